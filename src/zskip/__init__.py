@@ -1,0 +1,3 @@
+"""zskip makes Spark read only the files a query needs."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Table formats: what is live, and how a rewrite is committed."""

@@ -1,0 +1,1 @@
+"""The data-skipping index: statistics of every file, stored beside the table."""

@@ -1,0 +1,1 @@
+"""The engine-neutral predicate tree and its translations."""

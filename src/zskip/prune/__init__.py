@@ -1,0 +1,1 @@
+"""Predicate and statistics to kept files, with reasons."""

@@ -1,0 +1,190 @@
+"""The frozen records that pass between the rooms; each says its units."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.types import DataType, Encoded
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.object_]
+"""Values in the form of their type: int64, float64, or objects that are `bytes`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """A column: its name and type."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Partition:
+    """One Hive partition: its directory relative to the table, `""` for an unpartitioned table."""
+
+    directory: str
+    values: tuple[Encoded | None, ...] = ()
+    """One value for each partition column, in the form of its type; None is SQL's NULL."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataFile:
+    """One live file of a snapshot."""
+
+    path: str
+    """Relative to the table's root."""
+    size: int
+    """In bytes."""
+    mtime_ms: int
+    partition: int
+    """Index into `Snapshot.partitions`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Snapshot:
+    """One version of a table: its live files, in path order, with columns and partitions.
+
+    The files are held as parallel arrays, since a table may have millions.
+    """
+
+    root: str
+    """Absolute path or URI of the table."""
+    version: int
+    """zskip's count of commits to a plain Parquet table, or the version of the table format."""
+    fields: tuple[Field, ...]
+    """The columns that the files hold, partition columns left out."""
+    partition_fields: tuple[Field, ...]
+    partitions: tuple[Partition, ...]
+    paths: tuple[str, ...]
+    """Relative to the root."""
+    sizes: Ints
+    """Bytes, one for each path."""
+    mtimes_ms: Ints
+    partition_of: npt.NDArray[np.int32]
+    """Index into `partitions`, one for each path."""
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return (self.file(i) for i in range(len(self.paths)))
+
+    def file(self, i: int) -> DataFile:
+        """The i-th file."""
+        return DataFile(
+            path=self.paths[i],
+            size=int(self.sizes[i]),
+            mtime_ms=int(self.mtimes_ms[i]),
+            partition=int(self.partition_of[i]),
+        )
+
+    def select(self, keep: Bools) -> Snapshot:
+        """The same table with only some of its files.
+
+        keep: (files,) mask.
+        """
+        return Snapshot(
+            root=self.root,
+            version=self.version,
+            fields=self.fields,
+            partition_fields=self.partition_fields,
+            partitions=self.partitions,
+            paths=tuple(p for p, k in zip(self.paths, keep.tolist(), strict=True) if k),
+            sizes=self.sizes[keep],
+            mtimes_ms=self.mtimes_ms[keep],
+            partition_of=self.partition_of[keep],
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files together."""
+        return int(self.sizes.sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sample:
+    """Rows drawn from a table, clustering columns only, in the forms of their types."""
+
+    fields: tuple[Field, ...]
+    columns: tuple[Values, ...]
+    """One array of (rows,) for each field; the content where `nulls` is set means nothing."""
+    nulls: tuple[Bools, ...]
+    partition: npt.NDArray[np.int32]
+    """Ordinal of the row's Hive partition, (rows,)."""
+    weights: Floats
+    """How many rows of the table each row stands for, (rows,)."""
+
+    def __len__(self) -> int:
+        return len(self.partition)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ColumnStats:
+    """What is known of one column in each file; arrays of (files,)."""
+
+    type: DataType
+    lower: Values
+    """No value that is neither null nor NaN is below; meaningful where `bounded`."""
+    upper: Values
+    bounded: Bools
+    """Whether `lower` and `upper` are known."""
+    nulls: Ints
+    """Number of nulls, -1 where unknown."""
+    may_nan: Bools
+    """Whether the file may hold NaN (always false for types other than float and double)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeafReport:
+    """What one leaf of a predicate did: how many files it alone could skip, or why none."""
+
+    sql: str
+    skipped: int
+    """Files."""
+    reason: str = ""
+    """Why it skipped nothing; empty where it skipped some."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PruneResult:
+    """Which files a query has to read, and why."""
+
+    kept: Bools
+    """(files,) files that might hold a matching row."""
+    full: Bools
+    """(files,) files of which every row matches."""
+    leaves: tuple[LeafReport, ...] = ()
+
+    @property
+    def files(self) -> int:
+        """Number of files that are kept."""
+        return int(self.kept.sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimizeResult:
+    """What an optimize did."""
+
+    path: str
+    version: int
+    curve: str
+    build: str
+    by: tuple[str, ...]
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+    seconds: dict[str, float]
+    """By step, in the order the steps ran."""
+    predicted_share_before: float | None
+    """Share of rows (0 to 1) that a query of the synthetic workload reads, mean; None where unknown."""
+    predicted_share_after: float | None

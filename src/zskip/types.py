@@ -1,0 +1,156 @@
+"""Column types, engine-neutral, and the order-preserving form in which their values are compared.
+
+A type carries the name that Spark gives it in its schema JSON (`integer`, `decimal(12,2)`,
+`timestamp_ntz`). Every orderable type has one of three *forms*, in which statistics are kept,
+literals are compared and rows are placed on a curve:
+
+| form    | NumPy            | types                                                               |
+|---------|------------------|---------------------------------------------------------------------|
+| `INT`   | int64            | boolean, byte .. long, date (days), timestamps (µs), intervals,     |
+|         |                  | decimals of at most 18 digits (unscaled)                            |
+| `FLOAT` | float64          | float, double                                                       |
+| `BYTES` | object (`bytes`) | string (UTF-8), binary, decimals of more digits (sign-flipped, 17 B)|
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import enum
+import re
+from dataclasses import dataclass
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.date()
+_MICROSECOND = dt.timedelta(microseconds=1)
+_LONG_DECIMAL_BYTES = 17
+_LONG_DECIMAL_BIAS = 1 << (8 * _LONG_DECIMAL_BYTES - 1)
+
+INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_INTERVAL = re.compile(r"interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?")
+_DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+
+Encoded = int | float | bytes
+"""A value in the form of its type."""
+
+
+class Form(enum.Enum):
+    """How the values of a type are laid out to be compared."""
+
+    INT = "int"
+    FLOAT = "float"
+    BYTES = "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A column type by its name in Spark's schema JSON.
+
+    >>> DataType("decimal(12,2)").form
+    <Form.INT: 'int'>
+    >>> DataType("array<integer>").form is None
+    True
+    """
+
+    name: str
+
+    @property
+    def form(self) -> Form | None:
+        """The form in which values are compared; None where the type has no order we may use."""
+        if self.name in ("float", "double"):
+            return Form.FLOAT
+        if self.name in ("string", "binary"):
+            return Form.BYTES
+        if self.is_decimal:
+            return Form.INT if self.precision <= 18 else Form.BYTES
+        if self.name in INTEGERS or self.name in ("boolean", "date", "timestamp", "timestamp_ntz"):
+            return Form.INT
+        return Form.INT if _INTERVAL.fullmatch(self.name) else None
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether this is byte, short, integer or long."""
+        return self.name in INTEGERS
+
+    @property
+    def is_decimal(self) -> bool:
+        """Whether this is a decimal of any precision."""
+        return self.name.startswith("decimal(")
+
+    @property
+    def precision(self) -> int:
+        """The number of digits of a decimal."""
+        return self._decimal()[0]
+
+    @property
+    def scale(self) -> int:
+        """The number of digits of a decimal after its point."""
+        return self._decimal()[1]
+
+    def _decimal(self) -> tuple[int, int]:
+        match = _DECIMAL.fullmatch(self.name)
+        if match is None:
+            raise TypeError(f"{self.name} is not a decimal")
+        return int(match[1]), int(match[2])
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def encode_decimal(unscaled: int, data_type: DataType) -> Encoded:
+    """Give an unscaled decimal the form of its type: int64, or 17 bytes that sort as the numbers do.
+
+    >>> encode_decimal(-1, DataType("decimal(20,0)")) < encode_decimal(0, DataType("decimal(20,0)"))
+    True
+    """
+    if data_type.precision <= 18:
+        return unscaled
+    return (unscaled + _LONG_DECIMAL_BIAS).to_bytes(_LONG_DECIMAL_BYTES, "big")
+
+
+def decode_decimal(value: Encoded, data_type: DataType) -> int:
+    """Undo `encode_decimal`."""
+    if isinstance(value, bytes):
+        return int.from_bytes(value, "big") - _LONG_DECIMAL_BIAS
+    return int(value)
+
+
+def encode(value: object, data_type: DataType) -> Encoded:
+    """Give a Python value that `data_type` can hold exactly the form in which it is compared.
+
+    Naive datetimes count as UTC. Raises TypeError or ValueError where the value is not one of the type.
+
+    >>> encode(dt.date(1970, 1, 2), DataType("date"))
+    1
+    >>> encode(decimal.Decimal("1.5"), DataType("decimal(4,2)"))
+    150
+    """
+    name = data_type.name
+    if data_type.is_integer or name == "boolean":
+        return int(value)  # type: ignore[call-overload, no-any-return]
+    if data_type.form is Form.FLOAT:
+        return float(value)  # type: ignore[arg-type]
+    if name == "string" and isinstance(value, str):
+        return value.encode()
+    if name == "binary" and isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if data_type.is_decimal:
+        return encode_decimal(_unscaled(value, data_type.scale), data_type)
+    if name == "date" and isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        return (value - _EPOCH_DAY).days
+    if name in ("timestamp", "timestamp_ntz") and isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
+        return (value - _EPOCH) // _MICROSECOND
+    if isinstance(value, dt.timedelta):
+        return value // _MICROSECOND
+    raise TypeError(f"{value!r} is not a value of {name}")
+
+
+def _unscaled(value: object, scale: int) -> int:
+    number = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
+    with decimal.localcontext(prec=80):
+        shifted = number.scaleb(scale)
+        if shifted != shifted.to_integral_value():
+            raise ValueError(f"{value} has more than {scale} digits after the point")
+        return int(shifted)
