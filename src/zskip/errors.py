@@ -1,18 +1,18 @@
 """The errors zskip raises and the warnings it gives; every message names the value and the way out.
 
-    ZskipError
-    ├── InputError               an argument that cannot be right (also a ValueError)
-    │   ├── ColumnError          a column that does not exist or cannot be used here
-    │   └── PredicateError       SQL text that does not parse or asks for something not allowed here
-    ├── TableNotFoundError       nothing at the path, or nothing that is a table
-    ├── UnsupportedError         a table or a setting that zskip must not touch
-    ├── CorruptFileError         a data file that cannot be read
-    ├── IndexFormatError         an index of another version of zskip, or a damaged one
-    ├── ConflictError            the table changed while it was being rewritten
-    ├── StorageError             the file system refused (permission, disk full)
-    └── MissingDependencyError   Java, PySpark or another optional part is not installed
+ZskipError
+├── InputError               an argument that cannot be right (also a ValueError)
+│   ├── ColumnError          a column that does not exist or cannot be used here
+│   └── PredicateError       SQL text that does not parse or asks for something not allowed here
+├── TableNotFoundError       nothing at the path, or nothing that is a table
+├── UnsupportedError         a table or a setting that zskip must not touch
+├── CorruptFileError         a data file that cannot be read
+├── IndexFormatError         an index of another version of zskip, or a damaged one
+├── ConflictError            the table changed while it was being rewritten
+├── StorageError             the file system refused (permission, disk full)
+└── MissingDependencyError   Java, PySpark or another optional part is not installed
 
-    ZskipWarning                 the answer is right, but something made it slower than it could be
+ZskipWarning                 the answer is right, but something made it slower than it could be
 """
 
 from __future__ import annotations

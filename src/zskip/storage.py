@@ -58,7 +58,10 @@ class Storage(Protocol):
         """
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory, making parents; FileNotFoundError without a source, FileExistsError with a target."""
+        """Move a file or directory, making parents of the target.
+
+        Raises FileNotFoundError where there is no source and FileExistsError where there is a target.
+        """
 
     def delete(self, path: str) -> None:
         """Remove a file or a directory with all in it; nothing where there is none."""

@@ -149,7 +149,7 @@ def encode(value: object, data_type: DataType) -> Encoded:
 
 def _unscaled(value: object, scale: int) -> int:
     number = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
-    with decimal.localcontext(prec=80):
+    with decimal.localcontext(decimal.Context(prec=80)):
         shifted = number.scaleb(scale)
         if shifted != shifted.to_integral_value():
             raise ValueError(f"{value} has more than {scale} digits after the point")
