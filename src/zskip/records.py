@@ -188,3 +188,61 @@ class OptimizeResult:
     predicted_share_before: float | None
     """Share of rows (0 to 1) that a query of the synthetic workload reads, mean; None where unknown."""
     predicted_share_after: float | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexInfo:
+    """What an index covers."""
+
+    version: int
+    files: int
+    """Live files with a valid entry."""
+    files_total: int
+    columns: int
+    bytes: int
+    """Size of the index on disk."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayoutInfo:
+    """How the table was last clustered."""
+
+    version: int
+    by: tuple[str, ...]
+    curve: str
+    build: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableInfo:
+    """What lies at a path: files, rows, columns, index and layout."""
+
+    path: str
+    format: str
+    version: int
+    files: int
+    bytes: int
+    rows: int | None
+    """None where no valid index knows it."""
+    columns: dict[str, str]
+    """Name to type, in order, partition columns last."""
+    partition_columns: tuple[str, ...]
+    partitions: int
+    index: IndexInfo | None
+    layout: LayoutInfo | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScanReport:
+    """What one scan read and what it could leave out."""
+
+    files: int
+    files_total: int
+    bytes: int
+    bytes_total: int
+    rows: int | None
+    """Rows in the kept files; None where a kept file's count is unknown."""
+    rows_total: int | None
+    seconds: float
+    """Time it took to prune."""
+    leaves: tuple[LeafReport, ...] = ()
