@@ -1,0 +1,185 @@
+"""What the benchmarks share: data, a session, a fixed set of queries, and how results are printed."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as ds
+
+HOME = Path(__file__).resolve().parent.parent / ".bench"
+CLUSTER_BY = ["l_partkey", "l_suppkey", "l_shipdate"]
+EPOCH = dt.date(1970, 1, 1)
+
+
+def arguments(description: str, **defaults: Any) -> argparse.Namespace:
+    """Parse `--json`, `--seed` and one option for each default."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--seed", type=int, default=7)
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value, help=f"default {value}")
+    return parser.parse_args()
+
+
+def emit(figures: dict[str, Any], as_json: bool) -> None:
+    """Print the figures of one run for people, or as one JSON document."""
+    if as_json:
+        print(json.dumps(figures))
+        return
+    width = max(map(len, figures))
+    for name, value in figures.items():
+        print(f"{name:<{width}}  {value}")
+
+
+def log(text: str) -> None:
+    """Say on stderr what is going on."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    """Run and time one call, in seconds."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def median(values: list[float]) -> float:
+    """The median, rounded for print."""
+    return round(statistics.median(values), 3)
+
+
+def machine() -> str:
+    """A line that says what a figure was measured on."""
+    import os
+
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def lineitem(scale: float) -> Path:
+    """TPC-H lineitem of a scale factor as a directory of 16 Parquet files, made once."""
+    target = HOME / f"lineitem-sf{scale:g}"
+    if target.exists():
+        return target
+    log(f"generating TPC-H lineitem, scale factor {scale:g}")
+    staging = HOME / f"staging-sf{scale:g}"
+    tool = Path(sys.executable).with_name("tpchgen-cli")
+    command = [tool, "parquet", "-s", f"{scale:g}", "-T", "lineitem", "--parts", "16", "-o", staging]
+    subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    source = staging / "lineitem"
+    (source if source.is_dir() else staging).rename(target)
+    return target
+
+
+def session(directory: Path | None = None, **conf: str) -> Any:
+    """A local Spark session on two cores; `directory` receives its event log."""
+    from zskip.spark.java import ensure_java
+
+    ensure_java()
+    from pyspark.sql import SparkSession
+
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.driver.memory", "4g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.parquet.compression.codec", "zstd")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.local.dir", str(HOME / "local"))
+    )
+    if directory is not None:
+        directory.mkdir(parents=True, exist_ok=True)
+        builder = builder.config("spark.eventLog.enabled", "true").config("spark.eventLog.dir", directory.as_uri())
+        builder = builder.config("spark.eventLog.compress", "false").config("spark.eventLog.rolling.enabled", "false")
+    for name, value in conf.items():
+        builder = builder.config(name.replace("__", "."), value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def jobs_reading_input(directory: Path, since_ms: int, until_ms: int) -> int:
+    """How many Spark jobs between two moments read records from files, by the session's event log."""
+    stages: dict[int, int] = {}
+    submitted: dict[int, tuple[int, list[int]]] = {}
+    for path in directory.iterdir():
+        for line in path.read_text().splitlines():
+            event = json.loads(line)
+            if event["Event"] == "SparkListenerJobStart":
+                submitted[event["Job ID"]] = (event["Submission Time"], event["Stage IDs"])
+            elif event["Event"] == "SparkListenerStageCompleted":
+                info = event["Stage Info"]
+                read = sum(
+                    int(a["Value"]) for a in info["Accumulables"] if a["Name"] == "internal.metrics.input.recordsRead"
+                )
+                stages[info["Stage ID"]] = stages.get(info["Stage ID"], 0) + read
+    return sum(
+        since_ms <= when <= until_ms and any(stages.get(stage, 0) for stage in ids) for when, ids in submitted.values()
+    )
+
+
+def queries(path: Path, columns: list[str], count: int, seed: int) -> list[str]:
+    """Random predicates: 35 % equality, 30 % one range of 0.1-5 %, 35 % two ranges of 1-20 % of the rows."""
+    rng = np.random.default_rng(seed)
+    table = ds.dataset(path, format="parquet").to_table(columns=columns)
+    taken = table.take(np.sort(rng.choice(table.num_rows, min(400_000, table.num_rows), replace=False)))
+    values = {name: np.sort(_whole(taken[name])) for name in columns}
+    dates = {name for name in columns if str(table.schema.field(name).type).startswith("date")}
+
+    def literal(name: str, value: int) -> str:
+        return f"DATE '{EPOCH + dt.timedelta(days=int(value))}'" if name in dates else str(int(value))
+
+    def between(name: str, low: float, high: float) -> str:
+        share = float(np.exp(rng.uniform(np.log(low), np.log(high))))
+        start, n = rng.random() * (1 - share), len(values[name]) - 1
+        first, last = values[name][int(start * n)], values[name][int((start + share) * n)]
+        return f"{name} BETWEEN {literal(name, first)} AND {literal(name, last)}"
+
+    result = []
+    for _ in range(count):
+        kind = rng.random()
+        if kind < 0.35:
+            name = columns[rng.integers(2)]
+            result.append(f"{name} = {literal(name, rng.choice(values[name]))}")
+        elif kind < 0.65:
+            result.append(between(columns[rng.integers(len(columns))], 0.001, 0.05))
+        else:
+            pair = rng.permutation(len(columns))[:2]
+            result.append(" AND ".join(between(columns[i], 0.01, 0.2) for i in pair))
+    return result
+
+
+def _whole(column: Any) -> np.ndarray:
+    import pyarrow as pa
+
+    if pa.types.is_date32(column.type):
+        column = column.cast(pa.int32())
+    return np.asarray(column.to_numpy(), dtype=np.int64)
+
+
+def decoded_rows(df: Any) -> int:
+    """Rows that the Parquet scans of an executed query really decoded, by Spark's own metric."""
+    df.collect()
+    total, todo = 0, [df._jdf.queryExecution().executedPlan()]
+    while todo:
+        node = todo.pop()
+        kind = node.getClass().getSimpleName()
+        if kind == "FileSourceScanExec":
+            total += node.metrics().apply("numOutputRows").value()
+        elif kind == "AdaptiveSparkPlanExec":
+            todo.append(node.executedPlan())
+        elif "QueryStage" in kind:
+            todo.append(node.plan())
+        children = node.children()
+        todo.extend(children.apply(i) for i in range(children.size()))
+    return int(total)

@@ -1,0 +1,116 @@
+"""What a user asks of an optimize, checked before anything is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zskip.errors import ColumnError, InputError
+from zskip.predicate import Columns
+from zskip.records import Field, Ints, Snapshot
+from zskip.units import parse_size
+
+DEFAULT_FILE_SIZE = 128_000_000
+"""Bytes a file aims at where the caller names neither a size nor a number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimizeRequest:
+    """The arguments of `Table.optimize`, each valid by itself."""
+
+    by: tuple[str, ...]
+    curve: str
+    build: str
+    files: int | None
+    target_file_size: int | None
+    """Bytes; exactly one of this and `files` is set."""
+    where: str | None
+    into: str | None
+    sort_within_files: bool
+    sampling: str
+    seed: int
+
+
+def check_request(
+    *,
+    by: Sequence[str] | str,
+    curve: str,
+    build: str,
+    files: int | None,
+    target_file_size: int | str | None,
+    where: str | None,
+    into: str | None,
+    sort_within_files: bool,
+    sampling: str,
+    seed: int,
+) -> OptimizeRequest:
+    """Check what can be checked without looking at the table; raises InputError."""
+    names = (by,) if isinstance(by, str) else tuple(by)
+    if not names:
+        raise InputError('"by" names no column; give the columns that queries filter on, such as by=["a", "b"]')
+    if files is not None and target_file_size is not None:
+        raise InputError("give either files or target_file_size, not both")
+    if files is not None and (isinstance(files, bool) or not isinstance(files, int) or files < 1):
+        raise InputError(f"files={files!r} is not a number of files; give a whole number of at least 1")
+    if sampling not in ("bernoulli", "reservoir"):
+        raise InputError(f'no sampling "{sampling}"; choose "bernoulli" or "reservoir"')
+    size = None if files is not None else parse_size(DEFAULT_FILE_SIZE if target_file_size is None else target_file_size)
+    return OptimizeRequest(
+        by=names,
+        curve=curve,
+        build=build,
+        files=files,
+        target_file_size=size,
+        where=where,
+        into=into,
+        sort_within_files=sort_within_files,
+        sampling=sampling,
+        seed=seed,
+    )
+
+
+def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
+    """Find the clustering columns in a table; raises ColumnError for one that cannot be clustered by."""
+    partition_names = {field.name for field in snapshot.partition_fields}
+    columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
+    found = []
+    for name in by:
+        field = columns.resolve((name,))
+        if field.name in partition_names:
+            raise ColumnError(
+                f'"{name}" is a partition column: its files are apart already; leave it out of "by", or name it in "where"'
+            )
+        if field.type.form is None:
+            raise ColumnError(
+                f'cannot cluster by "{name}" of type {field.type}: it has no order; choose columns of atomic types'
+            )
+        if field in found:
+            raise ColumnError(f'column "{name}" is named twice in "by"; name each column once')
+        found.append(field)
+    return tuple(found)
+
+
+def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:
+    """Decide how many files each Hive partition gets: at least one where it has rows.
+
+    rows, sizes: (partitions,) rows and bytes now.
+
+    >>> import numpy as np
+    >>> request = check_request(by=["a"], curve="linear", build="sample", files=8, target_file_size=None, where=None,
+    ...                         into=None, sort_within_files=True, sampling="bernoulli", seed=0)
+    >>> files_by_partition(request, np.array([700, 290, 10, 0]), np.array([7, 3, 1, 0])).tolist()
+    [5, 2, 1, 0]
+    """
+    least = (rows > 0).astype(np.int64)
+    if request.target_file_size is not None:
+        return np.maximum(np.rint(sizes / request.target_file_size).astype(np.int64), 1) * least
+    spare = (request.files or 0) - int(least.sum())
+    if spare <= 0:
+        return least
+    shares = spare * rows / max(int(rows.sum()), 1)
+    extra = np.floor(shares).astype(np.int64)
+    rest = spare - int(extra.sum())
+    extra[np.argsort(extra - shares, kind="stable")[:rest]] += 1
+    return np.minimum(least + extra, rows)
