@@ -1,0 +1,125 @@
+"""Separable curves: a key is the bits of several columns laid in one fixed order, the bit pattern.
+
+A pattern is the sequence of columns from the most significant bit of the key down; each time a column is named its
+next lower bit follows. Z-order takes the columns in turn, a linear order takes all bits of one before the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.layout.direct import Words
+from zskip.records import Ints
+
+KEY_BITS = 63
+"""A key of at most this many bits is an int64 that is never negative."""
+KEY_BYTES = 1024
+"""A longer key is a byte string of at most this length, compared as unsigned bytes."""
+_CHUNK_BITS = 1 << 24
+
+Pattern = tuple[int, ...]
+
+
+def zorder_pattern(widths: Sequence[int], bits: int = KEY_BITS) -> Pattern:
+    """Take the columns in turn, each until its `widths` bits are used up (Morton 1966).
+
+    >>> zorder_pattern([2, 3])
+    (0, 1, 0, 1, 1)
+    """
+    turns = (column for turn in range(max(widths, default=0)) for column, width in enumerate(widths) if turn < width)
+    return tuple(turns)[:bits]
+
+
+def linear_pattern(widths: Sequence[int], bits: int = KEY_BITS) -> Pattern:
+    """Take all bits of the first column, then all of the second: the order of a plain sort.
+
+    >>> linear_pattern([2, 3])
+    (0, 0, 1, 1, 1)
+    """
+    return tuple(column for column, width in enumerate(widths) for _ in range(width))[:bits]
+
+
+def complete_pattern(prefix: Iterable[int], widths: Sequence[int], bits: int = KEY_BITS) -> Pattern:
+    """Follow `prefix`, leaving out bits a column does not have, then give the rest to the least used column.
+
+    >>> complete_pattern([1, 1, 1, 1, 0], [2, 3])
+    (1, 1, 1, 0, 0)
+    """
+    used = [0] * len(widths)
+    pattern: list[int] = []
+    for column in prefix:
+        if used[column] < widths[column]:
+            used[column] += 1
+            pattern.append(column)
+    while len(pattern) < sum(widths):
+        column = min((c for c, width in enumerate(widths) if used[c] < width), key=lambda c: (used[c], c))
+        used[column] += 1
+        pattern.append(column)
+    return tuple(pattern[:bits])
+
+
+def pattern_widths(pattern: Sequence[int], columns: int) -> tuple[int, ...]:
+    """Number of bits that each column has in a pattern."""
+    return tuple(int(n) for n in np.bincount(np.asarray(pattern, np.int64), minlength=columns))
+
+
+def spread(codes: Ints, pattern: Sequence[int], column: int) -> Ints:
+    """Lay the bits of one column's codes at their places in the key.
+
+    codes: (n,), each of as many bits as the pattern names the column. Keys are the OR of this over all columns.
+
+    >>> [bin(key) for key in spread(np.array([0b11, 0b10]), (0, 1, 0, 1), 0).tolist()]
+    ['0b1010', '0b1000']
+    """
+    places = [len(pattern) - 1 - i for i, named in enumerate(pattern) if named == column]
+    keys = np.zeros(len(codes), np.int64)
+    for bit, place in enumerate(reversed(places)):
+        keys |= ((codes >> bit) & 1) << place
+    return keys
+
+
+def interleave(codes: Sequence[Ints], pattern: Sequence[int]) -> Ints:
+    """Lay the bits of all columns into int64 keys in the order of the pattern (at most 63 bits).
+
+    >>> interleave([np.array([2]), np.array([3])], (0, 1, 0, 1)).tolist()
+    [13]
+    """
+    keys = np.zeros(len(codes[0]), np.int64)
+    for column, column_codes in enumerate(codes):
+        keys |= spread(column_codes, pattern, column)
+    return keys
+
+
+def interleave_bytes(
+    columns: Sequence[npt.NDArray[np.uint8]], size: int = KEY_BYTES, pattern: Sequence[int] | None = None
+) -> npt.NDArray[np.uint8]:
+    """Interleave byte strings bit by bit, most significant first, a column dropping out when its bits are used up.
+
+    columns: one (rows, bytes) array for each; pattern: the order of the columns, Z-order by default. Returns
+    (rows, min(size, all bytes)). After Iceberg's `ZOrderByteUtils.interleaveBits`.
+    """
+    widths = [8 * column.shape[1] for column in columns]
+    pattern = zorder_pattern(widths, 8 * size) if pattern is None else pattern[: 8 * size]
+    starts = np.concatenate([[0], np.cumsum(widths)])
+    used = [0] * len(columns)
+    order = []
+    for column in pattern:
+        order.append(starts[column] + used[column])
+        used[column] += 1
+    rows = len(columns[0]) if columns else 0
+    keys = np.empty((rows, -(-len(pattern) // 8)), np.uint8)
+    step = max(1, _CHUNK_BITS // max(1, sum(widths)))
+    for start in range(0, rows, step):
+        chunk = np.concatenate([column[start : start + step] for column in columns], axis=1)
+        keys[start : start + step] = np.packbits(np.unpackbits(chunk, axis=1)[:, order], axis=1)
+    return keys
+
+
+def interleave_words(words: Sequence[Words], pattern: Sequence[int] | None = None) -> npt.NDArray[np.bytes_]:
+    """Interleave 64-bit words into byte-string keys, (rows,) of dtype `S`, which NumPy compares as unsigned bytes."""
+    columns = [np.ascontiguousarray(column.astype(">u8")).view(np.uint8).reshape(-1, 8) for column in words]
+    keys = np.ascontiguousarray(interleave_bytes(columns, pattern=pattern))
+    return keys.view(f"S{keys.shape[1]}").reshape(-1)

@@ -1,0 +1,192 @@
+"""Fit a layout to a sample: bounds, curve, and cuts where few queries cross."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.errors import ColumnError, InputError
+from zskip.layout.cells import Keys, common_prefix, microcells, shortest_between, thin
+from zskip.layout.curves import (
+    KEY_BITS,
+    KEY_BYTES,
+    Pattern,
+    complete_pattern,
+    linear_pattern,
+    zorder_pattern,
+)
+from zskip.layout.layout import BUILDS, CURVES, Layout, first_files
+from zskip.layout.predict import boxes, sample_ranks
+from zskip.layout.programme import Cells, cut_cells, own_files
+from zskip.layout.ranks import BOUNDS, bounds_of, needed_bits
+from zskip.layout.workload import Ranks, Touch, Workload, synthetic_workload
+from zskip.records import Floats, Ints, Sample, Values
+
+MOST_COLUMNS = 32
+CELLS_PER_FILE = 12
+"""A microcell holds at most this part of a file's rows."""
+_WORD_BITS = 64
+_LINEAR_BOUNDS_PER_FILE = 8
+_MOST_BOUNDS = 1 << 16
+
+
+def fit(
+    sample: Sample,
+    files: npt.NDArray[np.integer[Any]],
+    *,
+    partition_rows: npt.NDArray[np.integer[Any]],
+    curve: str = "zorder",
+    build: str = "sample",
+    pattern: Sequence[int] | None = None,
+    workload: Workload | None = None,
+    seed: int = 0,
+) -> Layout:
+    """Fit bounds and cuts to a sample.
+
+    files: (partitions,) number of files wanted for each Hive partition, at least 1 being made; partition_rows:
+    (partitions,) rows of the table; pattern: columns by the bits of a separable key, most significant first, in place
+    of the curve's own; workload: over the dense ranks of the sample, synthetic by default; seed: of the synthetic
+    workload. Raises InputError and ColumnError where the columns or options do not go together.
+    """
+    check_curve([field.name for field in sample.fields], curve, build)
+    wanted = np.maximum(np.asarray(files, np.int64), 1)
+    bounds = _bounds(sample, curve, build, int(wanted.max(initial=1)))
+    null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
+    shape = Layout(
+        fields=sample.fields,
+        curve=curve,
+        build=build,
+        bounds=bounds,
+        null_ranks=null_ranks,
+        pattern=_pattern(bounds, null_ranks, curve, build, pattern),
+        cut_keys=np.empty(0, np.int64),
+        cut_starts=np.zeros(2, np.int64),
+        first_file=np.zeros(1, np.int32),
+        spread=np.ones(1, np.int32),
+    )
+    return _cut(shape, sample, wanted, np.asarray(partition_rows, np.float64), workload, seed)
+
+
+def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
+    """Check that columns, curve and build go together.
+
+    Raises InputError for an unknown curve or build and for too few or too many columns, ColumnError for a column named
+    twice.
+
+    >>> check_curve(["ts"], "zorder", "sample")
+    Traceback (most recent call last):
+    ...
+    zskip.errors.InputError: curve="zorder" needs at least 2 columns, got only "ts"; for one column use curve="linear"
+    """
+    if curve not in CURVES:
+        raise InputError(f'unknown curve "{curve}"; choose one of {_quoted(CURVES)}')
+    if build not in BUILDS:
+        raise InputError(f'unknown build "{build}"; choose one of {_quoted(BUILDS)}')
+    if not columns:
+        raise InputError("no column to cluster by; name at least one")
+    for i, column in enumerate(columns):
+        if column in columns[:i]:
+            raise ColumnError(f'column "{column}" is named twice in {_quoted(columns)}; name it once')
+    if len(columns) > MOST_COLUMNS:
+        raise InputError(f"{len(columns)} columns to cluster by; at most {MOST_COLUMNS} are possible, name fewer")
+    if len(columns) == 1 and curve != "linear":
+        raise InputError(
+            f'curve="{curve}" needs at least 2 columns, got only "{columns[0]}"; for one column use curve="linear"'
+        )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _bounds(sample: Sample, curve: str, build: str, files: int) -> tuple[Values, ...]:
+    columns = list(zip(sample.columns, sample.nulls, strict=True))
+    if build == "direct":
+        return tuple(values[:0] for values, _ in columns)
+    limits = [BOUNDS] * len(columns)
+    if curve == "linear":
+        limits[0] = min(max(BOUNDS, _LINEAR_BOUNDS_PER_FILE * files), _MOST_BOUNDS)
+    return tuple(
+        bounds_of(values, nulls, sample.weights, limit) for (values, nulls), limit in zip(columns, limits, strict=True)
+    )
+
+
+def _pattern(
+    bounds: Sequence[Values], null_ranks: Sequence[bool], curve: str, build: str, prefix: Sequence[int] | None
+) -> Pattern:
+    columns = len(bounds)
+    most = KEY_BITS if build == "sample" else 8 * KEY_BYTES
+    widths = [_WORD_BITS] * columns
+    if build == "sample":
+        widths = [needed_bits(len(b), null) for b, null in zip(bounds, null_ranks, strict=True)]
+    if prefix is not None:
+        if curve == "hilbert" or any(not 0 <= column < columns for column in prefix):
+            raise InputError(f"a pattern names columns 0 to {columns - 1} of a separable curve, not {list(prefix)}")
+        return complete_pattern(prefix, widths, most)
+    if curve == "linear":
+        return linear_pattern(widths, most)
+    if curve == "hilbert" and build == "sample":
+        widths = [min(max(widths), KEY_BITS // columns)] * columns
+    return zorder_pattern(widths, most)
+
+
+def _cut(
+    shape: Layout, sample: Sample, wanted: Ints, partition_rows: Floats, workload: Workload | None, seed: int
+) -> Layout:
+    """Give a layout without cuts its cuts, and each long run of one key its files."""
+    wanted = np.minimum(wanted, np.maximum(partition_rows, 1)).astype(np.int64)
+    sampled = np.bincount(sample.partition, sample.weights, len(wanted))
+    cut = np.flatnonzero((wanted > 1) & (sampled > 0))
+    rows = np.flatnonzero(np.isin(sample.partition, cut))
+    keys = shape.keys([c[rows] for c in sample.columns], [n[rows] for n in sample.nulls])
+    order = np.argsort(keys, kind="stable")
+    order = order[np.argsort(sample.partition[rows[order]], kind="stable")]
+    keys, rows = keys[order], rows[order]
+    sizes = sample.weights[rows] * (wanted / np.maximum(sampled, 1e-300))[sample.partition[rows]]
+    cut_keys = [keys[:0]] * len(wanted)
+    spread = [np.ones(1, np.int32)] * len(wanted)
+    if len(rows):
+        ranks = sample_ranks(sample)
+        workload = synthetic_workload(ranks, seed=seed) if workload is None else workload
+        ordinal = np.searchsorted(cut, sample.partition[rows])
+        edges = _edges(keys, sizes, ordinal)
+        cells = _cells(ranks, rows, edges, sizes, ordinal, wanted[cut], touch := Touch(workload))
+        first_cell = np.searchsorted(cells.partition, np.arange(len(cut)))
+        for partition, start, found in zip(cut.tolist(), first_cell.tolist(), cut_cells(cells, touch), strict=True):
+            at = edges[found]
+            cut_keys[partition] = shortest_between(keys[at - 1], keys[at])
+            spread[partition] = _spread(cells.size, np.concatenate([[start], found]))
+    per_segment = np.concatenate(spread) if spread else np.ones(0, np.int32)
+    return replace(
+        shape,
+        cut_keys=cast(Keys, np.concatenate(cut_keys)) if cut_keys else keys[:0],
+        cut_starts=np.concatenate([[0], np.cumsum([len(c) for c in cut_keys])]).astype(np.int64),
+        first_file=first_files(per_segment),
+        spread=per_segment,
+    )
+
+
+def _edges(keys: Keys, sizes: Floats, ordinal: Ints) -> Ints:
+    breaks = np.append(np.flatnonzero(np.diff(ordinal, prepend=-1)), len(keys))
+    prefix = common_prefix(keys)
+    edges = microcells(prefix, sizes, breaks, 1 / CELLS_PER_FILE)
+    heavy = np.add.reduceat(sizes, edges[:-1]) > 1 / CELLS_PER_FILE
+    keep = np.append(heavy, True) | np.append(True, heavy) | np.isin(edges, breaks)
+    return thin(edges, prefix, sizes, 1 / (2 * CELLS_PER_FILE), keep)
+
+
+def _cells(
+    ranks: Sequence[Ranks], rows: Ints, edges: Ints, sizes: Floats, ordinal: Ints, wanted: Ints, touch: Touch
+) -> Cells:
+    starts = edges[:-1]
+    low, high = touch.classes(*boxes(ranks, rows, starts))
+    return Cells(size=np.add.reduceat(sizes, starts), partition=ordinal[starts], files=wanted, low=low, high=high)
+
+
+def _spread(sizes: Floats, starts: Ints) -> npt.NDArray[np.int32]:
+    """Files of each segment: one, unless its first cell alone, a run of one key, is too large for one."""
+    return own_files(sizes[starts]).astype(np.int32)

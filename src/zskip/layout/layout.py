@@ -1,0 +1,256 @@
+"""The layout: all that is needed to place a row of a table into a file, and nothing else."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.errors import InputError
+from zskip.layout.cells import Keys
+from zskip.layout.curves import Pattern, interleave_words, pattern_widths, spread
+from zskip.layout.direct import direct_words
+from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
+from zskip.layout.ranks import rank, rank_codes
+from zskip.records import Bools, Field, Ints, Values
+from zskip.types import DataType
+
+CURVES = ("zorder", "hilbert", "linear")
+BUILDS = ("sample", "direct")
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """Curve, bounds and cuts. Immutable; equal where the content is equal.
+
+    Each Hive partition has a run of segments of the curve, and each segment one file, or several between which a run of
+    one equal key too long for one file is spread. The files of one partition are numbered after those of another.
+    """
+
+    fields: tuple[Field, ...]
+    curve: str
+    build: str
+    bounds: tuple[Values, ...]
+    """For each column its distinct split values, ascending; empty where the build is direct."""
+    null_ranks: tuple[bool, ...]
+    """For each column whether null takes a share of the key's range."""
+    pattern: Pattern
+    """Columns by the bits of the key, most significant first."""
+    cut_keys: Keys
+    """The cuts of all partitions, each partition's ascending."""
+    cut_starts: Ints
+    """(partitions + 1,) where each partition's cuts start."""
+    first_file: npt.NDArray[np.int32]
+    """For each segment the id of its first file; partition p's segments start at cut_starts[p] + p."""
+    spread: npt.NDArray[np.int32]
+    """For each segment the number of its files."""
+
+    def __post_init__(self) -> None:
+        for name in ("cut_keys", "cut_starts", "first_file", "spread"):
+            object.__setattr__(self, name, _frozen(getattr(self, name)))
+        object.__setattr__(self, "bounds", tuple(_frozen(b) for b in self.bounds))
+
+    @property
+    def partitions(self) -> int:
+        """Number of Hive partitions, 1 for a table that has none."""
+        return len(self.cut_starts) - 1
+
+    @property
+    def file_count(self) -> int:
+        """Number of file ids."""
+        return int(self.spread.sum())
+
+    @property
+    def is_separable(self) -> bool:
+        """Whether the key is the OR of one table lookup for each column (`spread_tables`)."""
+        return self.build == "sample" and self.curve != "hilbert"
+
+    @property
+    def key_is_bytes(self) -> bool:
+        """Whether keys are byte strings rather than int64."""
+        return self.build == "direct"
+
+    @property
+    def cuts(self) -> tuple[Keys, ...]:
+        """For each Hive partition its cuts, ascending."""
+        return tuple(cast(list[Keys], np.split(self.cut_keys, self.cut_starts[1:-1])))
+
+    @cached_property
+    def partition_of_file(self) -> npt.NDArray[np.int32]:
+        """(file_count,) ordinal of the Hive partition of each file."""
+        segments = np.diff(self.cut_starts) + 1
+        of_segment = np.repeat(np.arange(self.partitions, dtype=np.int32), segments)
+        return cast(npt.NDArray[np.int32], _frozen(np.repeat(of_segment, self.spread)))
+
+    @cached_property
+    def _widths(self) -> tuple[int, ...]:
+        return pattern_widths(self.pattern, len(self.fields))
+
+    @cached_property
+    def _codes(self) -> tuple[Ints, ...]:
+        parts = zip(self.bounds, self.null_ranks, self._widths, strict=True)
+        return tuple(rank_codes(len(bounds), null_rank, width) for bounds, null_rank, width in parts)
+
+    @cached_property
+    def _tables(self) -> tuple[Ints, ...]:
+        return tuple(_frozen(spread(codes, self.pattern, d)) for d, codes in enumerate(self._codes))
+
+    def spread_tables(self) -> tuple[Ints, ...]:
+        """For each column (bounds + 2,): the bits of each rank at their places in the key, null's rank last.
+
+        Raises ValueError where the layout is not separable.
+        """
+        if not self.is_separable:
+            raise ValueError(f"a {self.build} {self.curve} key is not an OR of table lookups")
+        return self._tables
+
+    def keys(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> Keys:
+        """Place rows on the curve.
+
+        columns, nulls: for each column (rows,), in the order of `fields` and in the form of the type. Returns (rows,)
+        int64, or byte strings where `key_is_bytes`.
+        """
+        if self.build == "direct":
+            parts = zip(columns, nulls, self.fields, strict=True)
+            words = [direct_words(values, null, field.type) for values, null, field in parts]
+            return hilbert_bytes(words) if self.curve == "hilbert" else interleave_words(words, self.pattern)
+        ranks = [rank(v, n, b) for v, n, b in zip(columns, nulls, self.bounds, strict=True)]
+        if self.curve == "hilbert":
+            codes = [codes[r] for codes, r in zip(self._codes, ranks, strict=True)]
+            return hilbert_keys(codes, self._widths)
+        keys = np.zeros(len(ranks[0]), np.int64)
+        for table, r in zip(self._tables, ranks, strict=True):
+            keys |= table[r]
+        return keys
+
+    def segment(self, keys: Keys, partition: int | npt.NDArray[np.integer[Any]]) -> Ints:
+        """Count the cuts at or below each key among those of its partition.
+
+        keys: (rows,); partition: one ordinal for all rows, or (rows,).
+        """
+        if isinstance(partition, int | np.integer):
+            low, high = self.cut_starts[partition], self.cut_starts[partition + 1]
+            return np.searchsorted(self.cut_keys[low:high], keys, side="right").astype(np.int64)
+        first = self.cut_starts[partition]
+        low, high = first.copy(), self.cut_starts[partition + 1]
+        while (open_ := np.flatnonzero(low < high)).size:
+            middle = (low[open_] + high[open_]) >> 1
+            passed = self.cut_keys[middle] <= keys[open_]
+            low[open_[passed]] = middle[passed] + 1
+            high[open_[~passed]] = middle[~passed]
+        return cast(Ints, low - first)
+
+    def file_ids(
+        self, keys: Keys, partition: int | npt.NDArray[np.integer[Any]], tie: npt.NDArray[np.uint64]
+    ) -> npt.NDArray[np.int32]:
+        """The file of each row.
+
+        keys: (rows,); partition: one ordinal for all rows, or (rows,); tie: (rows,) a hash of the row, which spreads
+        runs of one key over several files. Returns (rows,) ids in [0, file_count).
+        """
+        at = self.segment(keys, partition) + self.cut_starts[partition] + partition
+        turn = (tie % self.spread[at].astype(np.uint64)).astype(np.int32)
+        return cast(npt.NDArray[np.int32], self.first_file[at] + turn)
+
+    def to_json(self) -> str:
+        """Write the layout as JSON text that holds every value exactly.
+
+        `{"zskip_layout": 1, "curve", "build", "pattern": [column...], "columns": [{"name", "type", "nullable",
+        "null_rank", "form", "bounds"}], "cuts": [[key...] for each partition], "spread": [[files...] ...]}`; byte
+        strings are base64, infinite floats the strings "inf" and "-inf".
+        """
+        parts = zip(self.fields, self.bounds, self.null_ranks, strict=True)
+        per_segment = np.split(self.spread, (self.cut_starts[1:-1] + np.arange(1, self.partitions)))
+        document = {
+            "zskip_layout": _FORMAT,
+            "curve": self.curve,
+            "build": self.build,
+            "pattern": list(self.pattern),
+            "columns": [
+                {"name": f.name, "type": f.type.name, "nullable": f.nullable, "null_rank": null_rank, **_write(b)}
+                for f, b, null_rank in parts
+            ],
+            "cuts": [_write(cuts)["bounds"] for cuts in self.cuts],
+            "spread": [files.tolist() for files in per_segment],
+        }
+        return json.dumps(document, allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Layout:
+        """Read what `to_json` wrote. Raises InputError where the text is not a layout, or of another version."""
+        try:
+            document = json.loads(text)
+            version = document["zskip_layout"]
+            if version != _FORMAT:
+                raise InputError(f"this layout has version {version}; this zskip reads version {_FORMAT}")
+            return cls._of(document)
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"not a layout of zskip: {error!r}; cluster the table again") from error
+
+    @classmethod
+    def _of(cls, document: Mapping[str, Any]) -> Layout:
+        columns = document["columns"]
+        pattern = tuple(int(c) for c in document["pattern"])
+        key_form = f"S{len(pattern) // 8}" if document["build"] == "direct" else "int"
+        cuts = [_read(key_form, cuts) for cuts in document["cuts"]]
+        files = np.array([n for segments in document["spread"] for n in segments], np.int32)
+        return cls(
+            fields=tuple(Field(name=c["name"], type=DataType(c["type"]), nullable=c["nullable"]) for c in columns),
+            curve=document["curve"],
+            build=document["build"],
+            bounds=tuple(_read(c["form"], c["bounds"]) for c in columns),
+            null_ranks=tuple(bool(c["null_rank"]) for c in columns),
+            pattern=pattern,
+            cut_keys=cast(Keys, np.concatenate(cuts)),
+            cut_starts=np.concatenate([[0], np.cumsum([len(c) for c in cuts])]).astype(np.int64),
+            first_file=first_files(files),
+            spread=files,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_json() == other.to_json() if isinstance(other, Layout) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+def first_files(spread_: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """The id of each segment's first file."""
+    return (np.cumsum(spread_) - spread_).astype(np.int32)
+
+
+def _frozen(array: Any) -> Any:
+    array = array.copy()
+    array.setflags(write=False)
+    return array
+
+
+def _write(values: Any) -> dict[str, Any]:
+    if values.dtype == np.int64:
+        return {"form": "int", "bounds": values.tolist()}
+    if values.dtype == np.float64:
+        return {"form": "float", "bounds": [v if math.isfinite(v) else str(v) for v in values.tolist()]}
+    return {"form": "bytes", "bounds": [base64.b64encode(bytes(v)).decode() for v in values.tolist()]}
+
+
+def _read(form: str, values: Sequence[Any]) -> Any:
+    if form == "int":
+        return np.array(values, np.int64)
+    if form == "float":
+        return np.array([float(v) for v in values], np.float64)
+    decoded = [base64.b64decode(v, validate=True) for v in values]
+    if form != "bytes":
+        return np.array(decoded, form)
+    objects = np.empty(len(decoded), object)
+    objects[:] = decoded
+    return objects
