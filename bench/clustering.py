@@ -1,6 +1,6 @@
 """Cluster TPC-H lineitem: what it costs beside a plain copy, and what queries read afterwards.
 
-    python bench/clustering.py --scale 2 --files 64 --rounds 3
+python bench/clustering.py --scale 2 --files 64 --rounds 3
 """
 
 from __future__ import annotations

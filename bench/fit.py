@@ -1,6 +1,6 @@
 """Sampling mathematics and fitting of a layout on the driver: seconds and memory, once the sample is there.
 
-    python bench/fit.py --rows 50000 --files 64
+python bench/fit.py --rows 50000 --files 64
 """
 
 from __future__ import annotations

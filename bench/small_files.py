@@ -1,6 +1,6 @@
 """A table of many small files: opening it and answering one query that keeps ten, beside plain Spark.
 
-    python bench/small_files.py --files 100000
+python bench/small_files.py --files 100000
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main() -> None:
     for _ in range(options.rounds):
         runs["zskip"].append(timed(lambda: zskip.table(spark, str(path)).df(), where))
         runs["spark"].append(timed(lambda: spark.read.parquet(str(path)), where))
-        common.log(f"open, query in s: {({name: times[-1] for name, times in runs.items()})}")
+        common.log(f"open, query in s: { ({name: times[-1] for name, times in runs.items()}) }")
     table = zskip.table(spark, str(path))
     total = {name: common.median([a + b for a, b in times]) for name, times in runs.items()}
     figures = {

@@ -56,7 +56,9 @@ def check_request(
         raise InputError(f"files={files!r} is not a number of files; give a whole number of at least 1")
     if sampling not in ("bernoulli", "reservoir"):
         raise InputError(f'no sampling "{sampling}"; choose "bernoulli" or "reservoir"')
-    size = None if files is not None else parse_size(DEFAULT_FILE_SIZE if target_file_size is None else target_file_size)
+    size = (
+        None if files is not None else parse_size(DEFAULT_FILE_SIZE if target_file_size is None else target_file_size)
+    )
     return OptimizeRequest(
         by=names,
         curve=curve,
