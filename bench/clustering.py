@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import common
 import numpy as np
 
+import common
 import zskip
 
 

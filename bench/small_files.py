@@ -10,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import common
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+import common
 import zskip
 
 ROWS = 10
