@@ -176,7 +176,7 @@ def _edges(keys: Keys, sizes: Floats, ordinal: Ints) -> Ints:
     edges = microcells(prefix, sizes, breaks, 1 / CELLS_PER_FILE)
     heavy = np.add.reduceat(sizes, edges[:-1]) > 1 / CELLS_PER_FILE
     keep = np.append(heavy, True) | np.append(True, heavy) | np.isin(edges, breaks)
-    return thin(edges, prefix, sizes, 1 / (2 * CELLS_PER_FILE), keep)
+    return thin(edges, prefix, sizes, 1 / (4 * CELLS_PER_FILE), keep)
 
 
 def _cells(

@@ -9,7 +9,7 @@ import numpy as np
 from zskip.layout.layout import Layout
 from zskip.layout.ranks import dense_ranks
 from zskip.layout.workload import ANY_UPPER, Ranks, Touch, Workload, synthetic_workload
-from zskip.records import Bools, Ints, Sample, Values
+from zskip.records import Bools, Floats, Ints, Sample, Values
 
 
 def predict_share(layout: Layout, sample: Sample, workload: Workload | None = None) -> float:
@@ -73,9 +73,9 @@ def boxes(ranks: Sequence[Ranks], order: Ints, starts: Ints) -> tuple[list[Ranks
 
 
 def _mean_share(
-    ranks: list[Ranks], lowest: list[Ranks], highest: list[Ranks], rows: Values, workload: Workload | None
+    ranks: list[Ranks], lowest: list[Ranks], highest: list[Ranks], rows: Ints | Floats, workload: Workload | None
 ) -> float:
     workload = synthetic_workload(ranks) if workload is None else workload
     touch = Touch(workload)
     shares = touch.share(*touch.classes(lowest, highest))
-    return float(np.dot(shares, rows.astype(np.float64)) / rows.astype(np.float64).sum())
+    return min(1.0, float(np.average(shares, weights=rows)))

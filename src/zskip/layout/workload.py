@@ -33,7 +33,7 @@ class Workload:
         return len(self.weights)
 
 
-def synthetic_workload(ranks: Sequence[Ranks], *, queries: int = 300, seed: int = 0) -> Workload:
+def synthetic_workload(ranks: Sequence[Ranks], *, queries: int = 1000, seed: int = 0) -> Workload:
     """Make up a workload where none is known: ranges of 0.1 to 20 % of the rows (log-uniform) on one or two columns.
 
     ranks: for each column the dense ranks of a sample, -1 for null. A range never matches a null.
