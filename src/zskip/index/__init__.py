@@ -1,1 +1,12 @@
-"""The data-skipping index: statistics of every file, stored beside the table."""
+"""The data-skipping index: statistics of every file, stored beside the table.
+
+`refresh` reads the footers of files that have no valid entry, `Index.load(...).bind(snapshot)` answers what is
+known of each live file, column by column. An entry is valid for one path, size and modification time.
+"""
+
+from __future__ import annotations
+
+from zskip.index.bind import BoundIndex, bind_without_index
+from zskip.index.store import Index, refresh
+
+__all__ = ["BoundIndex", "Index", "bind_without_index", "refresh"]

@@ -1,0 +1,253 @@
+"""An index seen from one snapshot: what is known of each live file, column by column."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zskip.errors import IndexFormatError, ZskipWarning
+from zskip.index.resolve import Absent, fold, resolve
+from zskip.index.segment import Entries, Listing, SegmentReader
+from zskip.records import Bools, ColumnStats, IndexInfo, Ints, Snapshot, Values
+from zskip.types import DataType, Form
+
+_DTYPES: dict[Form, Any] = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}
+_ZEROS: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
+
+
+class BoundSegment:
+    """A segment, with the place of each of its files in the snapshot."""
+
+    def __init__(self, reader: SegmentReader, listing: Listing, live: Ints) -> None:
+        self.reader = reader
+        self.listing = listing
+        self.live = live
+        """(files of the segment,) place in the snapshot; -1 where the file is not live."""
+
+
+class BoundIndex:
+    """What is known of the files of one snapshot; columns are read when they are first asked for.
+
+    Safe to share between threads. An entry that is missing, stale or damaged leaves its file unknown.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, segments: Sequence[BoundSegment], *, version: int, size: int, case_sensitive: bool
+    ) -> None:
+        self.snapshot = snapshot
+        self._segments = tuple(segments)
+        self._version = version
+        self._size = size
+        self._case_sensitive = case_sensitive
+        self._cache: dict[tuple[str, ...], ColumnStats | None] = {}
+        self._lock = threading.Lock()
+        self._warned = False
+        self.rows: Ints = np.full(len(snapshot), -1, np.int64)
+        """Rows of each file, -1 where unknown."""
+        for segment in self._segments:
+            used = segment.live >= 0
+            self.rows[segment.live[used]] = segment.listing.rows[used]
+
+    @property
+    def coverage(self) -> int:
+        """Number of live files with a valid entry."""
+        return int((self.rows >= 0).sum())
+
+    def info(self) -> IndexInfo:
+        """Say what the index covers."""
+        known = {c.path for s in self._segments for c in s.reader.segment.columns if c.type is not None}
+        return IndexInfo(
+            version=self._version,
+            files=self.coverage,
+            files_total=len(self.snapshot),
+            columns=len(known),
+            bytes=self._size,
+        )
+
+    def column(self, path: tuple[str, ...]) -> ColumnStats | None:
+        """Give what is known of a column in each file; None where nothing is.
+
+        The type is the table's; of a field inside a struct it is the type that the files agree on.
+        """
+        path = fold(path, self._case_sensitive)
+        with self._lock:
+            if path not in self._cache:
+                self._cache[path] = self._column(path)
+            return self._cache[path]
+
+    def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
+        for i, field in enumerate(self.snapshot.partition_fields):
+            if fold((field.name,), self._case_sensitive) == path:
+                return _partition_stats(self.snapshot, self.rows, i, field.type)
+        field_type = self._top_level_type(path)
+        if field_type is None:
+            return None
+        wanted = field_type if len(path) == 1 else self._agreed_type(path)
+        if wanted is None or wanted.form is None:
+            return None
+        stats = _unknown(wanted, len(self.snapshot))
+        known = [self._fill(stats, segment, path, wanted) for segment in self._segments]
+        return stats if any(known) else None
+
+    def _top_level_type(self, path: tuple[str, ...]) -> DataType | None:
+        matches = [f for f in self.snapshot.fields if fold((f.name,), self._case_sensitive) == path[:1]]
+        return matches[0].type if len(matches) == 1 else None
+
+    def _agreed_type(self, path: tuple[str, ...]) -> DataType | None:
+        names = {
+            column.type
+            for segment in self._segments
+            for column in segment.reader.segment.columns
+            if column.type is not None and fold(column.path, self._case_sensitive) == path
+        }
+        return DataType(names.pop()) if len(names) == 1 else None
+
+    def _fill(self, stats: ColumnStats, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> bool:
+        """Bring what one segment knows into the statistics; whether it knows anything."""
+        found = self._resolve(segment, path, wanted)
+        known = False
+        for column in sorted({f for f in found if isinstance(f, int)}):
+            try:
+                entries = segment.reader.entries(column)
+            except IndexFormatError as error:
+                self._warn(error)
+                continue
+            answers = np.array([f == column for f in found], np.bool_)[segment.listing.schema]
+            known |= _scatter(stats, entries, np.where(answers, segment.live, -1), self.rows)
+        missing = np.array([f is Absent.MISSING for f in found], np.bool_)
+        absent = (
+            segment.live[missing[segment.listing.schema] & (segment.live >= 0)] if missing.any() else segment.live[:0]
+        )
+        stats.nulls[absent] = self.rows[absent]
+        stats.may_nan[absent] = False
+        return known or len(absent) > 0
+
+    def _resolve(self, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> list[int | Absent]:
+        """Say for each schema of a segment which of the segment's columns answers."""
+        record = segment.reader.segment
+        defaults = {fold((name,), self._case_sensitive) for s in self._segments for name in s.reader.segment.defaults}
+        found: list[int | Absent] = []
+        for numbers in record.schemas:
+            columns = [record.columns[n] for n in numbers]
+            answer = resolve(path, wanted, columns, case_sensitive=self._case_sensitive)
+            if answer is Absent.MISSING and path[:1] in defaults:
+                answer = Absent.UNKNOWN
+            found.append(answer if isinstance(answer, Absent) else numbers[answer])
+        return found
+
+    def _warn(self, error: IndexFormatError) -> None:
+        if not self._warned:
+            self._warned = True
+            warn_damaged(error)
+
+
+def warn_damaged(error: IndexFormatError) -> None:
+    """Warn that a part of the index is left out."""
+    message = f"{error}; the files it describes are read in full. Refresh the index with full=True to mend it."
+    warnings.warn(message, ZskipWarning, stacklevel=2)
+
+
+def bind_without_index(snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
+    """Bind a snapshot that has no index: only its partition columns are known."""
+    return BoundIndex(snapshot, (), version=0, size=0, case_sensitive=case_sensitive)
+
+
+def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[BoundSegment]:
+    """Match the files of segments with the live ones, by path, size and modification time.
+
+    A segment whose list of files cannot be read is left out with a warning. Where several segments describe
+    a file, the last one counts.
+    """
+    read: list[tuple[SegmentReader, Listing]] = []
+    for reader in readers:
+        try:
+            read.append((reader, reader.listing()))
+        except IndexFormatError as error:
+            warn_damaged(error)
+    places = _places(snapshot, [listing for _, listing in read])
+    owner = np.full(len(snapshot), -1, np.int64)
+    for i, place in enumerate(places):
+        owner[place[place >= 0]] = i
+    bound = []
+    for i, ((reader, listing), place) in enumerate(zip(read, places, strict=True)):
+        mine = place >= 0
+        mine[mine] = owner[place[mine]] == i
+        bound.append(BoundSegment(reader, listing, np.where(mine, place, -1)))
+    return bound
+
+
+def _places(snapshot: Snapshot, listings: Sequence[Listing]) -> list[Ints]:
+    """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name."""
+    if not listings:
+        return []
+    live = pa.array(snapshot.paths, pa.string())
+    found = pc.index_in(pa.chunked_array([x.paths for x in listings], pa.string()), value_set=live)
+    place: Ints = found.fill_null(-1).to_numpy().astype(np.int64)
+    sizes = np.concatenate([x.sizes for x in listings])
+    mtimes = np.concatenate([x.mtimes_ms for x in listings])
+    rows = np.concatenate([x.rows for x in listings])
+    named = np.flatnonzero(place >= 0)
+    at = place[named]
+    same = (sizes[named] == snapshot.sizes[at]) & (mtimes[named] == snapshot.mtimes_ms[at]) & (rows[named] >= 0)
+    place[named[~same]] = -1
+    return np.split(place, np.cumsum([len(x.sizes) for x in listings])[:-1])
+
+
+def _unknown(data_type: DataType, files: int) -> ColumnStats:
+    form = data_type.form
+    assert form is not None
+    lower: Values = np.full(files, _ZEROS[form], _DTYPES[form])
+    return ColumnStats(
+        type=data_type,
+        lower=lower,
+        upper=lower.copy(),
+        bounded=np.zeros(files, np.bool_),
+        nulls=np.full(files, -1, np.int64),
+        may_nan=np.full(files, form is Form.FLOAT),
+    )
+
+
+def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bool:
+    """Put the entries of a segment at the places of their files; whether any had one."""
+    at = live[entries.files]
+    used: Bools = at >= 0
+    at = at[used]
+    stats.lower[at] = entries.lower[used]
+    stats.upper[at] = entries.upper[used]
+    stats.bounded[at] = entries.bounded[used]
+    stats.nulls[at] = entries.nulls[used]
+    if stats.type.form is Form.FLOAT:
+        stats.may_nan[at] = (entries.nans[used] != 0) & (entries.nulls[used] != rows[at])
+    return len(at) > 0
+
+
+def _partition_stats(snapshot: Snapshot, rows: Ints, column: int, data_type: DataType) -> ColumnStats | None:
+    """Give the exact statistics of a partition column: one value for all rows of a file."""
+    if data_type.form is None:
+        return None
+    count = len(snapshot.partitions)
+    each = _unknown(data_type, count)
+    null = np.zeros(count, np.bool_)
+    for i, partition in enumerate(snapshot.partitions):
+        value = partition.values[column]
+        null[i] = value is None
+        is_nan = isinstance(value, float) and value != value
+        each.may_nan[i] = is_nan
+        if value is not None and not is_nan:
+            each.lower[i] = each.upper[i] = value
+            each.bounded[i] = True
+    of = snapshot.partition_of
+    return ColumnStats(
+        type=data_type,
+        lower=each.lower[of],
+        upper=each.upper[of],
+        bounded=each.bounded[of],
+        nulls=np.where(null[of], rows, 0),
+        may_nan=each.may_nan[of],
+    )

@@ -1,0 +1,106 @@
+"""Gather footers' statistics, file after file, into the columns of a segment."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from zskip.index.footers import FooterStats
+from zskip.index.leaves import Column
+from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Segment, write_segment
+from zskip.storage import Storage
+from zskip.types import DataType
+
+MAX_ENTRIES = 4_000_000
+"""Entries after which a segment is closed: what bounds the memory of a refresh."""
+
+_BUFFERED_ENTRIES = 200_000
+
+
+class SegmentBuilder:
+    """A segment in the making: Arrow arrays, and short lists of what came last."""
+
+    def __init__(self) -> None:
+        self.entries = 0
+        self._files: dict[str, list[Any]] = {name: [] for name in FILES_SCHEMA.names}
+        self._columns: dict[Column, int] = {}
+        self._schemas: dict[tuple[int, ...], int] = {}
+        self._numbers: dict[int, tuple[tuple[Column, ...], tuple[int, ...]]] = {}
+        self._defaults: set[str] = set()
+        self._rows: list[list[tuple[Any, ...]]] = []
+        self._done: list[list[pa.Table]] = []
+        self._buffered = 0
+
+    def __len__(self) -> int:
+        return len(self._files["path"])
+
+    def add(self, path: str, size: int, mtime_ms: int, found: FooterStats) -> None:
+        """Add what the footer of one file says."""
+        numbers = self._numbers_of(found.columns)
+        file = len(self)
+        schema = self._schemas.setdefault(numbers, len(self._schemas))
+        for name, value in zip(FILES_SCHEMA.names, (path, size, mtime_ms, found.rows, schema), strict=True):
+            self._files[name].append(value)
+        for column, nulls, lower, upper in found.stats:
+            self._rows[numbers[column]].append((file, nulls, lower, upper))
+        self._defaults |= found.defaults
+        self.entries += len(found.stats)
+        self._buffered += len(found.stats)
+        if self._buffered >= _BUFFERED_ENTRIES:
+            self._pack()
+
+    def _numbers_of(self, columns: tuple[Column, ...]) -> tuple[int, ...]:
+        """Give the numbers of a file's columns; files of one schema share the tuple, so its identity finds them."""
+        known = self._numbers.get(id(columns))
+        if known is not None:
+            return known[1]
+        numbers = tuple(self._columns.setdefault(column, len(self._columns)) for column in columns)
+        missing = len(self._columns) - len(self._rows)
+        self._rows.extend([] for _ in range(missing))
+        self._done.extend([] for _ in range(missing))
+        if len(self._numbers) < 1024:
+            self._numbers[id(columns)] = (columns, numbers)
+        return numbers
+
+    def _pack(self) -> None:
+        for number, (column, rows) in enumerate(zip(self._columns, self._rows, strict=True)):
+            if rows:
+                self._done[number].append(_pack_rows(number, column, rows))
+                self._rows[number] = []
+        self._buffered = 0
+
+    def finish(self, storage: Storage) -> Segment:
+        """Write the segment."""
+        self._pack()
+        listing = pa.table(self._files, schema=FILES_SCHEMA)
+        return write_segment(
+            storage, new_name(), listing, tuple(self._columns), tuple(self._schemas), self._defaults, self._tables()
+        )
+
+    def _tables(self) -> Iterator[pa.Table]:
+        for tables in self._done:
+            yield pa.concat_tables(tables) if tables else ENTRIES_SCHEMA.empty_table()
+
+
+def new_name() -> str:
+    """Give a segment a name that no other has."""
+    return f"segment-{uuid.uuid4().hex}"
+
+
+def _pack_rows(number: int, column: Column, rows: list[tuple[Any, ...]]) -> pa.Table:
+    files, nulls, lower, upper = zip(*rows, strict=True)
+    form = DataType(column.type or "").form
+    assert form is not None, "only columns with an order have statistics"
+    count = len(rows)
+    given = {
+        "column": pa.repeat(pa.scalar(number, pa.int32()), count),
+        "file": pa.array(files, pa.int32()),
+        "nulls": pa.array([None if n < 0 else n for n in nulls], pa.int64()),
+        f"{form.value}_min": pa.array(lower, ENTRIES_SCHEMA.field(f"{form.value}_min").type),
+        f"{form.value}_max": pa.array(upper, ENTRIES_SCHEMA.field(f"{form.value}_max").type),
+    }
+    arrays = [given[f.name] if f.name in given else pa.nulls(count, f.type) for f in ENTRIES_SCHEMA]
+    return pa.table(arrays, schema=ENTRIES_SCHEMA)

@@ -1,0 +1,210 @@
+"""The leaf columns of a Parquet schema: their paths, the types Spark gives them, how their bounds are read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zskip.types import INTEGERS, DataType, Encoded, encode_decimal
+
+Decode = Callable[[Any], Encoded | None]
+"""From the raw bound in a footer to the form of the type; None where the value is none of the type."""
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Column(NamedTuple):
+    """A column as a file holds it."""
+
+    path: tuple[str, ...]
+    """Names from the top-level column down; ends at the first list or map."""
+    type: str | None
+    """None where it cannot be indexed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaf:
+    """A leaf column that can be indexed."""
+
+    ordinal: int
+    """Its place among the leaves of the Parquet schema."""
+    column: int
+    """Its place in `Leaves.columns`."""
+    type: DataType
+    decode: Decode | None
+    """None where the raw bound is the value already."""
+    required: bool
+    by_bytes: bool
+    """Whether the order of its bounds had to be declared: bytes and unsigned integers."""
+    decimal_bytes: bool
+    calendar: bool
+    """Whether its values depend on the calendar."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leaves:
+    """What a Parquet schema means to the index."""
+
+    columns: tuple[Column, ...]
+    indexed: tuple[Leaf, ...]
+
+
+def read_leaves(schema: pq.ParquetSchema) -> Leaves:
+    """Find the columns of a schema.
+
+    Raises ValueError where the paths of nested columns cannot be made out.
+    """
+    columns: dict[tuple[str, ...], str | None] = {}
+    found: list[Leaf] = []
+    for ordinal, (path, repeated) in enumerate(_paths(schema)):
+        leaf = schema.column(ordinal)
+        meaning = None if repeated else _meaning(leaf)
+        if path in columns:
+            columns[path] = None
+            continue
+        columns[path] = meaning[0] if meaning else None
+        if meaning:
+            found.append(_leaf(ordinal, len(columns) - 1, leaf, *meaning))
+    placed = tuple(Column(path, name) for path, name in columns.items())
+    return Leaves(columns=placed, indexed=tuple(x for x in found if placed[x.column].type is not None))
+
+
+def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None) -> Leaf:
+    data_type = DataType(name)
+    in_bytes = leaf.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+    unsigned = json.loads(leaf.logical_type.to_json()).get("isSigned") is False
+    return Leaf(
+        ordinal=ordinal,
+        column=column,
+        type=data_type,
+        decode=decode,
+        required=leaf.max_definition_level == 0,
+        by_bytes=in_bytes or unsigned,
+        decimal_bytes=in_bytes and data_type.is_decimal,
+        calendar=name in ("date", "timestamp", "timestamp_ntz"),
+    )
+
+
+def _paths(schema: pq.ParquetSchema) -> list[tuple[tuple[str, ...], bool]]:
+    """Give the path of each leaf and whether it lies in a list or map; names may contain dots."""
+    dotted = [schema.column(i).path for i in range(len(schema.names))]
+    if not any("." in path for path in dotted):
+        return [((path,), bool(schema.column(i).max_repetition_level)) for i, path in enumerate(dotted)]
+    arrow = schema.to_arrow_schema()
+    paths = [found for field in arrow for found in _walk(field, ())]
+    if len(paths) != len(dotted) or not all(map(_agrees, paths, dotted)):
+        raise ValueError("the nested columns cannot be made out")
+    return paths
+
+
+def _agrees(found: tuple[tuple[str, ...], bool], dotted: str) -> bool:
+    path, repeated = found
+    name = ".".join(path)
+    return dotted == name or (repeated and dotted.startswith(f"{name}."))
+
+
+def _walk(field: pa.Field, parents: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    path = (*parents, field.name)
+    data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if pa.types.is_struct(data_type):
+        for child in data_type:
+            yield from _walk(child, path)
+    elif pa.types.is_nested(data_type):
+        for _ in range(_leaf_count(data_type)):
+            yield path, True
+    else:
+        yield path, False
+
+
+def _leaf_count(data_type: pa.DataType) -> int:
+    data_type = data_type.storage_type if isinstance(data_type, pa.BaseExtensionType) else data_type
+    if not pa.types.is_nested(data_type):
+        return 1
+    if pa.types.is_map(data_type):
+        return _leaf_count(data_type.key_type) + _leaf_count(data_type.item_type)
+    if pa.types.is_struct(data_type):
+        return sum(_leaf_count(child.type) for child in data_type)
+    return _leaf_count(data_type.value_type)
+
+
+def _meaning(leaf: Any) -> tuple[str, Decode | None] | None:
+    """Give the type Spark reads a leaf as, and how its bounds are decoded; None where it has no order."""
+    logical = json.loads(leaf.logical_type.to_json())
+    kind, physical = logical["Type"], leaf.physical_type
+    if kind == "None":
+        return _PLAIN.get(physical)
+    if kind in ("String", "Enum", "JSON") and physical == "BYTE_ARRAY":
+        return "string", bytes
+    if kind == "BSON" and physical == "BYTE_ARRAY":
+        return "binary", bytes
+    if kind == "Int" and physical in ("INT32", "INT64"):
+        return _integer(int(logical["bitWidth"]), bool(logical["isSigned"]))
+    if kind == "Date" and physical == "INT32":
+        return "date", None
+    if kind == "Timestamp" and physical == "INT64":
+        name = "timestamp" if logical["isAdjustedToUTC"] else "timestamp_ntz"
+        decode = {"milliseconds": _millis, "microseconds": None}.get(logical["timeUnit"], _never)
+        return None if decode is _never else (name, decode)
+    if kind == "Decimal":
+        return _decimal(physical, leaf.precision, leaf.scale)
+    return None
+
+
+def _integer(width: int, signed: bool) -> tuple[str, Decode | None]:
+    if signed:
+        name = {bits: name for name, bits in INTEGERS.items()}[width]
+        return name, None if width >= 32 else _within(-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    if width == 64:
+        return "decimal(20,0)", lambda raw: encode_decimal(raw & (2**64 - 1), _UNSIGNED_LONG)
+    if width == 32:
+        return "long", lambda raw: raw & (2**32 - 1)
+    return {8: "short", 16: "integer"}[width], _within(0, 2**width - 1)
+
+
+def _decimal(physical: str, precision: int, scale: int) -> tuple[str, Decode] | None:
+    if not (0 < precision <= 38 and 0 <= scale <= precision):
+        return None
+    data_type = DataType(f"decimal({precision},{scale})")
+    limit = 10**precision
+
+    def decode(raw: int | bytes) -> Encoded | None:
+        unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+        return encode_decimal(unscaled, data_type) if -limit < unscaled < limit else None
+
+    return data_type.name, decode
+
+
+def _within(low: int, high: int) -> Decode:
+    return lambda raw: raw if low <= raw <= high else None
+
+
+def _millis(raw: int) -> int | None:
+    micros = raw * 1000
+    return micros if INT64_MIN <= micros <= INT64_MAX else None
+
+
+def _float(raw: float) -> float | None:
+    return None if math.isnan(raw) else raw
+
+
+def _never(raw: object) -> None:
+    return None
+
+
+_UNSIGNED_LONG = DataType("decimal(20,0)")
+_PLAIN: dict[str, tuple[str, Decode | None]] = {
+    "BOOLEAN": ("boolean", int),
+    "INT32": ("integer", None),
+    "INT64": ("long", None),
+    "FLOAT": ("float", _float),
+    "DOUBLE": ("double", _float),
+    "BYTE_ARRAY": ("binary", bytes),
+    # Writers may shorten these bounds while pyarrow reads them at full length: only the null counts are used.
+    "FIXED_LEN_BYTE_ARRAY": ("binary", _never),
+}

@@ -1,0 +1,286 @@
+"""Segments: the part of an index that one refresh adds, never changed once written.
+
+A segment is two Parquet files. `<name>-files.parquet` lists the data files it describes; its row number
+is the file's number within the segment. `<name>-entries.parquet` holds one row for each (column, file),
+sorted by column then file, so that a query reads the row groups of its own columns only. Whatever is
+read back is held against a checksum from the manifest first: a damaged segment is never believed.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import threading
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zskip.errors import IndexFormatError, StorageError
+from zskip.index.leaves import Column
+from zskip.records import Bools, Ints, Values
+from zskip.storage import Storage
+from zskip.types import DataType, Form
+
+INDEX_DIR = "_zskip/index"
+BLOCK_ROWS = 1 << 16
+"""Rows of one row group of the entries."""
+
+FILES_SCHEMA = pa.schema(
+    {"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "rows": pa.int64(), "schema": pa.int32()}
+)
+ENTRIES_SCHEMA = pa.schema(
+    {
+        "column": pa.int32(),
+        "file": pa.int32(),
+        "nulls": pa.int64(),
+        "nans": pa.int64(),
+        "int_min": pa.int64(),
+        "int_max": pa.int64(),
+        "float_min": pa.float64(),
+        "float_max": pa.float64(),
+        "bytes_min": pa.binary(),
+        "bytes_max": pa.binary(),
+    }
+)
+
+
+class Block(NamedTuple):
+    """A range of bytes and its CRC-32."""
+
+    offset: int
+    length: int
+    crc: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """All that the manifest says of a segment."""
+
+    name: str
+    files: int
+    entries: int
+    columns: tuple[Column, ...]
+    """The columns of its files; a column's number within the segment is its place here."""
+    schemas: tuple[tuple[int, ...], ...]
+    """The distinct sets of columns that its files have, as numbers of columns."""
+    defaults: tuple[str, ...]
+    """Top-level columns that are not null in files without them."""
+    starts: tuple[int, ...]
+    """Row of the entries at which each column begins, and the end."""
+    blocks: tuple[Block, ...]
+    """The row groups of the entries."""
+    footer: Block
+    """The Parquet footer of the entries, to their end."""
+    listing: Block
+    """The whole list of files."""
+
+    @property
+    def bytes(self) -> int:
+        """Size on disk."""
+        return self.listing.length + self.footer.offset + self.footer.length
+
+    @property
+    def files_path(self) -> str:
+        """Where its list of files lies."""
+        return f"{INDEX_DIR}/{self.name}-files.parquet"
+
+    @property
+    def entries_path(self) -> str:
+        """Where its entries lie."""
+        return f"{INDEX_DIR}/{self.name}-entries.parquet"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Listing:
+    """The data files that a segment describes; arrays of (files,)."""
+
+    paths: pa.Array
+    sizes: Ints
+    mtimes_ms: Ints
+    rows: Ints
+    schema: npt.NDArray[np.int32]
+    """Place in `Segment.schemas`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Entries:
+    """What a segment holds of one column; arrays of (entries,)."""
+
+    files: npt.NDArray[np.int32]
+    nulls: Ints
+    """-1 where unknown."""
+    nans: Ints
+    """-1 where unknown."""
+    lower: Values
+    upper: Values
+    bounded: Bools
+
+
+def write_segment(
+    storage: Storage,
+    name: str,
+    listing: pa.Table,
+    columns: Sequence[Column],
+    schemas: Sequence[tuple[int, ...]],
+    defaults: Iterable[str],
+    entries: Iterable[pa.Table],
+) -> Segment:
+    """Write a segment; it counts from the moment a manifest names it.
+
+    entries: for each column in order its rows of `ENTRIES_SCHEMA`, sorted by file.
+    """
+    starts = [0]
+    sink = io.BytesIO()
+    with pq.ParquetWriter(sink, ENTRIES_SCHEMA, compression="zstd", use_dictionary=False) as writer:
+        pending: list[pa.Table] = []
+        rows = 0
+        for table in entries:
+            starts.append(starts[-1] + table.num_rows)
+            pending.append(table)
+            rows += table.num_rows
+            if rows >= BLOCK_ROWS:
+                whole = pa.concat_tables(pending)
+                full = rows - rows % BLOCK_ROWS
+                writer.write_table(whole.slice(0, full), row_group_size=BLOCK_ROWS)
+                pending, rows = [whole.slice(full)], rows - full
+        if rows:
+            writer.write_table(pa.concat_tables(pending), row_group_size=BLOCK_ROWS)
+    data = sink.getvalue()
+    blocks, footer = _blocks(data)
+    files = io.BytesIO()
+    pq.write_table(listing, files, compression="zstd", use_dictionary=False)
+    segment = Segment(
+        name=name,
+        files=listing.num_rows,
+        entries=starts[-1],
+        columns=tuple(columns),
+        schemas=tuple(schemas),
+        defaults=tuple(sorted(defaults)),
+        starts=tuple(starts),
+        blocks=blocks,
+        footer=footer,
+        listing=Block(0, files.tell(), zlib.crc32(files.getvalue())),
+    )
+    storage.write(segment.entries_path, data)
+    storage.write(segment.files_path, files.getvalue())
+    return segment
+
+
+def _blocks(data: bytes) -> tuple[tuple[Block, ...], Block]:
+    """Cut a Parquet file into its row groups and the footer."""
+    metadata = pq.ParquetFile(pa.BufferReader(data)).metadata
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    ends = [min(g.column(j).data_page_offset for j in range(g.num_columns)) for g in groups]
+    ends.append(len(data) - 8 - int.from_bytes(data[-8:-4], "little"))
+    view = memoryview(data)
+    blocks = [Block(a, b - a, zlib.crc32(view[a:b])) for a, b in itertools.pairwise(ends)]
+    return tuple(blocks), Block(ends[-1], len(data) - ends[-1], zlib.crc32(view[ends[-1] :]))
+
+
+class SegmentReader:
+    """Reads a segment, as little of it as is asked for; safe to share between threads.
+
+    Its methods raise IndexFormatError where the segment is missing or damaged.
+    """
+
+    def __init__(self, storage: Storage, segment: Segment) -> None:
+        self.segment = segment
+        self._storage = storage
+        self._lock = threading.Lock()
+        self._footer: bytes | None = None
+
+    def listing(self) -> Listing:
+        """Read the list of files."""
+        segment = self.segment
+        try:
+            table = pq.read_table(pa.BufferReader(self._verified(segment.files_path, [segment.listing])[0]))
+            if table.schema.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
+                raise ValueError("it is not the list the manifest tells of")
+            return Listing(
+                paths=table["path"].combine_chunks(),
+                sizes=table["size"].to_numpy(),
+                mtimes_ms=table["mtime_ms"].to_numpy(),
+                rows=table["rows"].to_numpy(),
+                schema=table["schema"].to_numpy(),
+            )
+        except (pa.ArrowException, OSError, ValueError, StorageError) as error:
+            raise IndexFormatError(f"cannot read {segment.files_path}: {error}") from error
+
+    def entries(self, column: int) -> Entries:
+        """Read the entries of one column by its number within the segment."""
+        table = self.table(column)
+        form = DataType(self.segment.columns[column].type or "").form
+        if form is None:
+            raise IndexFormatError(f"{self.segment.entries_path} has entries of a column without an order")
+        lower, upper = table[f"{form.value}_min"], table[f"{form.value}_max"]
+        bounded = np.asarray(pa.compute.and_(lower.is_valid(), upper.is_valid()))
+        return Entries(
+            files=table["file"].to_numpy(),
+            nulls=_or_unknown(table["nulls"]),
+            nans=_or_unknown(table["nans"]),
+            lower=_values(lower, form),
+            upper=_values(upper, form),
+            bounded=bounded,
+        )
+
+    def table(self, column: int) -> pa.Table:
+        """Read the rows of one column as they are."""
+        segment = self.segment
+        start, end = segment.starts[column], segment.starts[column + 1]
+        if start == end:
+            return ENTRIES_SCHEMA.empty_table()
+        first, last = start // BLOCK_ROWS, (end - 1) // BLOCK_ROWS
+        try:
+            table = self._row_groups(first, last).slice(start - first * BLOCK_ROWS, end - start)
+            files = table["file"].to_numpy()
+            if table.num_rows != end - start or (files < 0).any() or (files >= segment.files).any():
+                raise ValueError("its rows are not those the manifest tells of")
+            return table
+        except (pa.ArrowException, OSError, ValueError, StorageError) as error:
+            raise IndexFormatError(f"cannot read {segment.entries_path}: {error}") from error
+
+    def _row_groups(self, first: int, last: int) -> pa.Table:
+        """Read a run of row groups: an image of the file with only their bytes filled in, the rest never touched."""
+        segment = self.segment
+        footer = segment.footer
+        wanted = list(segment.blocks[first : last + 1])
+        with self._lock:
+            if self._footer is None:
+                self._footer = self._verified(segment.entries_path, [footer])[0]
+        image = np.zeros(footer.offset + footer.length, np.uint8)
+        image[footer.offset :] = np.frombuffer(self._footer, np.uint8)
+        for block, data in zip(wanted, self._verified(segment.entries_path, wanted), strict=True):
+            image[block.offset : block.offset + block.length] = np.frombuffer(data, np.uint8)
+        source = pq.ParquetFile(pa.BufferReader(pa.py_buffer(image)))
+        table: pa.Table = source.read_row_groups(list(range(first, last + 1)), use_threads=False)
+        return table
+
+    def _verified(self, path: str, blocks: Sequence[Block]) -> list[bytes]:
+        """Read neighboring blocks in one go and hold each against its checksum."""
+        start, end = blocks[0].offset, blocks[-1].offset + blocks[-1].length
+        with self._storage.open(path) as stream:
+            stream.seek(start)
+            data = bytearray()
+            while len(data) < end - start and (part := stream.read(end - start - len(data))):
+                data += part
+        parts = [bytes(data[b.offset - start : b.offset - start + b.length]) for b in blocks]
+        if any(len(part) != b.length or zlib.crc32(part) != b.crc for part, b in zip(parts, blocks, strict=True)):
+            raise ValueError("it is damaged")
+        return parts
+
+
+def _or_unknown(column: pa.ChunkedArray) -> Ints:
+    values: Ints = column.fill_null(-1).to_numpy()
+    return values
+
+
+def _values(column: pa.ChunkedArray, form: Form) -> Values:
+    empty: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[form]
+    values: Values = column.fill_null(empty).to_numpy()
+    return values

@@ -1,0 +1,191 @@
+"""The index of a table: load it, bind it to a snapshot, refresh it."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+import zskip
+from zskip.errors import IndexFormatError, StorageError, ZskipWarning
+from zskip.index.bind import BoundIndex, BoundSegment, bind_segments, warn_damaged
+from zskip.index.collect import Progress, collect
+from zskip.index.compact import choose, merge
+from zskip.index.manifest import DamagedIndexError, Manifest, latest_manifest, list_manifests, manifest_path
+from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
+from zskip.records import Snapshot
+from zskip.storage import FileInfo, Storage
+
+_LOG = logging.getLogger("zskip.index")
+_KEEP_HOURS = 6
+_KEEP_MANIFESTS = 16
+_ATTEMPTS = 100
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Index:
+    """One version of a table's index."""
+
+    storage: Storage
+    manifest: Manifest
+
+    @classmethod
+    def load(cls, storage: Storage) -> Index | None:
+        """Load the newest version; None where there is no index.
+
+        Raises IndexFormatError where another version of zskip wrote it or it is damaged.
+        """
+        manifest = latest_manifest(storage)
+        return None if manifest is None else cls(storage=storage, manifest=manifest)
+
+    @property
+    def version(self) -> int:
+        """Number of the version."""
+        return self.manifest.version
+
+    @property
+    def bytes(self) -> int:
+        """Size of the segments on disk."""
+        return sum(segment.bytes for segment in self.manifest.segments)
+
+    def bind(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
+        """See the index from a snapshot.
+
+        Damaged segments are left out with a ZskipWarning, and their files count as unknown.
+        """
+        return BoundIndex(
+            snapshot,
+            bind_segments(snapshot, self._readers()),
+            version=self.version,
+            size=self.bytes,
+            case_sensitive=case_sensitive,
+        )
+
+    def _readers(self) -> list[SegmentReader]:
+        return [SegmentReader(self.storage, segment) for segment in self.manifest.segments]
+
+
+def refresh(storage: Storage, snapshot: Snapshot, *, full: bool = False, progress: Progress | None = None) -> Index:
+    """Bring the index up to date with a snapshot.
+
+    Footers are read only of files without a valid entry (`full`: of all), and many small segments are merged. Of
+    several refreshes at once each adds to what the others published. Data files that cannot be read get no
+    entry and a ZskipWarning. Raises IndexFormatError where another version of zskip wrote the index, StorageError
+    where it cannot be written.
+    """
+    listing = storage.list_dir(INDEX_DIR)
+    base = _base(storage)
+    old = base.segments if base is not None else ()
+    sound = bind_segments(snapshot, [SegmentReader(storage, s) for s in old if not full and _is_whole(s, listing)])
+    covered = np.zeros(len(snapshot), np.bool_)
+    for segment in sound:
+        covered[segment.live[segment.live >= 0]] = True
+    added = collect(storage, snapshot, np.flatnonzero(~covered).tolist(), progress)
+    removed = {s.name for s in old} - {s.reader.segment.name for s in sound}
+    fresh = bind_segments(snapshot, [SegmentReader(storage, s) for s in added])
+    merged_names, merged = _compact(storage, [*sound, *fresh])
+    gone = removed | merged_names
+    kept_new = [s for s in [*added, *merged] if s.name not in gone]
+    if base is not None and not gone and not kept_new:
+        return Index(storage=storage, manifest=base)
+    manifest = _publish(storage, snapshot.version, gone, kept_new)
+    _clean(storage)
+    return Index(storage=storage, manifest=manifest)
+
+
+def _base(storage: Storage) -> Manifest | None:
+    try:
+        return latest_manifest(storage)
+    except DamagedIndexError as error:
+        warnings.warn(f"{error}; building it anew", ZskipWarning, stacklevel=3)
+        return None
+
+
+def _is_whole(segment: Segment, listing: Sequence[FileInfo]) -> bool:
+    """Whether both files of a segment are there in full length."""
+    sizes = {info.path.rpartition("/")[2]: info.size for info in listing}
+    wanted = {
+        segment.files_path: segment.listing.length,
+        segment.entries_path: segment.footer.offset + segment.footer.length,
+    }
+    return all(sizes.get(path.rpartition("/")[2]) == size for path, size in wanted.items())
+
+
+def _compact(storage: Storage, segments: Sequence[BoundSegment]) -> tuple[set[str], list[Segment]]:
+    """Merge what should be merged; the names of the segments that fall away, and the new ones."""
+    gone: set[str] = set()
+    merged: list[Segment] = []
+    for group in choose(segments):
+        try:
+            new = merge(storage, group)
+        except IndexFormatError as error:
+            warn_damaged(error)
+            continue
+        gone |= {s.reader.segment.name for s in group}
+        merged += [new] if new is not None else []
+    return gone, merged
+
+
+def _publish(storage: Storage, table_version: int, gone: set[str], added: Sequence[Segment]) -> Manifest:
+    """Publish a version on top of the newest one; a refresh that comes second starts from the winner's."""
+    for _ in range(_ATTEMPTS):
+        try:
+            base = latest_manifest(storage)
+        except DamagedIndexError:
+            base = None
+        found = list_manifests(storage.list_dir(INDEX_DIR))
+        old = base.segments if base is not None else ()
+        manifest = Manifest(
+            version=max(found, default=0) + 1 if base is None else base.version + 1,
+            table_version=table_version,
+            zskip=zskip.__version__,
+            segments=(*(s for s in old if s.name not in gone), *added),
+        )
+        try:
+            storage.write(manifest_path(manifest.version), manifest.to_bytes())
+        except FileExistsError:
+            continue
+        _LOG.info("index version %d: %d segments", manifest.version, len(manifest.segments))
+        return manifest
+    raise StorageError(f"{_ATTEMPTS} others published an index first; try again")
+
+
+def _clean(storage: Storage) -> None:
+    """Remove what no reader needs any more: versions replaced hours ago, and segments that only they name.
+
+    What cannot be removed stays for the next refresh.
+    """
+    horizon = time.time() * 1000 - _KEEP_HOURS * 3_600_000
+    try:
+        listing = storage.list_dir(INDEX_DIR)
+        manifests = list(list_manifests(listing).items())
+        live: set[str] = set()
+        successor_ms = float("inf")
+        old: list[FileInfo] = []
+        for i, (_, info) in enumerate(manifests):
+            if successor_ms > horizon and i < _KEEP_MANIFESTS:
+                live |= _names(storage, info)
+            else:
+                old.append(info)
+            successor_ms = info.mtime_ms
+        for info in old:
+            storage.delete(f"{INDEX_DIR}/{info.path.rpartition('/')[2]}")
+        for info in listing:
+            name = info.path.rpartition("/")[2]
+            if name.startswith("segment-") and info.mtime_ms < horizon and name.rsplit("-", 1)[0] not in live:
+                storage.delete(f"{INDEX_DIR}/{name}")
+    except (StorageError, OSError) as error:
+        _LOG.warning("could not clean %s: %s", INDEX_DIR, error)
+
+
+def _names(storage: Storage, info: FileInfo) -> set[str]:
+    """Name the segments of a version; none where it is damaged."""
+    path = f"{INDEX_DIR}/{info.path.rpartition('/')[2]}"
+    try:
+        return {segment.name for segment in Manifest.from_bytes(storage.read(path), path).segments}
+    except (IndexFormatError, FileNotFoundError):
+        return set()
