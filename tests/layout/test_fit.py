@@ -88,7 +88,7 @@ def test_cuts_beat_equal_parts():
 
 
 def vars_of(layout):
-    return {name: getattr(layout, name) for name in Layout.__dataclass_fields__}
+    return {name: getattr(layout, name) for name, field in Layout.__dataclass_fields__.items() if field.init}
 
 
 @given(st.integers(0, 10**6))

@@ -6,8 +6,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -53,10 +52,22 @@ class Layout:
     spread: npt.NDArray[np.int32]
     """For each segment the number of its files."""
 
+    # Not by `cached_property`: before Python 3.12 its lock keeps the class from being pickled by value.
+    _widths: tuple[int, ...] = field(init=False, repr=False)
+    _codes: tuple[Ints, ...] = field(init=False, repr=False)
+    _tables: tuple[Ints, ...] = field(init=False, repr=False)
+
     def __post_init__(self) -> None:
-        for name in ("cut_keys", "cut_starts", "first_file", "spread"):
-            object.__setattr__(self, name, _frozen(getattr(self, name)))
-        object.__setattr__(self, "bounds", tuple(_frozen(b) for b in self.bounds))
+        widths = pattern_widths(self.pattern, len(self.fields))
+        codes: tuple[Ints, ...] = ()
+        if self.build == "sample":
+            parts = zip(self.bounds, self.null_ranks, widths, strict=True)
+            codes = tuple(_frozen(rank_codes(len(bounds), null_rank, width)) for bounds, null_rank, width in parts)
+        tables = tuple(_frozen(spread(c, self.pattern, d)) for d, c in enumerate(codes)) if self.is_separable else ()
+        arrays = {name: _frozen(getattr(self, name)) for name in ("cut_keys", "cut_starts", "first_file", "spread")}
+        bounds = tuple(_frozen(b) for b in self.bounds)
+        for name, value in {**arrays, "bounds": bounds, "_widths": widths, "_codes": codes, "_tables": tables}.items():
+            object.__setattr__(self, name, value)
 
     @property
     def partitions(self) -> int:
@@ -83,25 +94,12 @@ class Layout:
         """For each Hive partition its cuts, ascending."""
         return tuple(cast(list[Keys], np.split(self.cut_keys, self.cut_starts[1:-1])))
 
-    @cached_property
+    @property
     def partition_of_file(self) -> npt.NDArray[np.int32]:
         """(file_count,) ordinal of the Hive partition of each file."""
         segments = np.diff(self.cut_starts) + 1
         of_segment = np.repeat(np.arange(self.partitions, dtype=np.int32), segments)
-        return cast(npt.NDArray[np.int32], _frozen(np.repeat(of_segment, self.spread)))
-
-    @cached_property
-    def _widths(self) -> tuple[int, ...]:
-        return pattern_widths(self.pattern, len(self.fields))
-
-    @cached_property
-    def _codes(self) -> tuple[Ints, ...]:
-        parts = zip(self.bounds, self.null_ranks, self._widths, strict=True)
-        return tuple(rank_codes(len(bounds), null_rank, width) for bounds, null_rank, width in parts)
-
-    @cached_property
-    def _tables(self) -> tuple[Ints, ...]:
-        return tuple(_frozen(spread(codes, self.pattern, d)) for d, codes in enumerate(self._codes))
+        return cast(npt.NDArray[np.int32], np.repeat(of_segment, self.spread))
 
     def spread_tables(self) -> tuple[Ints, ...]:
         """For each column (bounds + 2,): the bits of each rank at their places in the key, null's rank last.
