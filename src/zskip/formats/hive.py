@@ -1,0 +1,118 @@
+"""Hive partition directories: which names are hidden, what a directory's values are and of which type.
+
+The rules are Spark's own (`HadoopFSUtils.shouldFilterOutPathName`, `PartitioningUtils`). Where Spark's inference
+depends on the session (time zone) or on a mixture of types, the column gets no orderable type, and is not pruned on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Sequence
+from urllib.parse import unquote_to_bytes
+
+from zskip.errors import UnsupportedError
+from zskip.records import Field, Partition
+from zskip.types import DataType, Encoded, encode
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+UNSURE = DataType("unsure")
+"""Type of a partition column whose type only a session can tell."""
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DOUBLE = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\s*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_ODD = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[0-9]{1,7}-.*|[0-9:]+:.*|T.*)\s*")
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark passes over a file or directory of this name.
+
+    >>> [is_hidden(n) for n in ("_zskip", ".part.crc", "_a=1", "part-0.parquet", "x._COPYING_")]
+    [True, True, False, False, True]
+    """
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+def directory_values(directory: str) -> tuple[tuple[str, str], ...]:
+    """Names and unescaped texts of the partition columns in a directory's path.
+
+    Raises UnsupportedError where plain directories lie between partition directories, as Spark refuses them.
+
+    >>> directory_values("region=a%3Db/y=2024")
+    (('region', 'a=b'), ('y', '2024'))
+    """
+    if not directory:
+        return ()
+    values = []
+    for part in directory.split("/"):
+        name, equals, value = part.partition("=")
+        if not equals or not name:
+            raise UnsupportedError(
+                f'"{directory}" is no partition directory ("{part}" is not name=value); '
+                "open the directory that holds the data files instead"
+            )
+        values.append((_unescape(name), _unescape(value)))
+    return tuple(values)
+
+
+def _unescape(text: str) -> str:
+    return unquote_to_bytes(text).decode(errors="replace") if "%" in text else text
+
+
+def partitions_of(directories: Sequence[str]) -> tuple[tuple[Field, ...], tuple[Partition, ...]]:
+    """Find the partition columns and each directory's values in the forms of their types.
+
+    Raises UnsupportedError where directories name different columns.
+    """
+    parsed = [directory_values(d) for d in directories]
+    names = tuple(name for name, _ in parsed[0]) if parsed else ()
+    for directory, values in zip(directories, parsed, strict=True):
+        if tuple(name for name, _ in values) != names:
+            raise UnsupportedError(
+                f'the directories "{directories[0]}" and "{directory}" have different partition columns; '
+                "move one of them out of the table"
+            )
+    columns = [[values[i][1] for values in parsed] for i in range(len(names))]
+    types = [_common_type(texts) for texts in columns]
+    encoded = [[_encode(text, t) for text in texts] for texts, t in zip(columns, types, strict=True)]
+    fields = tuple(Field(name=name, type=t) for name, t in zip(names, types, strict=True))
+    rows = zip(*encoded, strict=True) if encoded else (() for _ in directories)
+    return fields, tuple(Partition(directory=d, values=tuple(v)) for d, v in zip(directories, rows, strict=True))
+
+
+def _common_type(texts: Sequence[str]) -> DataType:
+    kinds = {_kind(text) for text in set(texts) if text != DEFAULT_PARTITION}
+    if kinds <= {"integer", "long"}:
+        return DataType("long" if "long" in kinds else "integer" if kinds else "string")
+    return DataType(kinds.pop()) if len(kinds) == 1 else UNSURE
+
+
+def _kind(text: str) -> str:
+    if _INTEGER.fullmatch(text):
+        value = int(text)
+        if -(2**31) <= value < 2**31:
+            return "integer"
+        return "long" if -(2**63) <= value < 2**63 else UNSURE.name
+    if _DOUBLE.fullmatch(text):
+        return "double"
+    if _DATE.fullmatch(text):
+        try:
+            dt.date.fromisoformat(text)
+        except ValueError:
+            return UNSURE.name
+        return "date"
+    return UNSURE.name if _ODD.fullmatch(text) else "string"
+
+
+def _encode(text: str, data_type: DataType) -> Encoded | None:
+    if text == DEFAULT_PARTITION:
+        return None
+    if data_type.name == "double":
+        return float(text.strip().rstrip("dDfF"))
+    if data_type.name == "date":
+        return encode(dt.date.fromisoformat(text), data_type)
+    if data_type.form is not None and data_type.is_integer:
+        return int(decimal.Decimal(text))
+    return text.encode()

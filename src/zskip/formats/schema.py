@@ -1,0 +1,146 @@
+"""Columns of Parquet files as Spark reads them, from footers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from zskip.errors import CorruptFileError, UnsupportedError
+from zskip.index.leaves import read_leaves
+from zskip.records import Field, Ints, Snapshot
+from zskip.storage import Storage
+from zskip.types import DataType
+
+_SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+_THREADS = 8
+_BATCH = 512
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Footer:
+    """What a rewrite needs to know of a file before it reads it."""
+
+    rows: int
+    columns: tuple[tuple[str, str], ...]
+    """Name and physical schema of each top-level column, sorted by name."""
+    codec: str
+    """Compression of the first column chunk, lower case; "" for a file without rows."""
+
+
+def read_fields(storage: Storage, paths: Sequence[str]) -> tuple[Field, ...]:
+    """The columns of a table as Spark infers them without merging: those of its first file in path order.
+
+    Raises CorruptFileError where that file's footer cannot be read.
+    """
+    metadata = _metadata(storage, paths[0])
+    described = (metadata.metadata or {}).get(_SPARK_KEY)
+    if described is not None:
+        return tuple(
+            Field(name=field["name"], type=_spark_type(field["type"]), nullable=True)
+            for field in json.loads(described)["fields"]
+        )
+    return fields_of(metadata.schema)
+
+
+def _spark_type(described: object) -> DataType:
+    return DataType(described if isinstance(described, str) else str(described["type"]))  # type: ignore[index]
+
+
+def fields_of(schema: pq.ParquetSchema) -> tuple[Field, ...]:
+    """The top-level columns of a Parquet schema with the types Spark gives them.
+
+    >>> import pyarrow as pa, io
+    >>> stream = io.BytesIO()
+    >>> pq.write_table(pa.table({"a": [1], "b": [["x"]]}), stream)
+    >>> [(field.name, str(field.type)) for field in fields_of(pq.ParquetFile(stream).schema)]
+    [('a', 'long'), ('b', 'nested')]
+    """
+    found: dict[str, str] = {}
+    for column in read_leaves(schema).columns:
+        nested = len(column.path) > 1
+        found[column.path[0]] = "nested" if nested or column.type is None else column.type
+    return tuple(Field(name=name, type=DataType(kind)) for name, kind in found.items())
+
+
+def read_footers(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
+    """Read the footers of many files in parallel, in the order of the paths.
+
+    Raises CorruptFileError for the first that cannot be read.
+    """
+    remaining = iter(paths)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while batch := list(islice(remaining, _BATCH)):
+            yield from pool.map(lambda path: _footer(storage, path), batch)
+
+
+def _footer(storage: Storage, path: str) -> Footer:
+    metadata = _metadata(storage, path)
+    groups = metadata.num_row_groups and metadata.num_columns
+    codec = metadata.row_group(0).column(0).compression.lower() if groups else ""
+    arrow = metadata.schema.to_arrow_schema()
+    columns = sorted((field.name, str(field.type)) for field in arrow)
+    return Footer(rows=metadata.num_rows, columns=tuple(columns), codec=codec)
+
+
+def _metadata(storage: Storage, path: str) -> pq.FileMetaData:
+    try:
+        with storage.open(path) as stream:
+            return pq.read_metadata(stream)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise CorruptFileError(
+            f'"{storage.uri(path)}" is no readable Parquet file ({_first_line(error)}); '
+            "restore it or move it out of the table"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Inspection:
+    """What the footers of a snapshot say."""
+
+    rows: Ints
+    """(files,)."""
+    codec: str
+    """The codec most rows are in; "" where there is none."""
+
+
+def inspect(storage: Storage, snapshot: Snapshot, *, merge: bool = False) -> Inspection:
+    """Read all footers of a snapshot before a rewrite.
+
+    merge: whether the session unifies differing schemas (then Spark decides what goes together). Raises
+    CorruptFileError for an unreadable file and UnsupportedError where files have different columns, since a rewrite
+    under the schema of the first would lose those of the others.
+    """
+    rows = np.zeros(len(snapshot), np.int64)
+    codecs: Counter[str] = Counter()
+    first: Footer | None = None
+    for i, footer in enumerate(read_footers(storage, snapshot.paths)):
+        rows[i] = footer.rows
+        codecs[footer.codec] += footer.rows
+        if first is None:
+            first = footer
+        elif footer.columns != first.columns and not merge:
+            _refuse_mixed(storage, snapshot.paths[0], first, snapshot.paths[i], footer)
+    del codecs[""]
+    return Inspection(rows=rows, codec=max(codecs, key=lambda codec: codecs[codec], default=""))
+
+
+def _refuse_mixed(storage: Storage, path: str, one: Footer, other_path: str, other: Footer) -> None:
+    left, right = dict(one.columns), dict(other.columns)
+    name = next(n for n in sorted({*left, *right}) if left.get(n) != right.get(n))
+    raise UnsupportedError(
+        f'column "{name}" is {left.get(name, "absent")} in "{storage.uri(path)}" and {right.get(name, "absent")} in '
+        f'"{storage.uri(other_path)}": a rewrite could lose columns. Set spark.sql.parquet.mergeSchema=true to have '
+        "Spark unify them, or bring the files to one schema first"
+    )
