@@ -136,8 +136,8 @@ class BoundIndex:
         for numbers in record.schemas:
             columns = [record.columns[n] for n in numbers]
             answer = resolve(path, wanted, columns, case_sensitive=self._case_sensitive)
-            if answer is Absent.MISSING and path[:1] in defaults:
-                answer = Absent.UNKNOWN
+            if answer is Absent.MISSING and (path[:1] in defaults or self.coverage < len(self.snapshot)):
+                answer = Absent.UNKNOWN  # it may have a default, that only a file we know nothing of declares
             found.append(answer if isinstance(answer, Absent) else numbers[answer])
         return found
 

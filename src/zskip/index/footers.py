@@ -148,7 +148,7 @@ def merge_groups(leaf: Leaf, groups: list[Any], trust: Trust) -> LeafStats:
 
 
 def _null_count(stats: Any, rows: int, required: bool) -> int:
-    if required:
+    if required or rows == 0:
         return 0
     if stats is None or not stats.has_null_count:
         return -1
