@@ -158,6 +158,15 @@ def test_an_empty_table_has_an_index(storage, snap):
     assert (bound.coverage, bound.column(("a",)), len(bound.rows)) == (0, None, 0)
 
 
+def test_a_file_whose_name_is_not_utf8_is_left_unknown(storage, snap, tmp_path):
+    write(tmp_path, "good.parquet", 1)
+    shutil.copy(tmp_path / "good.parquet", os.fsencode(tmp_path) + b"/bad-\xff.parquet")
+    snapshot = snap(storage, FIELDS)
+    with pytest.warns(ZskipWarning, match="not UTF-8"):
+        bound = refresh(storage, snapshot).bind(snapshot)
+    assert sorted(map(str, lows(bound).values())) == ["1", "None"]
+
+
 # Schemas
 
 

@@ -71,7 +71,7 @@ def test_without_a_declared_order_only_signed_numbers_are_bounded():
         ("Polars", False, True),
         ("ClickHouse v24.1", False, True),
         ("", False, True),
-        ("parquet-rs version 53.0.0", True, True),
+        ("parquet-rs version 53.0.0", False, True),
     ],
 )
 def test_writers_with_wrong_bounds(created_by, decimals, floats):

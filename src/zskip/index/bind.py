@@ -53,11 +53,8 @@ class BoundIndex:
         for segment in self._segments:
             used = segment.live >= 0
             self.rows[segment.live[used]] = segment.listing.rows[used]
-
-    @property
-    def coverage(self) -> int:
+        self.coverage: int = int((self.rows >= 0).sum())
         """Number of live files with a valid entry."""
-        return int((self.rows >= 0).sum())
 
     def info(self) -> IndexInfo:
         """Say what the index covers."""
@@ -186,7 +183,7 @@ def _places(snapshot: Snapshot, listings: Sequence[Listing]) -> list[Ints]:
     """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name."""
     if not listings:
         return []
-    live = pa.array(snapshot.paths, pa.string())
+    live = _path_array(snapshot.paths)
     found = pc.index_in(pa.chunked_array([x.paths for x in listings], pa.string()), value_set=live)
     place: Ints = found.fill_null(-1).to_numpy().astype(np.int64)
     sizes = np.concatenate([x.sizes for x in listings])
@@ -197,6 +194,22 @@ def _places(snapshot: Snapshot, listings: Sequence[Listing]) -> list[Ints]:
     same = (sizes[named] == snapshot.sizes[at]) & (mtimes[named] == snapshot.mtimes_ms[at]) & (rows[named] >= 0)
     place[named[~same]] = -1
     return np.split(place, np.cumsum([len(x.sizes) for x in listings])[:-1])
+
+
+def _path_array(paths: Sequence[str]) -> pa.Array:
+    try:
+        return pa.array(paths, pa.string())
+    except UnicodeEncodeError:  # names that are not UTF-8, which no entry has
+        return pa.array([path if is_text(path) else "" for path in paths], pa.string())
+
+
+def is_text(path: str) -> bool:
+    """Whether a path can be written as UTF-8: file systems hold names that cannot."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _unknown(data_type: DataType, files: int) -> ColumnStats:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from zskip.errors import ZskipWarning
+from zskip.index.bind import is_text
 from zskip.index.builder import MAX_ENTRIES, SegmentBuilder
 from zskip.index.footers import FooterReader, FooterStats
 from zskip.index.segment import Segment
@@ -41,7 +42,7 @@ def collect(
             if isinstance(found, FooterStats):
                 builder.add(file.path, file.size, file.mtime_ms, found)
             else:
-                unreadable.append(f"{file.path} ({found})")
+                unreadable.append(f"{ascii(file.path)[1:-1]} ({found})")
         if builder.entries >= MAX_ENTRIES:
             segments.append(builder.finish(storage))
             builder = SegmentBuilder()
@@ -80,6 +81,8 @@ def _read_all(
 
 
 def _read(storage: Storage, reader: FooterReader, file: DataFile) -> FooterStats | str:
+    if not is_text(file.path):
+        return "its name is not UTF-8"
     try:
         with storage.open(file.path) as stream:
             return reader.read(stream, file.size)

@@ -177,7 +177,7 @@ def _decimal(physical: str, precision: int, scale: int) -> tuple[str, Decode] | 
         unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
         return encode_decimal(unscaled, data_type) if -limit < unscaled < limit else None
 
-    return data_type.name, decode
+    return data_type.name, _never if physical == "BYTE_ARRAY" else decode
 
 
 def _within(low: int, high: int) -> Decode:

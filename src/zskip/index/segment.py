@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError
@@ -219,7 +220,7 @@ class SegmentReader:
         if form is None:
             raise IndexFormatError(f"{self.segment.entries_path} has entries of a column without an order")
         lower, upper = table[f"{form.value}_min"], table[f"{form.value}_max"]
-        bounded = np.asarray(pa.compute.and_(lower.is_valid(), upper.is_valid()))
+        bounded = np.asarray(pc.and_(lower.is_valid(), upper.is_valid()))
         return Entries(
             files=table["file"].to_numpy(),
             nulls=_or_unknown(table["nulls"]),

@@ -5,7 +5,8 @@ The rules, each for a bug or a convention that would otherwise make a query lose
 - byte arrays, unsigned integers and decimals in byte arrays have an order only where the footer
   declares `column_orders`; older footers hold bounds of signed bytes (PARQUET-686, PARQUET-251);
 - decimals in byte arrays were ordered wrongly by several writers even so (parquet-cpp before Arrow 4,
-  Polars, ClickHouse): only writers known to be right are believed;
+  Polars, ClickHouse): only writers known to be right are believed, and where the arrays differ in length none
+  (arrow-rs);
 - parquet-cpp of before Arrow 3 spoilt the bounds of floats that met a NaN (PARQUET-1225);
 - days and timestamps before 1900 may be in the hybrid Julian calendar, which Spark rebases as it reads,
   unless the footer says that Spark 3 or later wrote them as they are.
@@ -25,8 +26,8 @@ _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _COLLATIONS = "__COLLATIONS"
 _DEFAULT = "EXISTS_DEFAULT"
 
-_RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), "DuckDB": (0, 0), "parquet-rs": (0, 0)}
-"""Writers whose bounds of decimals in byte arrays are right, and since which version."""
+_RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), "DuckDB": (0, 0)}
+"""Writers whose bounds of decimals in fixed byte arrays are right, and since which version."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +37,7 @@ class Trust:
     ordered: bool
     """The footer declares the order of its bounds, so that those of bytes and unsigned integers count."""
     decimal_bytes: bool
-    """Bounds of decimals that lie in byte arrays are right."""
+    """Bounds of decimals that lie in fixed byte arrays are right."""
     floats: bool
     proleptic: bool
     """Days and timestamps before 1900 are in the calendar Spark uses."""
