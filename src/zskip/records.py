@@ -16,6 +16,9 @@ Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.object_]
 """Values in the form of their type: int64, float64, or objects that are `bytes`."""
 
+ALL_NULL = int(np.iinfo(np.int64).max)
+"""Number of nulls that says: however many rows there are, all are null."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
@@ -137,7 +140,7 @@ class ColumnStats:
     bounded: Bools
     """Whether `lower` and `upper` are known."""
     nulls: Ints
-    """Number of nulls, -1 where unknown."""
+    """Number of nulls, -1 where unknown; `ALL_NULL` where all are, even if the number of rows is unknown."""
     may_nan: Bools
     """Whether the file may hold NaN (always false for types other than float and double)."""
 

@@ -1,1 +1,7 @@
 """Predicate and statistics to kept files, with reasons."""
+
+from zskip.prune.evaluate import StatsSource, evaluate
+from zskip.prune.outcomes import Outcomes
+from zskip.prune.prune import outcomes, prune
+
+__all__ = ["Outcomes", "StatsSource", "evaluate", "outcomes", "prune"]

@@ -1,0 +1,214 @@
+"""Comparisons of a column with a literal, settled as Spark compares them or given up.
+
+Spark brings both sides to a common type first. Each function here answers for one type of column: it either says
+exactly the same in terms of the column's own form, or nothing (None), and the comparison becomes Unknown.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from zskip.predicate.tree import Column, Compare, Constant, In, Predicate
+from zskip.predicate.zones import micros_of, zone_of
+from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
+
+_EXACT_DOUBLE = 2**53
+_EXACT_FLOAT = 2**24
+_MOST_DIGITS = 38
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
+_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?")
+_FIRST_SAFE_YEAR = 1900
+"""Before it named zones had local mean times, which Java and Python may know differently."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A literal of SQL: its kind and Python value (timestamps as microseconds)."""
+
+    kind: str
+    """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz` or
+    `null`."""
+    value: object
+
+
+def compare(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    """`column op literal` for op one of `=`, `<`, `<=`, `>`, `>=`; None where it cannot be settled.
+
+    >>> compare("<", Column(("a",), DataType("integer")), Literal("decimal", decimal.Decimal("1.5")), "UTC")
+    Compare(op='<=', column=Column(path=('a',), type=DataType(name='integer')), value=1)
+    """
+    if literal.kind == "null":
+        return Constant(None)
+    for accepts, settle in _BY_TYPE:
+        if accepts(column.type):
+            return settle(op, column, literal, timezone)
+    return None
+
+
+def always(column: Column) -> Predicate:
+    """True wherever the column is not null, else null."""
+    if column.type.form is Form.FLOAT:
+        return Compare(">=", column, -math.inf)
+    return Compare(">=", column, -(2**63) if column.type.form is Form.INT else b"")
+
+
+def never(column: Column) -> Predicate:
+    """False wherever the column is not null, else null."""
+    return In(column, ())
+
+
+def _whole(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    value = literal.value
+    if literal.kind == "int" and isinstance(value, int):
+        return _exact(op, column, Fraction(value), 0)
+    if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
+        digits = INTEGERS[column.type.name] // 3 + 1
+        return _exact(op, column, Fraction(value), 0) if _fits(digits, 0, value) else None
+    if literal.kind == "double" and isinstance(value, float):
+        if math.isnan(value) or math.isinf(value):
+            above = not value < 0
+            return always(column) if (op in ("<", "<=")) == above and op != "=" else never(column)
+        return _exact(op, column, Fraction(value), 0) if abs(value) < _EXACT_DOUBLE else None
+    return None
+
+
+def _decimals(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    value = literal.value
+    if literal.kind == "int" and isinstance(value, int):
+        value = decimal.Decimal(value)
+    if literal.kind in ("int", "decimal") and isinstance(value, decimal.Decimal):
+        whole = column.type.precision - column.type.scale
+        if _fits(max(whole, 20 if literal.kind == "int" else 0), column.type.scale, value):
+            return _exact(op, column, Fraction(value), column.type.scale)
+    return None
+
+
+def _fits(whole: int, scale: int, value: decimal.Decimal) -> bool:
+    """Whether the common type of a column and a decimal literal holds both without rounding."""
+    _, digits, exponent = value.as_tuple()
+    places = max(-int(exponent), 0)
+    return max(whole, len(digits) - places + max(int(exponent), 0)) + max(scale, places) <= _MOST_DIGITS
+
+
+def _exact(op: str, column: Column, value: Fraction, scale: int) -> Predicate:
+    """Compare a column of whole multiples of 10**-scale with any rational number."""
+    scaled = value * 10**scale
+    floor = math.floor(scaled)
+    if floor != scaled:
+        if op == "=":
+            return never(column)
+        op = "<=" if op in ("<", "<=") else ">"
+    least, most = _range(column.type)
+    if floor < least:
+        return always(column) if op in (">", ">=") else never(column)
+    if floor > most:
+        return always(column) if op in ("<", "<=") else never(column)
+    return Compare(op, column, encode_decimal(floor, column.type) if column.type.is_decimal else floor)
+
+
+def _range(data_type: DataType) -> tuple[int, int]:
+    if data_type.is_decimal:
+        return 1 - 10**data_type.precision, 10**data_type.precision - 1
+    bits = INTEGERS[data_type.name]
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _floats(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    value = literal.value
+    single = column.type.name == "float"
+    if literal.kind == "int" and isinstance(value, int):
+        if single and abs(value) > _EXACT_FLOAT:
+            return None
+        return Compare(op, column, float(value))
+    if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
+        return Compare(op, column, float(value))
+    if literal.kind in ("double", "float") and isinstance(value, float):
+        return Compare(op, column, value)
+    return None
+
+
+def _booleans(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    return Compare(op, column, int(bool(literal.value))) if literal.kind == "boolean" else None
+
+
+def _strings(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    value = literal.value
+    return Compare(op, column, value.encode()) if literal.kind == "string" and isinstance(value, str) else None
+
+
+def _binaries(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    value = literal.value
+    return Compare(op, column, value) if literal.kind == "binary" and isinstance(value, bytes) else None
+
+
+def _dates(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    days = date_days(literal.value) if literal.kind in ("date", "string") else None
+    return None if days is None else Compare(op, column, days)
+
+
+def _timestamps(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+    plain = column.type.name == "timestamp_ntz"
+    micros: int | None = None
+    if literal.kind == column.type.name and isinstance(literal.value, int):
+        micros = literal.value
+    elif literal.kind in ("string", "date") and isinstance(literal.value, str):
+        micros = timestamp_micros(literal.value, None if plain else timezone)
+    return None if micros is None else Compare(op, column, micros)
+
+
+def date_days(text: object) -> int | None:
+    """Days since 1970 of `yyyy-mm-dd`; None for any other form.
+
+    >>> date_days("1970-01-11"), date_days("70-1-11")
+    (10, None)
+    """
+    match = _DATE.fullmatch(text) if isinstance(text, str) else None
+    try:
+        return None if match is None else (dt.date(*map(int, match.groups())) - dt.date(1970, 1, 1)).days
+    except ValueError:
+        return None
+
+
+def timestamp_micros(text: str, timezone: str | None) -> int | None:
+    """Microseconds since 1970 of a full date and, maybe, time; without `timezone` they are taken as written.
+
+    None for other forms, for local times that a zone skips or repeats, and for times too long ago to be sure.
+
+    >>> timestamp_micros("1970-01-01 00:00:01.5", "UTC"), timestamp_micros("1970-1-1", "UTC")
+    (1500000, None)
+    """
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None or (match[4] and (timezone is None or not match[2])):
+        return None
+    try:
+        local = dt.datetime.fromisoformat(f"{match[1]} {match[2] or '00:00:00'}")
+    except ValueError:
+        return None
+    local = local.replace(microsecond=int((match[3] or "0").ljust(6, "0")))
+    zone = "UTC" if timezone is None else match[4] or timezone
+    named = not isinstance(zone_of(zone), dt.timezone)
+    return None if named and local.year < _FIRST_SAFE_YEAR else micros_of(local, zone)
+
+
+_Settle = Callable[[str, Column, Literal, str], "Predicate | None"]
+_BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Settle], ...] = (
+    (lambda t: t.is_integer, _whole),
+    (lambda t: t.is_decimal, _decimals),
+    (lambda t: t.form is Form.FLOAT, _floats),
+    (lambda t: t.name == "boolean", _booleans),
+    (lambda t: t.name == "string", _strings),
+    (lambda t: t.name == "binary", _binaries),
+    (lambda t: t.name == "date", _dates),
+    (lambda t: t.name in ("timestamp", "timestamp_ntz"), _timestamps),
+)
+
+
+def is_nan(value: Encoded) -> bool:
+    """Whether an encoded value is NaN."""
+    return isinstance(value, float) and math.isnan(value)

@@ -1,0 +1,375 @@
+"""SQL text to a predicate: what people write, and what Catalyst prints.
+
+sqlglot reads the text (Spark dialect); this module gives meaning to the few forms that statistics can answer. In
+lenient mode, for text that Spark has checked already, whatever is not understood becomes Unknown; in strict mode, for
+text that a user wrote, unknown columns and syntax errors are raised.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+import sqlglot
+from sqlglot import exp
+
+from zskip.errors import ColumnError, PredicateError
+from zskip.predicate.columns import Columns
+from zskip.predicate.literals import Literal, compare, date_days, is_nan, never, timestamp_micros
+from zskip.predicate.tree import (
+    And,
+    Column,
+    Compare,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+    conjunction,
+)
+from zskip.types import INTEGERS, DataType, Encoded
+
+Node = Any
+"""A node of sqlglot's tree, whose types differ between its versions."""
+_STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
+_COMPARISONS: dict[type[Node], tuple[str, str]] = {
+    exp.EQ: ("=", "="),
+    exp.LT: ("<", ">"),
+    exp.LTE: ("<=", ">="),
+    exp.GT: (">", "<"),
+    exp.GTE: (">=", "<="),
+}
+"""Operator, and the operator with its sides exchanged."""
+_INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
+
+
+def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
+    """Read one predicate and bind it to the columns of a table.
+
+    timezone: of the session, in which timestamps without a zone are meant. Raises, unless `lenient`, PredicateError
+    for text that is no predicate and ColumnError for unknown columns.
+
+    >>> from zskip.records import Field
+    >>> columns = Columns([Field(name="a", type=DataType("integer"))])
+    >>> parse("a BETWEEN 1 AND 2.5", columns) == parse("1 <= a AND a < 3", columns)
+    False
+    >>> parse("NOT a >= 7", columns)
+    Not(child=Compare(op='>=', column=Column(path=('a',), type=DataType(name='integer')), value=7))
+    """
+    try:
+        if _STRANGE_ESCAPE.match(sql):
+            return Unknown(sql, "a string with escapes")
+        return _Binder(columns, timezone, lenient).predicate(_parsed(sql))
+    except RecursionError:
+        return Unknown(sql[:200], "nested too deeply")
+    except PredicateError:
+        if not lenient:
+            raise
+        return Unknown(sql)
+
+
+def parse_many(sqls: Sequence[str], columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
+    """Read several predicates that must all hold."""
+    return conjunction(tuple(parse(sql, columns, timezone=timezone, lenient=lenient) for sql in sqls))
+
+
+def _parsed(sql: str) -> Node:
+    try:
+        found = sqlglot.parse_one(sql, dialect="spark", into=exp.Condition)
+    except sqlglot.errors.SqlglotError as error:
+        raise PredicateError(f'cannot read the predicate "{sql}": {_place(error)}') from error
+    if isinstance(found, exp.Query | exp.Alias | exp.DDL):
+        raise PredicateError(f'"{sql}" is no predicate; give a condition such as "a > 3 AND b = \'x\'"')
+    return found
+
+
+def _place(error: sqlglot.errors.SqlglotError) -> str:
+    details = getattr(error, "errors", None)
+    if details and details[0].get("description"):
+        first = details[0]
+        return f'{first["description"]} near "{first.get("highlight") or "its end"}", character {first.get("col")}'
+    return "it does not parse as a condition of Spark SQL"
+
+
+class _Binder:
+    """Turns a parsed expression into a bound predicate."""
+
+    def __init__(self, columns: Columns, timezone: str, lenient: bool) -> None:
+        self._columns = columns
+        self._timezone = timezone
+        self._lenient = lenient
+
+    def predicate(self, node: Node) -> Predicate:
+        node = node.unnest()
+        found = self._logical(node)
+        if found is None:
+            self._check_columns(node)
+            return Unknown(node.sql(dialect="spark")[:500])
+        return found
+
+    def _check_columns(self, node: Node) -> None:
+        """A misspelt column in a part that is not understood is an error all the same."""
+        if not self._lenient:
+            for column in node.find_all(exp.Column):
+                self._field(column)
+
+    def _logical(self, node: Node) -> Predicate | None:
+        if isinstance(node, exp.And | exp.Or):
+            children = tuple(self.predicate(child) for child in _operands(node, type(node)))
+            return And(children) if isinstance(node, exp.And) else Or(children)
+        if isinstance(node, exp.Not):
+            return Not(self.predicate(node.this))
+        if isinstance(node, exp.Boolean):
+            return Constant(bool(node.this))
+        if isinstance(node, exp.Null):
+            return Constant(None)
+        handler = self._HANDLERS.get(type(node))
+        return None if handler is None else handler(self, node)
+
+    def _comparison(self, node: Node) -> Predicate | None:
+        op, exchanged = _COMPARISONS[type(node)]
+        column, literal = self._column(node.this), self._literal(node.expression)
+        if column is None or literal is None:
+            op = exchanged
+            column, literal = self._column(node.expression), self._literal(node.this)
+        if column is None or literal is None:
+            return None
+        return compare(op, column, literal, self._timezone)
+
+    def _different(self, node: Node) -> Predicate | None:
+        equal = self._comparison(exp.EQ(this=node.this, expression=node.expression))
+        return None if equal is None else Not(equal)
+
+    def _null_safe(self, node: Node) -> Predicate | None:
+        column, other = self._column(node.this), node.expression
+        if column is None:
+            column, other = self._column(node.expression), node.this
+        literal = self._literal(other)
+        if column is None or literal is None:
+            return None
+        if literal.kind == "null":
+            return IsNull(column)
+        equal = compare("=", column, literal, self._timezone)
+        return None if equal is None else And((Not(IsNull(column)), equal))
+
+    def _null_unsafe(self, node: Node) -> Predicate | None:
+        equal = self._null_safe(node)
+        return None if equal is None else Not(equal)
+
+    def _between(self, node: Node) -> Predicate | None:
+        if node.args.get("symmetric"):
+            return None
+        column = self._column(node.this)
+        low, high = self._literal(node.args["low"]), self._literal(node.args["high"])
+        if column is None or low is None or high is None:
+            return None
+        bounds = (compare(">=", column, low, self._timezone), compare("<=", column, high, self._timezone))
+        sql = node.sql(dialect="spark")
+        return And(tuple(Unknown(sql) if bound is None else bound for bound in bounds))
+
+    def _in(self, node: Node) -> Predicate | None:
+        column = self._column(node.this)
+        if column is None or node.args.get("query") or node.args.get("unnest"):
+            return None
+        literals = [self._literal(value) for value in node.expressions]
+        if None in literals:
+            return None
+        return in_list(column, cast("list[Literal]", literals), self._timezone)
+
+    def _is(self, node: Node) -> Predicate | None:
+        column = self._column(node.this)
+        if column is None or not isinstance(node.expression, exp.Null | exp.Boolean):
+            return None
+        if isinstance(node.expression, exp.Null):
+            return IsNull(column)
+        if column.type.name != "boolean":
+            return None
+        return And((Not(IsNull(column)), Compare("=", column, int(bool(node.expression.this)))))
+
+    def _starts_with(self, node: Node) -> Predicate | None:
+        column, literal = self._column(node.this), self._literal(node.expression)
+        if column is None or literal is None or column.type.name != "string" or literal.kind not in ("string", "null"):
+            return None
+        return Constant(None) if literal.kind == "null" else StartsWith(column, str(literal.value).encode())
+
+    def _like(self, node: Node) -> Predicate | None:
+        column, literal = self._column(node.this), self._literal(node.expression)
+        if column is None or literal is None or column.type.name != "string" or literal.kind != "string":
+            return None
+        pattern = str(literal.value)
+        body = pattern[:-1] if pattern.endswith("%") else pattern
+        if any(c in body for c in "%_\\"):
+            return None
+        if body != pattern:
+            return StartsWith(column, body.encode())
+        return Compare("=", column, body.encode())
+
+    def _bare(self, node: Node) -> Predicate | None:
+        column = self._column(node)
+        if column is None or column.type.name != "boolean":
+            return None
+        return Compare("=", column, 1)
+
+    _HANDLERS: dict[type[Node], Callable[[Any, Node], Predicate | None]] = {  # noqa: RUF012
+        **dict.fromkeys(_COMPARISONS, _comparison),
+        exp.NEQ: _different,
+        exp.NullSafeEQ: _null_safe,
+        exp.NullSafeNEQ: _null_unsafe,
+        exp.Between: _between,
+        exp.In: _in,
+        exp.Is: _is,
+        exp.StartsWith: _starts_with,
+        exp.Like: _like,
+        exp.Column: _bare,
+    }
+
+    def _column(self, node: Node) -> Column | None:
+        """A top-level column, maybe under casts that change no comparison."""
+        node = node.unnest()
+        if isinstance(node, exp.Cast):
+            inner = self._column(node.this)
+            return inner if inner is not None and _widens(inner.type, _type_name(node.to)) else None
+        if not isinstance(node, exp.Column):
+            return None
+        field = self._field(node)
+        return None if field is None else Column((field.name,), field.type)
+
+    def _field(self, node: exp.Column) -> Any:
+        parts = [part.name for part in node.parts]
+        try:
+            return self._columns.find(parts)
+        except ColumnError:
+            if self._lenient:
+                return None
+            raise
+
+    def _literal(self, node: Node) -> Literal | None:
+        node = node.unnest()
+        if isinstance(node, exp.Null):
+            return Literal("null", None)
+        if isinstance(node, exp.Boolean):
+            return Literal("boolean", bool(node.this))
+        if isinstance(node, exp.HexString):
+            return Literal("binary", bytes.fromhex(node.this if len(node.this) % 2 == 0 else f"0{node.this}"))
+        if isinstance(node, exp.Literal):
+            return Literal("string", node.this) if node.is_string else _number(node.this)
+        if isinstance(node, exp.Neg):
+            return _negated(self._literal(node.this))
+        if isinstance(node, exp.Cast):
+            inner = self._literal(node.this)
+            return None if inner is None else _cast(inner, _type_name(node.to), self._timezone)
+        return None
+
+
+def in_list(column: Column, literals: Sequence[Literal], timezone: str) -> Predicate | None:
+    """`column IN (...)`; None where a value cannot be compared exactly."""
+    values: set[Encoded] = set()
+    extra: list[Predicate] = []
+    for literal in literals:
+        equal = compare("=", column, literal, timezone)
+        if equal is None:
+            return None
+        if isinstance(equal, Compare) and not is_nan(equal.value):
+            values.add(equal.value)
+        elif equal != never(column) and equal not in extra:
+            extra.append(equal)
+    found = In(column, tuple(sorted(values)))
+    return Or((found, *extra)) if extra else found
+
+
+def _operands(node: Node, kind: type[Node]) -> list[Node]:
+    """The operands of a chain of one operator, without recursion: chains may be thousands long."""
+    found: list[Node] = []
+    todo = [node]
+    while todo:
+        current = todo.pop().unnest()
+        if type(current) is kind:
+            todo += [current.expression, current.this]
+        else:
+            found.append(current)
+    return found
+
+
+def _number(text: str) -> Literal:
+    """A number as Spark types it: digits are integers, a point makes a decimal, an exponent a double."""
+    if text.isdigit():
+        return Literal("int", int(text))
+    if "e" in text.lower():
+        return Literal("double", float(text))
+    return Literal("decimal", decimal.Decimal(text))
+
+
+def _negated(literal: Literal | None) -> Literal | None:
+    if literal is None or literal.kind not in ("int", "decimal", "double", "float"):
+        return None
+    return Literal(literal.kind, -cast(Any, literal.value))
+
+
+def _type_name(node: Any) -> str:
+    return str(node.sql(dialect="spark")).upper()
+
+
+def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
+    """The literals that are written as casts: `DATE '...'`, `3L`, `12.50BD`, `CAST('NaN' AS DOUBLE)`."""
+    if literal.kind == "null":
+        return literal
+    value = literal.value
+    if target == "DATE" and literal.kind == "string":
+        return literal if date_days(value) is None else Literal("date", value)
+    if target in ("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") and literal.kind == "string":
+        plain = target == "TIMESTAMP_NTZ"
+        micros = timestamp_micros(str(value), None if plain else timezone)
+        return None if micros is None else Literal("timestamp_ntz" if plain else "timestamp", micros)
+    if target in _INTEGER_TYPES and literal.kind == "int":
+        bits = INTEGERS[_INTEGER_TYPES[target]]
+        return literal if -(2 ** (bits - 1)) <= cast(int, value) < 2 ** (bits - 1) else None
+    if target in ("DOUBLE", "FLOAT") and literal.kind in ("int", "decimal", "double", "string"):
+        return _as_float(value, target)
+    if target.startswith("DECIMAL(") and literal.kind in ("string", "decimal", "int"):
+        return _as_decimal(str(value), DataType(target.lower().replace(" ", "")))
+    return None
+
+
+def _as_float(value: object, target: str) -> Literal | None:
+    try:
+        number = float(np.float32(str(value))) if target == "FLOAT" else float(str(value))
+    except ValueError:
+        return None
+    return Literal("double" if target == "DOUBLE" else "float", number)
+
+
+def _as_decimal(text: str, target: DataType) -> Literal | None:
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        return None
+    exponent = number.as_tuple().exponent
+    if (
+        not isinstance(exponent, int)
+        or -exponent > target.scale
+        or number.adjusted() >= target.precision - target.scale
+    ):
+        return None
+    return Literal("decimal", number)
+
+
+def _widens(held: DataType, target: str) -> bool:
+    """Whether a cast keeps every value and the order of all."""
+    if target in _INTEGER_TYPES and held.is_integer:
+        return INTEGERS[held.name] <= INTEGERS[_INTEGER_TYPES[target]]
+    if target == "DOUBLE":
+        return held.name in ("float", "double", "byte", "short", "integer")
+    if target.startswith("DECIMAL("):
+        wanted = DataType(target.lower().replace(" ", ""))
+        if held.is_integer:
+            return wanted.precision - wanted.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[held.name]]
+        if held.is_decimal:
+            whole = held.precision - held.scale
+            return wanted.scale >= held.scale and wanted.precision - wanted.scale >= whole
+    return target == held.name.upper()

@@ -1,0 +1,101 @@
+"""A predicate as Spark SQL text."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+
+from zskip.predicate.tree import And, Column, Compare, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown
+from zskip.types import DataType, Encoded, Form, decode_decimal
+
+_EPOCH = dt.datetime(1970, 1, 1)
+_SHOWN = 20
+"""Values of a long IN that are written out where the text is for people."""
+
+
+def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
+    """Write a predicate as text that Spark understands (in a session in UTC, as far as timestamps go).
+
+    shorten: cut long lists of values, for people to read.
+
+    >>> to_sql(Not(In(Column(("a",), DataType("integer")), (1, 2))))
+    'NOT (a IN (1, 2))'
+    """
+    if isinstance(predicate, And | Or):
+        word = " AND " if isinstance(predicate, And) else " OR "
+        return word.join(_wrapped(child, shorten) for child in predicate.children)
+    if isinstance(predicate, Not):
+        if isinstance(predicate.child, IsNull):
+            return f"{name_sql(predicate.child.column)} IS NOT NULL"
+        return f"NOT ({to_sql(predicate.child, shorten=shorten)})"
+    if isinstance(predicate, Constant):
+        return "NULL" if predicate.value is None else str(predicate.value).lower()
+    if isinstance(predicate, Unknown):
+        return predicate.sql
+    name = name_sql(predicate.column)
+    data_type = predicate.column.type
+    if isinstance(predicate, Compare):
+        return f"{name} {predicate.op} {literal_sql(predicate.value, data_type)}"
+    if isinstance(predicate, IsNull):
+        return f"{name} IS NULL"
+    if isinstance(predicate, StartsWith):
+        return f"startswith({name}, {literal_sql(predicate.prefix, data_type)})"
+    return _in_sql(predicate, shorten)
+
+
+def _wrapped(child: Predicate, shorten: bool) -> str:
+    text = to_sql(child, shorten=shorten)
+    return f"({text})" if isinstance(child, And | Or | Unknown) else text
+
+
+def _in_sql(node: In, shorten: bool) -> str:
+    if not node.values:
+        return f"{name_sql(node.column)} != {name_sql(node.column)}"
+    shown = node.values[:_SHOWN] if shorten else node.values
+    texts = [literal_sql(value, node.column.type) for value in shown]
+    if len(shown) < len(node.values):
+        texts.append(f"... {len(node.values) - len(shown)} more")
+    return f"{name_sql(node.column)} IN ({', '.join(texts)})"
+
+
+def name_sql(column: Column) -> str:
+    """A column's name, quoted where need be."""
+    return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in column.path)
+
+
+def literal_sql(value: Encoded, data_type: DataType) -> str:
+    """A value in its form as a literal of its type.
+
+    >>> literal_sql(1250, DataType("decimal(6,2)")), literal_sql(19723, DataType("date"))
+    ('12.50BD', "DATE '2024-01-01'")
+    """
+    if data_type.is_decimal:
+        return _decimal_sql(decode_decimal(value, data_type), data_type.scale)
+    if isinstance(value, bytes):
+        if data_type.name == "binary":
+            return f"X'{value.hex()}'"
+        return "'" + value.decode(errors="replace").replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if data_type.form is Form.FLOAT:
+        special = isinstance(value, float) and not math.isfinite(value)
+        text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(value), str(value))
+        return f"CAST('{text}' AS DOUBLE)" if special else f"{float(value)!r}D"
+    return _whole_sql(int(value), data_type.name)
+
+
+def _decimal_sql(unscaled: int, scale: int) -> str:
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    point = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+    return f"{'-' if unscaled < 0 else ''}{point}BD"
+
+
+def _whole_sql(value: int, name: str) -> str:
+    if name == "boolean":
+        return "true" if value else "false"
+    try:
+        if name == "date":
+            return f"DATE '{_EPOCH.date() + dt.timedelta(days=value)}'"
+        if name in ("timestamp", "timestamp_ntz"):
+            return f"{name.upper()} '{_EPOCH + dt.timedelta(microseconds=value)}'"
+    except OverflowError:
+        return f"{name.upper()} '...'"
+    return f"{value}L" if name == "long" else str(value)

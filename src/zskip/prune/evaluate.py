@@ -1,0 +1,113 @@
+"""What the statistics of a column say of one leaf of a predicate, for all files at once.
+
+`lower` and `upper` bound the values that are neither null nor NaN. Spark orders NaN above all other values and equal
+to itself, so a file that may hold NaN may hold a value above any bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from zskip.predicate import Compare, In, IsNull, Leaf, StartsWith
+from zskip.prune.outcomes import Outcomes
+from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
+from zskip.types import Encoded
+
+
+class StatsSource(Protocol):
+    """What is known of the files of one snapshot."""
+
+    @property
+    def rows(self) -> Ints:
+        """(files,) rows of each file, -1 where unknown."""
+
+    def column(self, path: tuple[str, ...]) -> ColumnStats | None:
+        """What is known of a column; None where nothing is."""
+
+
+def evaluate(leaf: Leaf, stats: ColumnStats, rows: Ints) -> Outcomes:
+    """Say for each file whether the leaf may be true, false or null for some row.
+
+    rows: (files,), -1 where unknown.
+    """
+    occupied = rows != 0
+    all_null = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls >= rows))
+    may_null = occupied & (stats.nulls != 0)
+    if isinstance(leaf, IsNull):
+        return Outcomes(may_null, occupied & ~all_null, np.zeros_like(occupied))
+    with_value = occupied & ~all_null
+    may_true, may_false = (np.asarray(mask, np.bool_) for mask in _of_values(leaf, stats))
+    unknown = ~stats.bounded
+    return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), may_null)
+
+
+def _of_values(leaf: Compare | In | StartsWith, stats: ColumnStats) -> tuple[Bools, Bools]:
+    """Whether some value that is not null may make the leaf true, and false; right where the column is bounded."""
+    if isinstance(leaf, Compare):
+        return _compare(leaf.op, leaf.value, stats)
+    if isinstance(leaf, In):
+        return _in(leaf.values, stats)
+    return _starts_with(leaf.prefix, stats)
+
+
+def _ends(stats: ColumnStats) -> tuple[Any, Any, Any]:
+    """Lower and upper bounds and `may_nan`; untyped, since arrays of bytes compare as objects."""
+    return stats.lower, stats.upper, stats.may_nan
+
+
+def _compare(op: str, value: Encoded, stats: ColumnStats) -> tuple[Bools, Bools]:
+    lower, upper, may_nan = _ends(stats)
+    if isinstance(value, float) and math.isnan(value):
+        return _compare_with_nan(op, may_nan)
+    if op == "=":
+        return (lower <= value) & (value <= upper), (lower < value) | (value < upper) | may_nan
+    if op == "<":
+        return lower < value, (upper >= value) | may_nan
+    if op == "<=":
+        return lower <= value, (upper > value) | may_nan
+    if op == ">":
+        return (upper > value) | may_nan, lower <= value
+    return (upper >= value) | may_nan, lower < value
+
+
+def _compare_with_nan(op: str, may_nan: Bools) -> tuple[Bools, Bools]:
+    """Every number is below NaN, and NaN is equal to NaN."""
+    yes, no = np.ones_like(may_nan), np.zeros_like(may_nan)
+    return {"=": (may_nan, yes), "<": (yes, may_nan), "<=": (yes, no), ">": (no, yes), ">=": (may_nan, yes)}[op]
+
+
+def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
+    if not values:
+        return np.zeros_like(stats.bounded), np.ones_like(stats.bounded)
+    lower, upper, may_nan = _ends(stats)
+    listed = np.empty(len(values), lower.dtype)
+    listed[:] = values
+    first = np.searchsorted(listed, lower)
+    may_true = (first < len(listed)) & (listed[np.minimum(first, len(listed) - 1)] <= upper).astype(np.bool_)
+    return may_true, ~(may_true & (lower == upper).astype(np.bool_) & ~may_nan)
+
+
+def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
+    """Strings that start with the prefix are those from it up to, but without, the next prefix."""
+    lower, upper, _ = _ends(stats)
+    after = next_prefix(prefix)
+    none = np.zeros_like(stats.bounded)
+    low_above = none if after is None else (lower >= after).astype(np.bool_)
+    high_above = none if after is None else (upper >= after).astype(np.bool_)
+    low_has = (lower >= prefix).astype(np.bool_) & ~low_above
+    high_has = (upper >= prefix).astype(np.bool_) & ~high_above
+    return (upper >= prefix).astype(np.bool_) & ~low_above, ~(low_has & high_has)
+
+
+def next_prefix(prefix: bytes) -> bytes | None:
+    """The least byte string above all that start with `prefix`; None where there is none.
+
+    >>> next_prefix(b"ab"), next_prefix(bytes([97, 255])), next_prefix(bytes([255]))
+    (b'ac', b'b', None)
+    """
+    kept = prefix.rstrip(bytes([255]))
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
