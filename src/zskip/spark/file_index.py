@@ -1,0 +1,179 @@
+"""A Spark `FileIndex` written in Python: which files a query reads is decided here, everything else by Spark."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.errors import ZskipWarning
+from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
+from zskip.spark.catalyst import Filters, read_filters
+from zskip.spark.exact import PartitionFilter
+from zskip.spark.jvm import JavaObject, Jvm
+from zskip.spark.schema import TableSchema
+from zskip.spark.statuses import FileStatuses, qualified
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger("zskip.scan")
+
+Prune = Callable[[Filters], PruneResult]
+"""Which files might hold rows for which all of these filters are true."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pruning:
+    """How a scan chooses its files, and whom it tells."""
+
+    prune: Prune | None = None
+    """None reads every file of the kept partitions."""
+    rows: Ints | None = None
+    """(files,) rows of each file for the report, -1 where unknown."""
+    on_scan: Callable[[ScanReport], None] | None = None
+
+
+class PrunedFileIndex:
+    """The files of one snapshot, pruned anew for each scan.
+
+    It holds no state between scans, and Spark may call it from several threads. Method names are those of
+    `org.apache.spark.sql.execution.datasources.FileIndex`.
+    """
+
+    class Java:
+        """What py4j needs to know."""
+
+        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
+
+    def __init__(self, spark: SparkSession, schema: TableSchema, pruning: Pruning) -> None:
+        self._jvm = Jvm.of(spark)
+        self._schema = schema
+        self._snapshot = schema.snapshot
+        self._pruning = pruning
+        self._partition_filter = PartitionFilter(spark, schema)
+        self._statuses = FileStatuses(self._jvm, schema.snapshot, schema.rows)
+        root = self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root))
+        self._root_paths = self._jvm.seq_of(root)
+
+    def rootPaths(self) -> JavaObject:
+        """The table's directory."""
+        return self._root_paths
+
+    def listFiles(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+        """The files a query has to read, in one PartitionDirectory for each Hive partition.
+
+        Spark does not look at the partition filters again, so they are decided exactly; data filters may keep too
+        much.
+        """
+        started = time.perf_counter()
+        of_partitions, leaves = self._kept_by_partition(partition_filters)
+        kept, more = self._kept_by_data(data_filters)
+        kept &= of_partitions
+        self._report(kept, (*leaves, *more), time.perf_counter() - started)
+        return self._statuses.directories(kept)
+
+    def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
+        everything = np.ones(len(self._snapshot), np.bool_)
+        if filters.isEmpty():
+            return everything, ()
+        kept: Bools = self._partition_filter.matching(filters)[self._snapshot.partition_of]
+        try:
+            sql = " AND ".join(read_filters(self._jvm, filters).sql)
+        except Exception:
+            sql = "the partition filters"
+        skipped = int((~kept).sum())
+        return kept, (LeafReport(sql=sql, skipped=skipped, reason="" if skipped else "every partition matches"),)
+
+    def _kept_by_data(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
+        everything = np.ones(len(self._snapshot), np.bool_)
+        if self._pruning.prune is None or filters.isEmpty():
+            return everything, ()
+        try:
+            result = self._pruning.prune(read_filters(self._jvm, filters))
+            return result.kept.copy(), result.leaves
+        except Exception as error:
+            _log.warning("pruning failed; the scan reads every file\n%s", traceback.format_exc())
+            warnings.warn(
+                f"zskip could not prune this scan and reads every file ({error}); please report it",
+                ZskipWarning,
+                stacklevel=2,
+            )
+            return everything, ()
+
+    def _report(self, kept: Bools, leaves: Sequence[LeafReport], seconds: float) -> None:
+        rows = self._pruning.rows
+        report = ScanReport(
+            files=int(kept.sum()),
+            files_total=len(kept),
+            bytes=int(self._snapshot.sizes[kept].sum()),
+            bytes_total=self._snapshot.bytes,
+            rows=None if rows is None else _total(rows[kept]),
+            rows_total=None if rows is None else _total(rows),
+            seconds=seconds,
+            leaves=tuple(leaves),
+        )
+        _log.info("%s: %d of %d files kept in %.3f s", self._snapshot.root, report.files, report.files_total, seconds)
+        if self._pruning.on_scan is not None:
+            try:
+                self._pruning.on_scan(report)
+            except Exception:
+                _log.exception("the callback for scan reports failed")
+
+    def inputFiles(self) -> JavaObject:
+        """All files of the snapshot, as `DataFrame.inputFiles` shows them."""
+        return self._statuses.uris()
+
+    def refresh(self) -> None:
+        """Nothing: a scan is pinned to its snapshot."""
+
+    def sizeInBytes(self) -> int:
+        """Bytes of all files, for Spark's choice of joins."""
+        return self._snapshot.bytes
+
+    def partitionSchema(self) -> JavaObject:
+        """The partition columns."""
+        return self._schema.partition
+
+    def metadataOpsTimeNs(self) -> JavaObject:
+        """Nothing known of the time a catalog took."""
+        return self._jvm.none
+
+    def isTimeTravel(self) -> bool:
+        """Whether the snapshot is an old one on purpose."""
+        return False
+
+    def toString(self) -> str:
+        """How plans and logs name it."""
+        return f"zskip[{self._snapshot.root}, {len(self._snapshot)} files]"
+
+    def hashCode(self) -> int:
+        """Equal for indexes of the same snapshot."""
+        return int.from_bytes(self.identity[:4], "big") & 0x7FFFFFFF
+
+    def equals(self, other: Any) -> bool:
+        """Whether both give the same rows, so that Spark may share exchanges and cached data between scans."""
+        return isinstance(other, PrunedFileIndex) and self.identity == other.identity
+
+    @cached_property
+    def identity(self) -> bytes:
+        """A digest of root, files and partition values."""
+        snapshot, digest = self._snapshot, hashlib.blake2b(digest_size=16)
+        digest.update(json.dumps([snapshot.root, self._schema.partition_json, snapshot.paths]).encode())
+        digest.update(repr([p.values for p in snapshot.partitions]).encode())
+        for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.digest()
+
+
+def _total(rows: Ints) -> int | None:
+    return None if (rows < 0).any() else int(rows.sum())

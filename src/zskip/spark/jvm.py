@@ -1,0 +1,239 @@
+"""The driver's JVM seen from Python: every class looked up once, and work on many objects done in one call.
+
+A call through py4j takes about 0.1 ms and a look-up of `jvm.a.b.c` several calls, so nothing here loops over
+elements from Python. Functions that run in the JVM are composed of method handles: `Handles` makes them, and
+`java.util.stream` applies them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JavaObject: TypeAlias = Any
+"""An object in the JVM."""
+
+_CACHE = "_zskip_jvm"
+_PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "Void"}
+T = TypeVar("T")
+
+
+class Jvm:
+    """The classes of one JVM; use `Jvm.of(spark)`."""
+
+    def __init__(self, gateway: JavaObject) -> None:
+        self._gateway = gateway
+        self._view = gateway.jvm
+        self._known: dict[str, Any] = {}
+        self.handles = Handles(self)
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Jvm:
+        """The JVM of a session; what has been looked up lives as long as the JVM's gateway."""
+        gateway: Any = spark.sparkContext._gateway
+        found: Jvm | None = gateway.__dict__.get(_CACHE)
+        if found is None:
+            found = cls(gateway)
+            setattr(gateway, _CACHE, found)
+        return found
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """Give what `make` made when it was first asked for under this name."""
+        if name not in self._known:
+            self._known[name] = make()
+        value: T = self._known[name]
+        return value
+
+    def find(self, name: str) -> JavaObject:
+        """A class by its full name, to call its constructors; use `call` for its static methods."""
+        return self.once(name, lambda: getattr(self._view, name))
+
+    def call(self, name: str, method: str) -> Callable[..., JavaObject]:
+        """A static method of a class."""
+        found: Callable[..., JavaObject] = self.once(f"{name}::{method}", lambda: getattr(self.find(name), method))
+        return found
+
+    def module(self, name: str) -> JavaObject:
+        """A Scala object by its full name, without the trailing `$`."""
+        return self.once(f"{name}$.MODULE$", lambda: getattr(getattr(self._view, f"{name}$"), "MODULE$"))
+
+    def class_of(self, name: str) -> JavaObject:
+        """The `java.lang.Class` of a class, of `int`, `long`, `boolean` or `void`, or of an array such as `int[]`."""
+        return self.once(f"{name}.class", lambda: self._class_of(name))
+
+    def _class_of(self, name: str) -> JavaObject:
+        if name.endswith("[]"):
+            return self.array(name[:-2], []).getClass()
+        if name in _PRIMITIVES:
+            return getattr(self._view.java.lang, _PRIMITIVES[name]).TYPE
+        return self._view.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
+
+    def array(self, element: str, items: Sequence[Any]) -> JavaObject:
+        """An array of objects in the JVM; one call an item, so for a few only."""
+        array = self._gateway.new_array(self.find(element), len(items))
+        for i, item in enumerate(items):
+            array[i] = item
+        return array
+
+    def int_array(self, items: Sequence[int]) -> JavaObject:
+        """An `int[]`; one call an item, so for a few only."""
+        array = self._gateway.new_array(self._view.int, len(items))
+        for i, item in enumerate(items):
+            array[i] = item
+        return array
+
+    def longs(self, values: npt.ArrayLike) -> JavaObject:
+        """A `java.nio.LongBuffer` with the values."""
+        return self._buffer(np.ascontiguousarray(values, ">i8").tobytes()).asLongBuffer()
+
+    def ints(self, values: npt.ArrayLike) -> JavaObject:
+        """A `java.nio.IntBuffer` with the values."""
+        return self._buffer(np.ascontiguousarray(values, ">i4").tobytes()).asIntBuffer()
+
+    def _buffer(self, data: bytes) -> JavaObject:
+        return self.call("java.nio.ByteBuffer", "wrap")(data)
+
+    def bits(self, mask: npt.NDArray[np.bool_]) -> JavaObject:
+        """A `java.util.BitSet` with the bits of a mask."""
+        return self.call("java.util.BitSet", "valueOf")(np.packbits(mask, bitorder="little").tobytes())
+
+    def strings(self, items: Sequence[str]) -> JavaObject:
+        """A `java.util.List` of strings, whatever characters they hold."""
+        return self._mapper().readValue(json.dumps(items), self.class_of("java.util.ArrayList"))
+
+    def read(self, value: JavaObject) -> Any:
+        """Bring lists and arrays of strings, numbers and nulls over to Python."""
+        return json.loads(self._mapper().writeValueAsString(value))
+
+    def _mapper(self) -> JavaObject:
+        return self.once("mapper", lambda: self.find("com.fasterxml.jackson.databind.ObjectMapper")())
+
+    def seq(self, items: JavaObject) -> JavaObject:
+        """A Scala Seq from a `java.util.List`."""
+        return self.call("org.apache.spark.api.python.PythonUtils", "toSeq")(items)
+
+    def seq_of(self, *items: Any) -> JavaObject:
+        """A Scala Seq of a few items."""
+        return self.seq(self.list_of(*items))
+
+    def list_of(self, *items: Any) -> JavaObject:
+        """A `java.util.List` of a few items."""
+        made = self.find("java.util.ArrayList")()
+        for item in items:
+            made.add(item)
+        return made
+
+    def to_list(self, seq: JavaObject) -> JavaObject:
+        """A `java.util.List` from a Scala Seq."""
+        return self.call("scala.collection.JavaConverters", "seqAsJavaList")(seq)
+
+    def collect(self, stream: JavaObject) -> JavaObject:
+        """A `java.util.List` of what a stream yields."""
+        return stream.collect(self.once("toList", lambda: self.call("java.util.stream.Collectors", "toList")()))
+
+    def map(self, items: JavaObject, function: JavaObject) -> JavaObject:
+        """A `java.util.List` of what a `java.util.function.Function` makes of each item of a list."""
+        return self.collect(items.stream().map(function))
+
+    @property
+    def none(self) -> JavaObject:
+        """Scala's None."""
+        return self.once("none", lambda: self.call("scala.Option", "empty")())
+
+    def some(self, value: Any) -> JavaObject:
+        """Scala's Some."""
+        return self.call("scala.Option", "apply")(value)
+
+    @property
+    def empty_map(self) -> JavaObject:
+        """An empty immutable Scala Map."""
+        return self.once("empty_map", lambda: self.module("scala.collection.immutable.Map").empty())
+
+
+class Handles:
+    """Method handles: small functions that run in the JVM, composed from Python.
+
+    Types are given by name, as `Jvm.class_of` takes them.
+    """
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+
+    def _methods(self, name: str) -> Callable[..., JavaObject]:
+        return self._jvm.call("java.lang.invoke.MethodHandles", name)
+
+    def _lookup(self) -> JavaObject:
+        return self._jvm.once("publicLookup", lambda: self._methods("publicLookup")())
+
+    def type(self, result: str, *arguments: str) -> JavaObject:
+        """A method type."""
+        make = self._jvm.call("java.lang.invoke.MethodType", "methodType")
+        classes = self._jvm.array("java.lang.Class", [self._jvm.class_of(a) for a in arguments])
+        return make(self._jvm.class_of(result), classes)
+
+    def virtual(self, owner: str, method: str, result: str, *arguments: str) -> JavaObject:
+        """An instance method, the instance being its first argument."""
+        return self._lookup().findVirtual(self._jvm.class_of(owner), method, self.type(result, *arguments))
+
+    def static(self, owner: str, method: str, result: str, *arguments: str) -> JavaObject:
+        """A static method."""
+        return self._lookup().findStatic(self._jvm.class_of(owner), method, self.type(result, *arguments))
+
+    def constructor(self, owner: str, *arguments: str) -> JavaObject:
+        """A constructor."""
+        return self._lookup().findConstructor(self._jvm.class_of(owner), self.type("void", *arguments))
+
+    def bind(self, handle: JavaObject, position: int, *values: Any) -> JavaObject:
+        """Fix some arguments."""
+        return self._methods("insertArguments")(handle, position, self._jvm.array("java.lang.Object", values))
+
+    def feed(self, handle: JavaObject, position: int, source: JavaObject) -> JavaObject:
+        """Compute one argument by another handle, whose arguments take its place."""
+        return self._methods("collectArguments")(handle, position, source)
+
+    def permute(self, handle: JavaObject, result: str, arguments: Sequence[str], order: Sequence[int]) -> JavaObject:
+        """Take the arguments in another order, or one of them several times.
+
+        order: for each argument of `handle`, the place in `arguments` from which it comes.
+        """
+        return self._methods("permuteArguments")(handle, self.type(result, *arguments), self._jvm.int_array(order))
+
+    def chain(self, *handles: JavaObject) -> JavaObject:
+        """Apply handles of one argument, the first one first."""
+        first, *rest = handles
+        for handle in rest:
+            argument = handle.type().parameterType(0)
+            first = first.asType(first.type().changeReturnType(argument))
+            first = self._methods("filterReturnValue")(first, handle)
+        return first
+
+    def array_maker(self, array: str) -> JavaObject:
+        """An `IntFunction` that makes an empty array of a length."""
+        return self.int_function(self._methods("arrayConstructor")(self._jvm.class_of(array)))
+
+    def function(self, handle: JavaObject) -> JavaObject:
+        """A `java.util.function.Function`."""
+        return self._as("java.util.function.Function", handle, "java.lang.Object", "java.lang.Object")
+
+    def to_int(self, handle: JavaObject) -> JavaObject:
+        """A `java.util.function.ToIntFunction`."""
+        return self._as("java.util.function.ToIntFunction", handle, "int", "java.lang.Object")
+
+    def to_long(self, handle: JavaObject) -> JavaObject:
+        """A `java.util.function.ToLongFunction`."""
+        return self._as("java.util.function.ToLongFunction", handle, "long", "java.lang.Object")
+
+    def int_function(self, handle: JavaObject) -> JavaObject:
+        """A `java.util.function.IntFunction`."""
+        return self._as("java.util.function.IntFunction", handle, "java.lang.Object", "int")
+
+    def _as(self, interface: str, handle: JavaObject, result: str, argument: str) -> JavaObject:
+        make = self._jvm.call("java.lang.invoke.MethodHandleProxies", "asInterfaceInstance")
+        return make(self._jvm.class_of(interface), handle.asType(self.type(result, argument)))

@@ -1,0 +1,203 @@
+"""What Spark makes of a table's directory: the schema of its files and the values of its partitions.
+
+Both come from Spark's own code (`ParquetFileFormat.inferSchema`, `PartitioningUtils.parsePartitions`), so that every
+setting of the session that has a say in it is honored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.errors import UnsupportedError
+from zskip.records import Field, Partition, Snapshot
+from zskip.spark import compat
+from zskip.spark.jvm import JavaObject, Jvm
+from zskip.spark.statuses import FileStatuses, path_maker, qualified
+from zskip.types import DataType, Encoded, Form, encode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROW = "org.apache.spark.sql.catalyst.InternalRow"
+_TYPE = "org.apache.spark.sql.types.DataType"
+_PARTITION_PATH = "org.apache.spark.sql.execution.datasources.PartitionPath"
+_OBJECT = "java.lang.Object"
+_SUMMARY_FILES = ("_common_metadata", "_metadata")
+NESTED = DataType("nested")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TableSchema:
+    """A table as Spark sees it: schemas and partition values, in the JVM and as records."""
+
+    snapshot: Snapshot
+    """The snapshot, with the columns, partition columns and partition values that Spark finds."""
+    data: JavaObject
+    """`StructType` of the files."""
+    partition: JavaObject
+    """`StructType` of the partition columns."""
+    rows: JavaObject
+    """`java.util.List` of one InternalRow for each partition."""
+    data_json: str
+    partition_json: str
+
+
+def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
+    """Let Spark infer a table's schema and partition values from the files of a snapshot.
+
+    Reads the footer of one file, or of all where the session merges schemas. Raises what Spark raises for files it
+    cannot read, and UnsupportedError for directories that are no partitions of one table.
+    """
+    jvm = Jvm.of(spark)
+    data = _data_schema(spark, jvm, snapshot)
+    partition, rows = _partitions(spark, jvm, snapshot)
+    data_json, partition_json = data.json(), partition.json()
+    partition_fields = read_fields(partition_json)
+    columns = [_encoded(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
+    values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
+    seen = dataclasses.replace(
+        snapshot,
+        fields=read_fields(data_json),
+        partition_fields=partition_fields,
+        partitions=tuple(
+            Partition(directory=p.directory, values=tuple(v)) for p, v in zip(snapshot.partitions, values, strict=True)
+        ),
+    )
+    return TableSchema(
+        snapshot=seen, data=data, partition=partition, rows=rows, data_json=data_json, partition_json=partition_json
+    )
+
+
+def with_ordinals(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
+    """The same files under one made-up partition column, which holds the place of the file's Hive partition."""
+    jvm = Jvm.of(spark)
+    field = Field(name=column, type=DataType("integer"), nullable=False)
+    described = {"name": column, "type": "integer", "nullable": False, "metadata": {}}
+    partition_json = json.dumps({"type": "struct", "fields": [described]})
+    make = jvm.once("row_of_int", lambda: jvm.handles.int_function(_row_of_int(jvm)))
+    indices = jvm.call("java.util.stream.IntStream", "range")(0, len(schema.snapshot.partitions))
+    return dataclasses.replace(
+        schema,
+        snapshot=dataclasses.replace(
+            schema.snapshot,
+            partition_fields=(field,),
+            partitions=tuple(
+                Partition(directory=p.directory, values=(i,)) for i, p in enumerate(schema.snapshot.partitions)
+            ),
+        ),
+        partition=jvm.call(_TYPE, "fromJson")(partition_json),
+        partition_json=partition_json,
+        rows=jvm.collect(indices.mapToObj(make)),
+    )
+
+
+def _row_of_int(jvm: Jvm) -> JavaObject:
+    """A handle from an int to an InternalRow that holds it."""
+    row = jvm.handles.constructor("org.apache.spark.sql.catalyst.expressions.GenericInternalRow", f"{_OBJECT}[]")
+    return row.asCollector(jvm.class_of(f"{_OBJECT}[]"), 1).asType(jvm.handles.type(_ROW, "int"))
+
+
+def read_fields(schema_json: str) -> tuple[Field, ...]:
+    """The columns of a Spark schema in JSON; a type that has no order counts as nested or by a name we do not know.
+
+    >>> read_fields('{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}')
+    (Field(name='a', type=DataType(name='long'), nullable=True),)
+    """
+    return tuple(
+        Field(name=f["name"], type=_type_of(f["type"], f.get("metadata", {})), nullable=f["nullable"])
+        for f in json.loads(schema_json)["fields"]
+    )
+
+
+def _type_of(described: object, metadata: dict[str, Any]) -> DataType:
+    if not isinstance(described, str):
+        return NESTED
+    if metadata.get("__COLLATIONS"):
+        return DataType(f"{described} collate")
+    return DataType(described)
+
+
+def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
+    """What `spark.read.parquet` infers: from the first file in the order of JavaObject's strings, or from all."""
+    state = spark._jsparkSession.sessionState()
+    first = np.ones(len(snapshot), np.bool_)
+    if not state.conf().isParquetSchemaMergingEnabled():
+        first[:] = False
+        first[min(range(len(snapshot)), key=lambda i: snapshot.paths[i].encode("utf-16-be", "surrogatepass"))] = True
+    files = FileStatuses(jvm, snapshot.select(first), None).everything()
+    for summary in _summaries(spark, jvm, snapshot.root):
+        files.add(summary)
+    parquet = jvm.find("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
+    found = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
+    if found.isEmpty():
+        raise UnsupportedError(f'Spark finds no schema in "{snapshot.root}"; write its first file again')
+    schema = found.get().asNullable()
+    jvm.module("org.apache.spark.sql.util.SchemaUtils").checkSchemaColumnNameDuplication(
+        schema, state.conf().caseSensitiveAnalysis()
+    )
+    return schema
+
+
+def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
+    """Statuses of the old summary files in the root, whose schema Spark prefers."""
+    path = jvm.find("org.apache.hadoop.fs.Path")
+    directory = path(qualified(root))
+    files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    named = [path(directory, name) for name in _SUMMARY_FILES]
+    return [files.getFileStatus(p) for p in named if files.exists(p)]
+
+
+def _partitions(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
+    """Partition columns as a `StructType`, and a `java.util.List` of one InternalRow for each partition."""
+    directories = [p.directory for p in snapshot.partitions]
+    if not any(directories):
+        row = jvm.call(_ROW, "empty")()
+        struct = jvm.find("org.apache.spark.sql.types.StructType")()
+        return struct, jvm.list_of(*[row] * len(directories))
+    root = qualified(snapshot.root)
+    make = jvm.handles.function(path_maker(jvm, root))
+    paths = jvm.map(jvm.strings(directories), make)
+    base = jvm.seq_of(jvm.find("org.apache.hadoop.fs.Path")(root)).toSet()
+    utils = jvm.module("org.apache.spark.sql.execution.datasources.PartitioningUtils")
+    spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, jvm.none)
+    found = jvm.to_list(spec.partitions())
+    if found.size() != len(directories):
+        raise UnsupportedError(
+            f'some directories with files in "{snapshot.root}" are no partition directories; move them out of the table'
+        )
+    values = jvm.once("values_of", lambda: jvm.handles.function(jvm.handles.virtual(_PARTITION_PATH, "values", _ROW)))
+    return spec.partitionColumns(), jvm.map(found, values)
+
+
+def _encoded(
+    jvm: Jvm, rows: JavaObject, column: int, schema: JavaObject, data_type: DataType
+) -> Sequence[Encoded | None]:
+    """The values of one partition column in the form of its type; None for null and where the type has no form."""
+    if data_type.form is None:
+        return [None] * rows.size()
+    get = jvm.handles.virtual(_ROW, "get", _OBJECT, "int", _TYPE)
+    get = jvm.handles.bind(get, 1, column, schema.apply(column).dataType())
+    text = jvm.handles.static("java.util.Objects", "toString", "java.lang.String", _OBJECT, "java.lang.String")
+    text = jvm.handles.bind(text, 1, None)
+    texts = jvm.read(jvm.map(rows, jvm.handles.function(jvm.handles.chain(get, text))))
+    return [None if t is None else _encode(t, data_type) for t in texts]
+
+
+def _encode(text: str, data_type: DataType) -> Encoded:
+    """The form of a value from what the JVM prints of Spark's internal value (days, microseconds, unscaled text)."""
+    if data_type.is_decimal:
+        return encode(decimal.Decimal(text), data_type)
+    if data_type.name == "boolean":
+        return int(text == "true")
+    if data_type.form is Form.INT:
+        return int(text)
+    if data_type.form is Form.FLOAT:
+        return float(text)
+    return text.encode("utf-8", "surrogatepass")
