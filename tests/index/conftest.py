@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,74 +10,24 @@ import pytest
 
 from zskip.index import BoundIndex, refresh
 from zskip.records import ColumnStats, Field, Partition, Snapshot
-from zskip.storage import FileInfo
+from zskip.storage import LocalStorage
 from zskip.types import DataType, Encoded, encode
 
 
-class DiskStorage:
-    """The smallest storage there is: a local directory."""
+class DiskStorage(LocalStorage):
+    """A local directory that remembers which files were opened."""
 
     def __init__(self, root: Path) -> None:
-        self.root = str(root)
+        super().__init__(str(root))
         self.opened: list[str] = []
-
-    def uri(self, path: str) -> str:
-        return f"{self.root}/{path}"
-
-    def _info(self, path: Path) -> FileInfo:
-        stat = path.stat()
-        name = str(path.relative_to(self.root))
-        return FileInfo(name, 0 if path.is_dir() else stat.st_size, stat.st_mtime_ns // 1_000_000, path.is_dir())
-
-    def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        found = (p for p in sorted(Path(self.root).rglob("*")) if p.is_file())
-        return [self._info(p) for p in found if not any(map(skip, p.relative_to(self.root).parts))]
-
-    def list_dir(self, path: str) -> list[FileInfo]:
-        directory = Path(self.uri(path))
-        names = sorted(p.name for p in directory.iterdir()) if directory.is_dir() else []
-        found = (self.stat(f"{path}/{name}") for name in names)
-        return [info for info in found if info is not None]
-
-    def stat(self, path: str) -> FileInfo | None:
-        try:
-            return self._info(Path(self.uri(path)))
-        except FileNotFoundError:
-            return None
-
-    def read(self, path: str) -> bytes:
-        return Path(self.uri(path)).read_bytes()
 
     def open(self, path: str) -> BinaryIO:
         self.opened.append(path)
-        return open(self.uri(path), "rb")
-
-    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        full = Path(self.uri(path))
-        full.parent.mkdir(parents=True, exist_ok=True)
-        temporary = full.with_name(f".{full.name}.{os.getpid()}.{os.urandom(4).hex()}")
-        temporary.write_bytes(data)
-        try:
-            if overwrite:
-                temporary.replace(full)
-            else:
-                os.link(temporary, full)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-    def rename(self, source: str, target: str) -> None:
-        Path(self.uri(source)).rename(self.uri(target))
-
-    def delete(self, path: str) -> None:
-        full = Path(self.uri(path))
-        if full.is_dir():
-            shutil.rmtree(full)
-        else:
-            full.unlink(missing_ok=True)
+        return super().open(path)
 
 
 def take_snapshot(storage: DiskStorage, fields: dict[str, str], version: int = 1) -> Snapshot:
-    files = [f for f in storage.walk(lambda name: name.startswith(("_", "."))) if f.path.endswith(".parquet")]
+    files = sorted(f for f in storage.walk(lambda name: name.startswith(("_", "."))) if f.path.endswith(".parquet"))
     return Snapshot(
         root=storage.root,
         version=version,

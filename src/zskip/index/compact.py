@@ -26,17 +26,23 @@ def choose(segments: Sequence[BoundSegment]) -> list[list[BoundSegment]]:
     groups: list[list[BoundSegment]] = []
     size = 0
     for segment in segments:
-        files = len(segment.live)
-        live = int((segment.live >= 0).sum())
-        entries = segment.reader.segment.entries * live // max(files, 1)
-        if not (2 * live < files or (crowded and 2 * entries < MAX_ENTRIES)):
+        entries = segment.reader.segment.entries * _live(segment) // max(len(segment.live), 1)
+        if not (_is_mostly_dead(segment) or (crowded and 2 * entries < MAX_ENTRIES)):
             continue
         if not groups or size + entries > MAX_ENTRIES:
             groups.append([])
             size = 0
         groups[-1].append(segment)
         size += entries
-    return groups
+    return [group for group in groups if len(group) > 1 or _is_mostly_dead(group[0])]
+
+
+def _live(segment: BoundSegment) -> int:
+    return int((segment.live >= 0).sum())
+
+
+def _is_mostly_dead(segment: BoundSegment) -> bool:
+    return 2 * _live(segment) < len(segment.live)
 
 
 def merge(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:

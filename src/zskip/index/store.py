@@ -77,9 +77,9 @@ def refresh(storage: Storage, snapshot: Snapshot, *, full: bool = False, progres
     entry and a ZskipWarning. Raises IndexFormatError where another version of zskip wrote the index, StorageError
     where it cannot be written.
     """
-    listing = storage.list_dir(INDEX_DIR)
     base = _base(storage)
     old = base.segments if base is not None else ()
+    listing = storage.list_dir(INDEX_DIR)
     sound = bind_segments(snapshot, [SegmentReader(storage, s) for s in old if not full and _is_whole(s, listing)])
     covered = np.zeros(len(snapshot), np.bool_)
     for segment in sound:
@@ -155,7 +155,7 @@ def _publish(storage: Storage, table_version: int, gone: set[str], added: Sequen
 
 
 def _clean(storage: Storage) -> None:
-    """Remove what no reader needs any more: versions replaced hours ago, and segments that only they name.
+    """Remove what no reader needs: versions replaced hours ago, segments that only they name, unfinished files.
 
     What cannot be removed stays for the next refresh.
     """
@@ -176,7 +176,8 @@ def _clean(storage: Storage) -> None:
             storage.delete(f"{INDEX_DIR}/{info.path.rpartition('/')[2]}")
         for info in listing:
             name = info.path.rpartition("/")[2]
-            if name.startswith("segment-") and info.mtime_ms < horizon and name.rsplit("-", 1)[0] not in live:
+            orphan = name.startswith("segment-") and name.rsplit("-", 1)[0] not in live
+            if info.mtime_ms < horizon and (orphan or name.startswith(".")):
                 storage.delete(f"{INDEX_DIR}/{name}")
     except (StorageError, OSError) as error:
         _LOG.warning("could not clean %s: %s", INDEX_DIR, error)
