@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError
-from zskip.formats import log
+from zskip.formats import log, owner
 from zskip.formats.hive import is_hidden, partitions_of
 from zskip.formats.schema import read_fields
 from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import FileInfo, Storage
 
 STAGING = f"{log.HOME}/staging"
-_ABANDONED_MS = 7 * 24 * 3600 * 1000
 _TRIES = 5
 
 Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
@@ -135,24 +130,21 @@ class ParquetFormat:
         """
         self._sweep()
         path = f"{STAGING}/{uuid.uuid4().hex}"
-        owner = {"host": socket.gethostname(), "pid": os.getpid(), "started_ms": int(time.time() * 1000)}
-        self._storage.write(f"{path}/_owner.json", json.dumps(owner).encode())
+        owner.claim(self._storage, path)
         return path
+
+    def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
+        """Version of the latest rewrite that the log still holds, and what it said of itself."""
+        entries, _ = log.versions(self._storage)
+        return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
 
     def abort(self, staging: str) -> None:
         """Remove the files of a rewrite that is not to be committed."""
         self._storage.delete(staging)
 
     def _sweep(self) -> None:
-        now = int(time.time() * 1000)
         for directory in self._storage.list_dir(STAGING):
-            try:
-                owner = json.loads(self._storage.read(f"{directory.path}/_owner.json"))
-                dead = owner["host"] == socket.gethostname() and not _alive(int(owner["pid"]))
-                old = now - int(owner["started_ms"]) > _ABANDONED_MS
-            except (FileNotFoundError, ValueError, KeyError):
-                dead, old = False, now - directory.mtime_ms > _ABANDONED_MS
-            if dead or old:
+            if owner.is_abandoned(self._storage, directory):
                 self._storage.delete(directory.path)
 
     def staged_files(self, staging: str) -> list[FileInfo]:
@@ -201,16 +193,6 @@ class ParquetFormat:
                     f'"{self._storage.uri(file.path)}" {what} since the rewrite read it; '
                     "nothing was committed, call again"
                 )
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _join(directory: str, name: str) -> str:
