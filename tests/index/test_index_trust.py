@@ -8,6 +8,7 @@ import json
 import math
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,8 @@ import pytest
 
 from zskip.errors import ZskipWarning
 from zskip.index import refresh
-from zskip.index.footers import MAX_BOUND_BYTES, FooterReader, shorten_upper
+from zskip.index.footers import MAX_BOUND_BYTES, FooterReader, merge_groups, shorten_upper
+from zskip.index.leaves import read_leaves
 from zskip.index.trust import Trust, column_orders, judge
 
 SPARK = Path(__file__).parents[1] / "data" / "spark"
@@ -233,3 +235,39 @@ def test_the_fixture_has_the_default_in_its_footer():
     keys = pq.read_metadata(SPARK / "defaults.parquet").metadata
     fields = json.loads(keys[b"org.apache.spark.sql.parquet.row.metadata"])["fields"]
     assert [f["metadata"].get("EXISTS_DEFAULT") for f in fields] == [None, "5"]
+
+
+def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tuple[object, object]:
+    """Merge one row group that states these raw bounds, however the reader came by them."""
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"a": pa.array([], kind)}), stream)
+    [leaf] = read_leaves(pq.ParquetFile(stream).schema).indexed
+    stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
+    group = SimpleNamespace(num_rows=2, column=lambda ordinal: SimpleNamespace(statistics=stats))
+    trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
+    found = merge_groups(leaf, [group], Trust(**trust))
+    return found.lower, found.upper
+
+
+def test_each_distrust_costs_its_types_their_bounds():
+    none = (None, None)
+    assert bounds(pa.string(), b"a", b"b") == (b"a", b"b")
+    assert bounds(pa.string(), b"a", b"b", ordered=False) == none
+    assert bounds(pa.uint32(), 1, -1) == (1, 2**32 - 1)
+    assert bounds(pa.uint32(), 1, 2, ordered=False) == none
+    assert bounds(pa.int64(), 1, 2, ordered=False, decimal_bytes=False, floats=False) == (1, 2)
+    assert bounds(pa.decimal128(9, 2), b"\xff\xff\xff\xff", b"\0\0\0\1") == (-1, 1)
+    assert bounds(pa.decimal128(9, 2), b"\xff\xff\xff\xff", b"\0\0\0\1", decimal_bytes=False) == none
+    assert bounds(pa.float64(), 1.0, 2.0) == (1.0, 2.0)
+    assert bounds(pa.float64(), 1.0, 2.0, floats=False) == none
+
+
+def test_bounds_that_cannot_be_are_no_bounds():
+    none = (None, None)
+    assert bounds(pa.int8(), -128, 127) == (-128, 127)
+    assert bounds(pa.int8(), -129, 127) == none
+    assert bounds(pa.uint8(), -1, 5) == none
+    assert bounds(pa.int64(), 2, 1) == none
+    assert bounds(pa.float32(), math.nan, 1.0) == none
+    assert bounds(pa.decimal128(4, 0), (10**4).to_bytes(2, "big"), b"\0\0\0\1") == none
+    assert bounds(pa.timestamp("ms"), -(2**63), 0) == none
