@@ -22,7 +22,7 @@ from zskip.index.leaves import Column
 from zskip.index.manifest import Manifest
 from zskip.index.resolve import Absent, readable_as, resolve
 from zskip.index.segment import INDEX_DIR, Block, Segment
-from zskip.records import Field, Partition, Snapshot
+from zskip.records import ALL_NULL, Field, Partition, Snapshot
 from zskip.types import DataType
 
 FIELDS = {"a": "long", "t": "string", "x": "double"}
@@ -273,7 +273,7 @@ def test_partition_columns_are_exact_without_an_index():
     bound = bind_without_index(snapshot)
     day, number = bound.column(("dt",)), bound.column(("n",))
     assert day.lower.tolist()[:2] == day.upper.tolist()[:2] == [b"x", b"x"]
-    assert (day.bounded.tolist(), day.nulls.tolist()) == ([True, True, False], [0, 0, -1])
+    assert (day.bounded.tolist(), day.nulls.tolist()) == ([True, True, False], [0, 0, ALL_NULL])
     assert (number.bounded.tolist(), number.nulls.tolist()) == ([True, True, False], [0, 0, 0])
     assert number.may_nan.tolist() == [False, False, True]
     assert bound.column(("a",)) is None

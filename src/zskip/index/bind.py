@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from zskip.errors import IndexFormatError, ZskipWarning
 from zskip.index.resolve import Absent, fold, resolve
 from zskip.index.segment import Entries, Listing, SegmentReader
-from zskip.records import Bools, ColumnStats, IndexInfo, Ints, Snapshot, Values
+from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, Snapshot, Values
 from zskip.types import DataType, Form
 
 _DTYPES: dict[Form, Any] = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}
@@ -81,7 +81,7 @@ class BoundIndex:
     def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for i, field in enumerate(self.snapshot.partition_fields):
             if fold((field.name,), self._case_sensitive) == path:
-                return _partition_stats(self.snapshot, self.rows, i, field.type)
+                return _partition_stats(self.snapshot, i, field.type)
         field_type = self._top_level_type(path)
         if field_type is None:
             return None
@@ -240,7 +240,7 @@ def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bo
     return len(at) > 0
 
 
-def _partition_stats(snapshot: Snapshot, rows: Ints, column: int, data_type: DataType) -> ColumnStats | None:
+def _partition_stats(snapshot: Snapshot, column: int, data_type: DataType) -> ColumnStats | None:
     """Give the exact statistics of a partition column: one value for all rows of a file."""
     if data_type.form is None:
         return None
@@ -261,6 +261,6 @@ def _partition_stats(snapshot: Snapshot, rows: Ints, column: int, data_type: Dat
         lower=each.lower[of],
         upper=each.upper[of],
         bounded=each.bounded[of],
-        nulls=np.where(null[of], rows, 0),
+        nulls=np.where(null[of], ALL_NULL, 0),
         may_nan=each.may_nan[of],
     )
