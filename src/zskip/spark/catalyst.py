@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zskip.predicate import Attributes, Predicate, parse_many
+from zskip.records import Field
 from zskip.spark.jvm import JavaObject, Jvm
 
 _EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
 _ATTRIBUTE = "org.apache.spark.sql.catalyst.expressions.Attribute"
 _ATTRIBUTES = "org.apache.spark.sql.catalyst.expressions.AttributeSet"
 _STRING = "java.lang.String"
+_SEPARATOR = "\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,6 +24,13 @@ class Filters:
     """The text of each, as `Expression.sql` prints it: columns are qualified by the query's aliases."""
     columns: dict[str, str]
     """The text of each column that occurs, with qualifiers and quotes, and the name of the column."""
+    timezone: str
+    """In which the text writes timestamps."""
+
+    def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
+        """All of them as one predicate over the columns of the table; what is not understood is Unknown."""
+        columns = Attributes(fields, self.columns, case_sensitive=case_sensitive)
+        return parse_many(self.sql, columns, timezone=self.timezone, lenient=True)
 
 
 def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
@@ -28,13 +39,27 @@ def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
     filters: Scala Seq of Catalyst expressions.
     """
     expressions = jvm.to_list(filters)
-    sql, attributes, names = jvm.read(
-        jvm.list_of(
-            jvm.map(expressions, jvm.once("expression.sql", lambda: _text(jvm, _EXPRESSION, "sql"))),
-            *_references(jvm, expressions),
-        )
+    texts = jvm.map(expressions, jvm.once("sql and zone", lambda: _sql_and_zone(jvm)))
+    found, attributes, names = jvm.read(jvm.list_of(texts, *_references(jvm, expressions)))
+    sql = [text.rpartition(_SEPARATOR) for text in found]
+    return Filters(
+        sql=tuple(text for text, _, _ in sql),
+        columns=dict(zip(attributes, names, strict=True)),
+        timezone=sql[0][2] if sql else "UTC",
     )
-    return Filters(sql=tuple(sql), columns=dict(zip(attributes, names, strict=True)))
+
+
+def _sql_and_zone(jvm: Jvm) -> JavaObject:
+    """A function from an expression to its text and the session's time zone.
+
+    Catalyst writes timestamps in the zone of the session that is active in the calling thread; both are read in one
+    call, so that they cannot belong to two sessions.
+    """
+    handles, conf = jvm.handles, "org.apache.spark.sql.internal.SQLConf"
+    concat = handles.virtual(_STRING, "concat", _STRING, _STRING)
+    zone = handles.chain(handles.static(conf, "get", conf), handles.virtual(conf, "sessionLocalTimeZone", _STRING))
+    joined = handles.feed(concat, 1, handles.chain(zone, concat.bindTo(_SEPARATOR)))
+    return handles.function(handles.feed(joined, 0, handles.virtual(_EXPRESSION, "sql", _STRING)))
 
 
 def _references(jvm: Jvm, expressions: JavaObject) -> tuple[JavaObject, JavaObject]:

@@ -125,7 +125,7 @@ def _type_of(described: object, metadata: dict[str, Any]) -> DataType:
 
 
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
-    """What `spark.read.parquet` infers: from the first file in the order of JavaObject's strings, or from all."""
+    """What `spark.read.parquet` infers: from the first file in the order of Java's strings, or from all."""
     state = spark._jsparkSession.sessionState()
     first = np.ones(len(snapshot), np.bool_)
     if not state.conf().isParquetSchemaMergingEnabled():
