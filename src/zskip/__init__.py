@@ -1,3 +1,7 @@
 """zskip makes Spark read only the files a query needs."""
 
+from zskip.errors import ZskipError, ZskipWarning
+from zskip.table import Table, open, table
+
 __version__ = "0.1.0"
+__all__ = ["Table", "ZskipError", "ZskipWarning", "__version__", "open", "table"]

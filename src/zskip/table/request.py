@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.errors import ColumnError, InputError
-from zskip.predicate import Columns
+from zskip.errors import ColumnError, InputError, PredicateError
+from zskip.predicate import Columns, columns_of, parse
+from zskip.prune import prune
 from zskip.records import Field, Ints, Snapshot
+from zskip.table.handle import Handle
 from zskip.units import parse_size
 
 DEFAULT_FILE_SIZE = 128_000_000
@@ -81,9 +83,7 @@ def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: 
     for name in by:
         field = columns.resolve((name,))
         if field.name in partition_names:
-            raise ColumnError(
-                f'"{name}" is a partition column: its files are apart already; leave it out of "by", or name it in "where"'
-            )
+            raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
         if field.type.form is None:
             raise ColumnError(
                 f'cannot cluster by "{name}" of type {field.type}: it has no order; choose columns of atomic types'
@@ -92,6 +92,31 @@ def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: 
             raise ColumnError(f'column "{name}" is named twice in "by"; name each column once')
         found.append(field)
     return tuple(found)
+
+
+def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snapshot:
+    """The files of the partitions for which `where` is true.
+
+    Raises PredicateError where it is no predicate, where it names other columns, or where the values of the
+    partitions alone cannot decide it; ColumnError for unknown columns.
+    """
+    if where is None:
+        return snapshot
+    columns = (*snapshot.fields, *snapshot.partition_fields)
+    predicate = parse(where, Columns(columns, case_sensitive=handle.case_sensitive), timezone=handle.timezone)
+    names = {field.name for field in snapshot.partition_fields}
+    for column in columns_of(predicate):
+        if column.path[0] not in names:
+            has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
+            raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
+    result = prune(predicate, handle.without_index(snapshot))
+    if (result.kept & ~result.full).any():
+        unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)
+        raise PredicateError(
+            f'where="{where}" cannot be decided for each partition ({unknown}); '
+            "compare partition columns with literals, such as \"day >= DATE '2024-01-01'\""
+        )
+    return snapshot.select(result.kept)
 
 
 def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:

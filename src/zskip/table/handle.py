@@ -1,0 +1,100 @@
+"""A table's storage, format, session and index, as the methods of `Table` share them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from zskip.errors import IndexFormatError, InputError, ZskipWarning
+from zskip.formats import ParquetFormat
+from zskip.index import BoundIndex, Index, bind_without_index, refresh
+from zskip.records import IndexInfo, Snapshot
+from zskip.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from zskip.spark.schema import TableSchema
+
+
+class Handle:
+    """Everything by which a table is reached."""
+
+    def __init__(self, storage: Storage, spark: SparkSession | None) -> None:
+        self.storage = storage
+        self.spark = spark
+        self.format = ParquetFormat(storage)
+
+    def need_spark(self, what: str) -> SparkSession:
+        """The session; raises InputError where the table was opened without one."""
+        if self.spark is None:
+            raise InputError(f'{what} needs Spark: open the table with zskip.table(spark, "{self.storage.root}")')
+        return self.spark
+
+    def storage_at(self, path: str) -> Storage:
+        """The storage of another directory, reached as this one is."""
+        from zskip.spark.hadoop import storage_for
+
+        return storage_for(self.need_spark("this"), path)
+
+    @property
+    def case_sensitive(self) -> bool:
+        """Whether the session tells column names apart by case."""
+        return self.spark is not None and str(self.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
+    @property
+    def merges_schemas(self) -> bool:
+        """Whether the session unifies the schemas of files."""
+        return self.spark is not None and str(self.spark.conf.get("spark.sql.parquet.mergeSchema")).lower() == "true"
+
+    @property
+    def timezone(self) -> str:
+        """The session's time zone, UTC without a session."""
+        return "UTC" if self.spark is None else str(self.spark.conf.get("spark.sql.session.timeZone"))
+
+    def snapshot(self) -> Snapshot:
+        """The live files; columns and partition values are Spark's own where there is a session."""
+        return self.format.snapshot() if self.spark is None else self.schema().snapshot
+
+    def schema(self) -> TableSchema:
+        """The live files as Spark sees them; needs a session."""
+        from zskip.spark.schema import read_schema
+
+        return read_schema(self.need_spark("this"), self.format.snapshot())
+
+    def bound_index(self, snapshot: Snapshot) -> BoundIndex:
+        """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""
+        try:
+            index = Index.load(self.storage)
+        except IndexFormatError as error:
+            self._warn(f"{error}; files are read that could be skipped")
+            return self.without_index(snapshot)
+        if index is None:
+            return self.without_index(snapshot)
+        bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
+        behind = len(snapshot) - bound.coverage
+        if behind:
+            self._warn(
+                f"the index knows nothing of {behind} of the {len(snapshot)} files, which every query therefore reads"
+            )
+        return bound
+
+    def known(self, snapshot: Snapshot) -> BoundIndex:
+        """What is known of a snapshot's files, where it is no matter how much that is."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZskipWarning)
+            return self.bound_index(snapshot)
+
+    def without_index(self, snapshot: Snapshot) -> BoundIndex:
+        """What the directories alone say: the values of the partition columns."""
+        return bind_without_index(snapshot, case_sensitive=self.case_sensitive)
+
+    def refresh_index(self, snapshot: Snapshot | None = None) -> IndexInfo:
+        """Read the footers of files that have no valid entry yet."""
+        snapshot = self.snapshot() if snapshot is None else snapshot
+        return refresh(self.storage, snapshot).bind(snapshot, case_sensitive=self.case_sensitive).info()
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(
+            f'"{self.storage.root}": {text}; bring the index up to date with Table.index()', ZskipWarning, stacklevel=5
+        )

@@ -1,0 +1,81 @@
+"""The query side: a DataFrame over pruned files, and the files themselves."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zskip.index import BoundIndex
+from zskip.predicate import Attributes, Columns, Constant, Predicate, parse, parse_many
+from zskip.prune import prune
+from zskip.records import Bools, PruneResult, ScanReport, Snapshot
+from zskip.table.handle import Handle
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from zskip.spark.catalyst import Filters
+
+
+def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFrame:
+    """A DataFrame over the files that are live now, of which each query reads those that its filters leave."""
+    spark = handle.need_spark("df()")
+    from zskip.spark.file_index import Pruning
+    from zskip.spark.relation import scan
+
+    schema = handle.schema()
+    snapshot = schema.snapshot
+    stats = handle.bound_index(snapshot)
+    case_sensitive = handle.case_sensitive
+
+    def prune_filters(filters: Filters) -> PruneResult:
+        columns = Attributes(
+            (*snapshot.fields, *snapshot.partition_fields), filters.columns, case_sensitive=case_sensitive
+        )
+        return prune(parse_many(filters.sql, columns, timezone=handle.timezone, lenient=True), stats)
+
+    return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
+
+
+def prune_files(handle: Handle, where: str | None) -> tuple[list[str], ScanReport]:
+    """The paths of the files that might hold a matching row, and what pruning did."""
+    snapshot = handle.snapshot()
+    started = time.perf_counter()
+    predicate: Predicate = Constant(True)
+    if where is not None:
+        predicate = parse(where, columns_of_table(handle, snapshot), timezone=handle.timezone)
+    stats = handle.bound_index(snapshot)
+    result = prune(predicate, stats)
+    report = _report(snapshot, stats, result, time.perf_counter() - started)
+    kept = np.flatnonzero(result.kept).tolist()
+    return [handle.storage.uri(snapshot.paths[i]) for i in kept], report
+
+
+def columns_of_table(handle: Handle, snapshot: Snapshot) -> Columns:
+    """All columns by the names that a user writes."""
+    return Columns(
+        (*snapshot.fields, *snapshot.partition_fields),
+        case_sensitive=handle.case_sensitive,
+        where=f'"{handle.storage.root}"',
+    )
+
+
+def _report(snapshot: Snapshot, stats: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:
+    return ScanReport(
+        files=result.files,
+        files_total=len(snapshot),
+        bytes=int(snapshot.sizes[result.kept].sum()),
+        bytes_total=snapshot.bytes,
+        rows=_rows(stats, result.kept),
+        rows_total=_rows(stats, np.ones_like(result.kept)),
+        seconds=seconds,
+        leaves=result.leaves,
+    )
+
+
+def _rows(stats: BoundIndex, files: Bools) -> int | None:
+    rows = stats.rows[files]
+    return None if (rows < 0).any() else int(rows.sum())

@@ -1,0 +1,120 @@
+"""`Table`, and how to get one: with a Spark session, or without where only files are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from zskip.records import IndexInfo, OptimizeResult, ScanReport, TableInfo
+from zskip.storage import LocalStorage
+from zskip.table.handle import Handle
+from zskip.table.info import describe
+from zskip.table.optimize import optimize
+from zskip.table.query import open_frame, prune_files
+from zskip.table.request import check_request
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Table:
+    """A table that zskip clusters, indexes and prunes.
+
+    Get one from `zskip.table(spark, path)`, or from `zskip.open(path)` where there is no Spark.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.last_scan: ScanReport | None = None
+        """What the latest scan of any `df()` of this object read; None before the first."""
+
+    @property
+    def path(self) -> str:
+        """Absolute path or URI of the table."""
+        return self._handle.storage.root
+
+    def optimize(
+        self,
+        by: Sequence[str] | str,
+        *,
+        curve: str = "zorder",
+        build: str = "sample",
+        files: int | None = None,
+        target_file_size: int | str | None = None,
+        where: str | None = None,
+        into: str | None = None,
+        sort_within_files: bool = True,
+        sampling: str = "bernoulli",
+        seed: int = 0,
+    ) -> OptimizeResult:
+        """Rewrite the table so that rows which are close in the columns `by` lie in the same file, and index it.
+
+        by: 2 to 32 columns that queries filter on (one is enough for curve="linear"); curve: "zorder", "hilbert" or
+        "linear"; build: "sample" ranks values among bounds drawn from the table, "direct" takes their leading bytes;
+        files or target_file_size: how many files, or how large (bytes, or text such as "128MB", the default);
+        where: rewrite only the Hive partitions that match; into: write a new table there and leave this one alone;
+        sort_within_files: let row groups and pages skip, too; sampling: "bernoulli" or "reservoir"; seed: the same
+        seed on the same table gives the same files.
+
+        Raises InputError for arguments that cannot be right, UnsupportedError and CorruptFileError for tables that
+        must not be rewritten, StorageError where the file system refuses, and ConflictError where another writer
+        changed the files meanwhile. In each case the table is as it was.
+        """
+        request = check_request(
+            by=by,
+            curve=curve,
+            build=build,
+            files=files,
+            target_file_size=target_file_size,
+            where=where,
+            into=into,
+            sort_within_files=sort_within_files,
+            sampling=sampling,
+            seed=seed,
+        )
+        return optimize(self._handle, request)
+
+    def index(self) -> IndexInfo:
+        """Bring the index up to date: read the footers of files that have no valid entry yet."""
+        return self._handle.refresh_index()
+
+    def df(self) -> DataFrame:
+        """Open the table as a DataFrame under which Spark reads only the files that a query needs.
+
+        It shows the table as it is now; open it again after the table has changed. Raises InputError without a
+        Spark session.
+        """
+        return open_frame(self._handle, self._record)
+
+    def files(self, where: str | None = None) -> list[str]:
+        """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
+
+        Raises PredicateError for SQL that does not parse and ColumnError for unknown columns.
+        """
+        return prune_files(self._handle, where)[0]
+
+    def prune(self, where: str | None = None) -> ScanReport:
+        """What a scan with this predicate would read, and what each part of the predicate skips."""
+        return prune_files(self._handle, where)[1]
+
+    def info(self) -> TableInfo:
+        """Files, rows, columns, partitions, index and layout of the table."""
+        return describe(self._handle)
+
+    def _record(self, scan: ScanReport) -> None:
+        self.last_scan = scan
+
+    def __repr__(self) -> str:
+        return f"zskip.Table({self.path!r})"
+
+
+def table(spark: SparkSession, path: str) -> Table:
+    """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach."""
+    from zskip.spark.hadoop import storage_for
+
+    return Table(Handle(storage_for(spark, path), spark))
+
+
+def open(path: str) -> Table:
+    """Open a table on a local disk without Spark: for `index`, `files`, `prune` and `info`."""
+    return Table(Handle(LocalStorage(path), None))

@@ -1,0 +1,73 @@
+"""Small tables that the tests of `Table` share."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+ROWS = 6_000
+"""Rows of `make_events`."""
+
+
+def events(rows: int = ROWS, seed: int = 1) -> pa.Table:
+    """A table with a column of each common type, nulls in most of them."""
+    rng = np.random.default_rng(seed)
+    day = dt.date(2024, 1, 1)
+    table = pa.table(
+        {
+            "id": pa.array(rng.permutation(rows)),
+            "user": pa.array(rng.integers(0, 500, rows), mask=rng.random(rows) < 0.05),
+            "day": pa.array([day + dt.timedelta(days=int(d)) for d in rng.integers(0, 300, rows)]),
+            "at": pa.array(rng.integers(1_700_000_000, 1_710_000_000, rows) * 1_000_000, pa.timestamp("us", tz="UTC")),
+            "score": pa.array(np.where(rng.random(rows) < 0.02, np.nan, rng.normal(size=rows))),
+            "name": pa.array([f"name-{x:04d}" for x in rng.integers(0, 3000, rows)], mask=rng.random(rows) < 0.05),
+            "price": pa.array(rng.integers(0, 10_000, rows)).cast(pa.decimal128(22, 0)).cast(pa.decimal128(12, 2)),
+            "flag": pa.array(rng.random(rows) < 0.3),
+            "tags": pa.array([["a", "b"][: int(k)] for k in rng.integers(0, 3, rows)]),
+        }
+    )
+    return table
+
+
+def make_events(path: Path, files: int = 6, rows: int = ROWS, seed: int = 1) -> Path:
+    """Write `events` as a plain directory of some files."""
+    path.mkdir(parents=True)
+    table = events(rows, seed)
+    step = -(-rows // files)
+    for i in range(files):
+        pq.write_table(table.slice(i * step, step), path / f"part-{i:05d}.parquet")
+    return path
+
+
+def make_partitioned(path: Path, rows: int = ROWS) -> Path:
+    """Write `events` in Hive partitions of a string with awkward characters and an integer, one of them null."""
+    rng = np.random.default_rng(5)
+    region = pa.array(np.array(["eu", "us east", "a=b/c%"])[rng.integers(0, 3, rows)], mask=rng.random(rows) < 0.1)
+    table = events(rows).append_column("region", region).append_column("y", pa.array(rng.integers(2023, 2025, rows)))
+    ds.write_dataset(
+        table,
+        path,
+        format="parquet",
+        partitioning=ds.partitioning(pa.schema([("region", pa.string()), ("y", pa.int64())]), flavor="hive"),
+        max_rows_per_file=400,
+        max_rows_per_group=400,
+    )
+    return path
+
+
+def visible(path: Path) -> list[Path]:
+    """The files that any Parquet reader sees."""
+    found = (f for f in path.rglob("*.parquet") if not any(p.startswith(("_", ".")) for p in f.relative_to(path).parts))
+    return sorted(found)
+
+
+def ids(path: Path) -> list[int]:
+    """All values of `id` that a reader of the visible files sees, sorted."""
+    return sorted(
+        x for f in visible(path) for x in pq.read_table(f, columns=["id"], partitioning=None)["id"].to_pylist()
+    )

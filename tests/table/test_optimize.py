@@ -1,0 +1,176 @@
+"""The main job: cluster a table, and read it back whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+import tables
+from pyspark.sql import DataFrame, SparkSession
+
+import zskip
+from zskip.table.request import check_request
+
+pytestmark = pytest.mark.spark
+
+
+def rows_of(frame: DataFrame) -> list[str]:
+    """All rows of a frame as sorted text, which compares NaN and null as equal to themselves."""
+    return sorted(repr(sorted(row.asDict().items())) for row in frame.collect())
+
+
+@pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear"])
+@pytest.mark.parametrize("build", ["sample", "direct"])
+def test_every_curve_keeps_every_row(spark: SparkSession, tmp_path: Path, curve: str, build: str) -> None:
+    path = tables.make_events(tmp_path / "t")
+    before = rows_of(spark.read.parquet(str(path)))
+    table = zskip.table(spark, str(path))
+    result = table.optimize(by=["user", "day", "name"], curve=curve, build=build, files=8)
+    assert rows_of(spark.read.parquet(str(path))) == before
+    assert rows_of(table.df()) == before
+    assert result.rows == tables.ROWS
+    assert result.files_before == 6
+    assert result.files_after == len(tables.visible(path))
+    assert 6 <= result.files_after <= 10
+    assert result.bytes_after == sum(f.stat().st_size for f in tables.visible(path))
+
+
+def test_the_reservoir_process_gives_a_layout_as_good(spark: SparkSession, tmp_path: Path) -> None:
+    shares = {}
+    for sampling in ("bernoulli", "reservoir"):
+        path = tables.make_events(tmp_path / sampling)
+        result = zskip.table(spark, str(path)).optimize(by=["user", "id"], files=16, sampling=sampling)
+        shares[sampling] = result.predicted_share_after
+        assert tables.ids(path) == list(range(tables.ROWS))
+    assert shares["reservoir"] == pytest.approx(shares["bernoulli"], rel=0.35)
+
+
+def test_clustering_skips_files_that_plain_order_cannot(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "t", files=16)
+    table = zskip.table(spark, str(path))
+    table.index()
+    where = "id BETWEEN 100 AND 200"
+    before = len(table.files(where))
+    result = table.optimize(by=["id", "user"], files=16)
+    assert before == 16
+    assert len(table.files(where)) <= 8
+    assert result.predicted_share_after < result.predicted_share_before
+
+
+def test_into_leaves_the_source_alone(spark: SparkSession, tmp_path: Path) -> None:
+    source, target = tables.make_events(tmp_path / "t"), tmp_path / "new"
+    names = [f.name for f in tables.visible(source)]
+    result = zskip.table(spark, str(source)).optimize(by=["user", "id"], files=4, into=str(target))
+    assert [f.name for f in tables.visible(source)] == names
+    assert tables.ids(target) == list(range(tables.ROWS))
+    assert result.path == str(target)
+    assert zskip.open(str(target)).info().index.files == result.files_after
+
+
+def test_partitions_stay_apart_and_awkward_values_survive(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_partitioned(tmp_path / "t")
+    before = rows_of(spark.read.parquet(str(path)))
+    directories = {str(f.parent.relative_to(path)) for f in tables.visible(path)}
+    table = zskip.table(spark, str(path))
+    result = table.optimize(by=["user", "id"], files=16)
+    assert rows_of(spark.read.parquet(str(path))) == before
+    assert {str(f.parent.relative_to(path)) for f in tables.visible(path)} == directories
+    assert result.files_after == 16
+    assert rows_of(table.df().where("region = 'a=b/c%' AND id < 500")) == rows_of(
+        spark.read.parquet(str(path)).where("region = 'a=b/c%' AND id < 500")
+    )
+
+
+def test_where_rewrites_only_the_partitions_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_partitioned(tmp_path / "t")
+    before = rows_of(spark.read.parquet(str(path)))
+    untouched = {f for f in tables.visible(path) if "y=2023" in str(f)}
+    table = zskip.table(spark, str(path))
+    result = table.optimize(by=["user", "id"], files=4, where="y = 2024 AND region IS NOT NULL")
+    after = set(tables.visible(path))
+    assert untouched <= after
+    assert result.files_after == 4
+    assert rows_of(spark.read.parquet(str(path))) == before
+
+
+def test_where_that_selects_nothing_changes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_partitioned(tmp_path / "t")
+    names = tables.visible(path)
+    result = zskip.table(spark, str(path)).optimize(by=["user", "id"], files=4, where="y = 1999")
+    assert tables.visible(path) == names
+    assert (result.files_before, result.files_after, result.rows) == (0, 0, 0)
+
+
+def test_a_second_optimize_and_an_append_in_between(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "t")
+    table = zskip.table(spark, str(path))
+    first = table.optimize(by=["user", "id"], files=4)
+    spark.read.parquet(str(path)).limit(100).write.mode("append").parquet(str(path))
+    second = table.optimize(by=["day", "id"], files=4)
+    assert second.version == first.version + 1
+    assert len(tables.ids(path)) == tables.ROWS + 100
+    assert table.info().layout.by == ("day", "id")
+
+
+def test_a_table_without_rows_is_left_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    spark.range(0).selectExpr("id", "id AS other").write.parquet(str(path))
+    result = zskip.table(spark, str(path)).optimize(by=["id", "other"], files=4)
+    assert result.rows == 0
+    assert zskip.table(spark, str(path)).df().count() == 0
+
+
+def test_no_session_setting_is_left_changed(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "t")
+    settings = dict(spark.sparkContext.getConf().getAll())
+    sql = {r.key: r.value for r in spark.sql("SET").collect()}
+    zskip.table(spark, str(path)).optimize(by=["user", "id"], files=4)
+    assert dict(spark.sparkContext.getConf().getAll()) == settings
+    assert {r.key: r.value for r in spark.sql("SET").collect()} == sql
+    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+
+
+def test_files_are_written_as_the_source_was(spark: SparkSession, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t"
+    path.mkdir()
+    pq.write_table(tables.events(), path / "a.parquet", compression="gzip")
+    schema = spark.read.parquet(str(path)).schema
+    zskip.table(spark, str(path)).optimize(by=["user", "id"], files=2)
+    assert spark.read.parquet(str(path)).schema == schema
+    codecs = {pq.ParquetFile(f).metadata.row_group(0).column(0).compression for f in tables.visible(path)}
+    assert codecs == {"GZIP"}
+
+
+def test_result_is_a_record_that_json_takes(spark: SparkSession, tmp_path: Path) -> None:
+    import dataclasses
+
+    path = tables.make_events(tmp_path / "t")
+    result = zskip.table(spark, str(path)).optimize(by=["user", "id"], files=3)
+    told = json.loads(json.dumps(dataclasses.asdict(result)))
+    assert told["by"] == ["user", "id"]
+    assert {"sample", "fit", "rewrite", "commit", "index"} <= set(told["seconds"])
+    assert 0 < told["predicted_share_after"] <= 1
+    assert 0 < told["predicted_share_before"] <= 1
+
+
+def test_the_same_seed_places_every_row_alike(spark: SparkSession, tmp_path: Path) -> None:
+    def contents(name: str) -> list[list[int]]:
+        path = tmp_path / name
+        zskip.table(spark, str(source)).optimize(by=["user", "id"], files=5, into=str(path), seed=3)
+        return sorted(
+            sorted(ds.dataset([str(f)]).to_table(columns=["id"])["id"].to_pylist()) for f in tables.visible(path)
+        )
+
+    source = tables.make_events(tmp_path / "t")
+    assert contents("a") == contents("b")
+
+
+def test_default_is_a_file_size() -> None:
+    defaults = {"curve": "zorder", "build": "sample", "where": None, "into": None, "sampling": "bernoulli"}
+    request = check_request(by="a", files=None, target_file_size=None, sort_within_files=True, seed=0, **defaults)
+    assert request.target_file_size == 128_000_000
+    assert request.files is None

@@ -1,0 +1,221 @@
+"""Queries through `Table.df()`: the same answer as plain Spark, from fewer files."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+import tables
+from pyspark.sql import SparkSession
+
+import zskip
+from zskip.errors import ZskipWarning
+
+pytestmark = pytest.mark.spark
+
+PREDICATES = [
+    "id BETWEEN 10 AND 40",
+    "id IN (1, 5, 4000, 99999)",
+    "id IN (" + ", ".join(map(str, range(0, 6000, 60))) + ")",
+    "NOT (id > 100)",
+    "id > 5900.5",
+    "user IS NULL AND id < 1000",
+    "user IS NOT NULL AND user < 3",
+    "user <=> NULL",
+    "user = NULL",
+    "day = DATE '2024-03-01'",
+    "day = '2024-03-01'",
+    "day < '2024-01-05' OR day >= DATE '2024-10-20'",
+    "at >= TIMESTAMP '2024-01-01 00:00:00' AND at < TIMESTAMP '2024-01-02 00:00:00'",
+    "score > 2.5",
+    "score < -2.5",
+    "score = CAST('NaN' AS DOUBLE)",
+    "score > 1e300",
+    "NOT (score <= 3)",
+    "name LIKE 'name-00%'",
+    "name = 'name-0007'",
+    "name >= 'name-29' AND NOT name LIKE 'name-299%'",
+    "name LIKE '%77'",
+    "price BETWEEN 10.5 AND 20",
+    "price = 77.00",
+    "flag AND id < 300",
+    "NOT flag AND id < 300",
+    "id % 7 = 3 AND id < 50",
+    "id + 1 = 50",
+    "array_contains(tags, 'b') AND id > 5990",
+    "id < 10 OR id > 5990 OR name = 'name-0100'",
+    "CASE WHEN id < 10 THEN true ELSE user = 7 END",
+    "id < 0",
+    "true",
+    "false",
+]
+
+
+@pytest.fixture(scope="module")
+def clustered(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tables.make_partitioned(tmp_path_factory.mktemp("query") / "t")
+    zskip.table(spark, str(path)).optimize(by=["id", "user", "name"], files=24)
+    return path
+
+
+@pytest.mark.parametrize("where", PREDICATES)
+def test_pruned_is_full(spark: SparkSession, clustered: Path, where: str) -> None:
+    table = zskip.table(spark, str(clustered))
+    pruned, full = table.df().where(where), spark.read.parquet(str(clustered)).where(where)
+    assert pruned.schema == full.schema
+    assert sorted(map(repr, pruned.collect())) == sorted(map(repr, full.collect()))
+
+
+@pytest.mark.parametrize("where", [w for w in PREDICATES if "array_contains" not in w and "CASE" not in w])
+def test_files_hold_every_matching_row(spark: SparkSession, clustered: Path, where: str) -> None:
+    files = zskip.open(str(clustered)).files(where)
+    full = sorted(r.id for r in spark.read.parquet(str(clustered)).where(where).select("id").collect())
+    found = ds.dataset(files).to_table(columns=["id"])["id"].to_pylist() if files else []
+    assert set(full) <= set(found)
+
+
+def test_random_predicates(spark: SparkSession, clustered: Path) -> None:
+    chance = random.Random(11)
+    table, full = zskip.table(spark, str(clustered)).df(), spark.read.parquet(str(clustered)).cache()
+    for _ in range(25):
+        parts = [random_leaf(chance) for _ in range(chance.randint(1, 4))]
+        where = parts[0]
+        for part in parts[1:]:
+            where = f"({where}) {chance.choice(['AND', 'OR'])} {chance.choice(['', 'NOT '])}({part})"
+        expected = full.where(where).selectExpr("count(*) AS n", "sum(id) AS s").first()
+        assert table.where(where).selectExpr("count(*) AS n", "sum(id) AS s").first() == expected, where
+
+
+def random_leaf(chance: random.Random) -> str:
+    low = chance.randint(0, 6000)
+    return chance.choice(
+        [
+            f"id < {low // 10}",
+            f"id >= {low}",
+            f"id BETWEEN {low} AND {low + 100}",
+            f"user = {low % 510}",
+            f"user IN ({low % 500}, {low % 33}, NULL)",
+            f"name > 'name-{low:04d}'",
+            f"name LIKE 'name-{low % 300:03d}%'",
+            f"score > {chance.uniform(-3, 3):.3f}",
+            "user IS NULL",
+            "region = 'us east'",
+            "region IS NULL",
+            "region LIKE '%e%'",
+            f"y = {chance.choice([2022, 2023, 2024])}",
+            f"y + id > {2024 + low}",
+            f"price <= {low / 60:.2f}",
+            f"day <=> DATE '2024-0{chance.randint(1, 9)}-15'",
+        ]
+    )
+
+
+def test_the_scan_says_what_it_left_out(spark: SparkSession, clustered: Path) -> None:
+    table = zskip.table(spark, str(clustered))
+    assert table.last_scan is None
+    n = table.df().where("id < 100 AND y = 2023").count()
+    scan = table.last_scan
+    assert scan.files < scan.files_total == 24
+    assert scan.bytes < scan.bytes_total
+    assert n <= scan.rows < scan.rows_total == tables.ROWS
+    assert len(table.files("id < 100 AND y = 2023")) == scan.files
+
+
+def test_sql_views_joins_caching(spark: SparkSession, clustered: Path) -> None:
+    frame, plain = zskip.table(spark, str(clustered)).df(), spark.read.parquet(str(clustered))
+    query = """
+        SELECT a.region, count(*) AS n, sum(b.price) AS price FROM events a JOIN events b ON a.id = b.user
+        WHERE a.id < 200 AND b.day >= DATE '2024-06-01' GROUP BY a.region ORDER BY a.region NULLS FIRST
+    """
+    answers = []
+    for source in (frame, plain, frame.cache()):
+        source.createOrReplaceTempView("events")
+        answers.append(spark.sql(query).collect())
+    frame.unpersist()
+    assert answers[0] == answers[1] == answers[2]
+    assert len(answers[0]) == 4
+
+
+def test_dynamic_partition_pruning(spark: SparkSession, clustered: Path) -> None:
+    spark.sql("SELECT 2024 AS year, 'x' AS label").createOrReplaceTempView("years")
+    answers = []
+    for source in (zskip.table(spark, str(clustered)).df(), spark.read.parquet(str(clustered))):
+        source.createOrReplaceTempView("events")
+        answers.append(
+            spark.sql("SELECT sum(id) FROM events JOIN years ON y = year WHERE label = 'x' AND id < 3000").collect()
+        )
+    assert answers[0] == answers[1]
+
+
+def test_from_several_threads(spark: SparkSession, clustered: Path) -> None:
+    frame = zskip.table(spark, str(clustered)).df()
+
+    def count(i: int) -> int:
+        return frame.where(f"id >= {i * 500} AND id < {(i + 1) * 500}").count()
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(count, range(12))) == [500] * 12
+
+
+def test_a_foreign_append_is_seen_and_read(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "t")
+    table = zskip.table(spark, str(path))
+    table.optimize(by=["id", "user"], files=6)
+    spark.read.parquet(str(path)).limit(10).selectExpr("-1L AS id", "* EXCEPT (id)").write.mode("append").parquet(
+        str(path)
+    ) if spark.version >= "4" else spark.read.parquet(str(path)).limit(10).drop("id").selectExpr(
+        "-1L AS id", "*"
+    ).write.mode("append").parquet(str(path))
+    with pytest.warns(ZskipWarning, match="index"):
+        assert table.df().where("id = -1").count() == 10
+    assert table.df().where("id = 5").count() == 1
+    table.index()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ZskipWarning)
+        assert table.df().where("id = -1").count() == 10
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbage", "empty", "version"])
+def test_a_damaged_index_costs_speed_not_rows(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+    path = tables.make_events(tmp_path / "t")
+    table = zskip.table(spark, str(path))
+    table.optimize(by=["id", "user"], files=6)
+    for file in sorted((path / "_zskip" / "index").rglob("*")):
+        if file.is_dir():
+            continue
+        if damage == "missing" and file.suffix != ".json":
+            file.unlink()
+        elif damage == "garbage":
+            file.write_bytes(b"\x00garbage" * 50)
+        elif damage == "empty":
+            file.write_bytes(b"")
+        elif damage == "version" and file.suffix == ".json":
+            file.write_text(
+                file.read_text().replace('"format": 1', '"format": 99').replace('"format":1', '"format":99')
+            )
+    with pytest.warns(ZskipWarning):
+        assert zskip.table(spark, str(path)).df().where("id < 10").count() == 10
+    with pytest.warns(ZskipWarning):
+        assert len(zskip.open(str(path)).files("id < 10")) == 6
+    zskip.table(spark, str(path)).index()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ZskipWarning)
+        assert len(zskip.open(str(path)).files("id < 10")) < 6
+
+
+def test_a_replaced_file_is_not_judged_by_its_old_entry(spark: SparkSession, tmp_path: Path) -> None:
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    path = tables.make_events(tmp_path / "t")
+    table = zskip.table(spark, str(path))
+    table.index()
+    victim = path / "part-00002.parquet"
+    old = pq.read_table(victim)
+    pq.write_table(old.set_column(0, "id", pc.add(old["id"], 1_000_000)), victim)
+    with pytest.warns(ZskipWarning, match="index"):
+        assert table.df().where("id >= 1000000").count() == 1000
