@@ -1,0 +1,191 @@
+"""Cluster, query before and after, compare, and show what was not read."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from zskip.demo.data import TABLES, generate
+from zskip.demo.queries import QUERIES
+from zskip.errors import InputError
+from zskip.records import OptimizeResult
+from zskip.table import Table, table
+from zskip.units import show_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_BY = {"lineitem": ["l_partkey", "l_suppkey", "l_shipdate"], "orders": ["o_orderdate", "o_custkey"]}
+_BYTES_PER_FILE = 2_500_000
+"""Small on purpose: a demo's tables have as many files as a large table would."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """One query, before and after."""
+
+    query: str
+    files: int
+    files_total: int
+    rows: int
+    rows_total: int
+    bytes: int
+    bytes_total: int
+    seconds_before: float
+    seconds_after: float
+    identical: bool
+
+
+def run_demo(scale: float, keep: str | None = None, *, as_json: bool = False) -> bool:
+    """Run the demo; returns whether every query answered the same before and after.
+
+    scale: TPC-H's scale factor; keep: a directory for the tables, which else are removed at the end.
+    """
+    console = Console(stderr=as_json, soft_wrap=True)
+    with _directory(keep) as directory:
+        console.print(f"[bold]1.[/bold] generating TPC-H, scale factor {scale:g}, in {directory}")
+        generate(scale, directory)
+        from zskip.spark.session import local_session
+
+        spark = local_session("zskip demo")
+        console.print(
+            f"[bold]2.[/bold] Spark {spark.version} answers {len(QUERIES)} queries over the tables as they are"
+        )
+        before = _answers(spark, {name: spark.read.parquet(str(directory / name)) for name in TABLES})
+        console.print("[bold]3.[/bold] clustering")
+        tables, results = {}, []
+        for name in TABLES:
+            tables[name] = table(spark, str(directory / name))
+            results.append(_cluster(tables[name], name, console))
+        console.print("[bold]4.[/bold] the same queries again, through zskip")
+        readings = _compare(spark, tables, before)
+    same = all(reading.identical for reading in readings)
+    if as_json:
+        document = {
+            "scale": scale,
+            "optimize": [dataclasses.asdict(result) for result in results],
+            "queries": [dataclasses.asdict(reading) for reading in readings],
+            "identical": same,
+        }
+        print(json.dumps(document, default=str))
+    else:
+        _show(readings, same, console)
+    return same
+
+
+@contextlib.contextmanager
+def _directory(keep: str | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="zskip-demo-") as name:
+            yield Path(name)
+        return
+    directory = Path(keep).expanduser().absolute()
+    if directory.exists() and any(directory.iterdir()):
+        raise InputError(f'--keep "{directory}" is not empty; name a new directory')
+    directory.mkdir(parents=True, exist_ok=True)
+    yield directory
+
+
+def _cluster(opened: Table, name: str, console: Console) -> OptimizeResult:
+    size = opened.info().bytes
+    result = opened.optimize(_BY[name], files=max(8, min(64, size // _BYTES_PER_FILE)))
+    console.print(
+        f"   {name}: {result.rows:,} rows by {', '.join(result.by)}, "
+        f"{result.files_before} -> {result.files_after} files, "
+        f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}, {sum(result.seconds.values()):.1f} s"
+    )
+    return result
+
+
+def _answers(spark: SparkSession, views: dict[str, Any]) -> dict[str, tuple[list[tuple[Any, ...]], float]]:
+    """The sorted rows of each query, and its seconds."""
+    for name, frame in views.items():
+        frame.createOrReplaceTempView(name)
+    spark.sql("SELECT count(*) FROM lineitem").collect()
+    answers = {}
+    for name, sql in QUERIES.items():
+        start = time.perf_counter()
+        rows = [tuple(row) for row in spark.sql(sql).collect()]
+        answers[name] = (sorted(rows, key=repr), time.perf_counter() - start)
+    return answers
+
+
+def _compare(
+    spark: SparkSession, tables: dict[str, Table], before: dict[str, tuple[list[tuple[Any, ...]], float]]
+) -> list[Reading]:
+    for name, opened in tables.items():
+        opened.df().createOrReplaceTempView(name)
+    spark.sql("SELECT count(*) FROM lineitem").collect()
+    readings = []
+    for name, sql in QUERIES.items():
+        for opened in tables.values():
+            opened.last_scan = None
+        start = time.perf_counter()
+        rows = sorted((tuple(row) for row in spark.sql(sql).collect()), key=repr)
+        seconds = time.perf_counter() - start
+        expected, seconds_before = before[name]
+        scans = [opened.last_scan for opened in tables.values() if opened.last_scan is not None]
+        readings.append(
+            Reading(
+                query=name,
+                files=sum(scan.files for scan in scans),
+                files_total=sum(scan.files_total for scan in scans),
+                rows=sum(scan.rows or 0 for scan in scans),
+                rows_total=sum(scan.rows_total or 0 for scan in scans),
+                bytes=sum(scan.bytes for scan in scans),
+                bytes_total=sum(scan.bytes_total for scan in scans),
+                seconds_before=round(seconds_before, 3),
+                seconds_after=round(seconds, 3),
+                identical=same_rows(expected, rows),
+            )
+        )
+    return readings
+
+
+def same_rows(expected: list[tuple[Any, ...]], found: list[tuple[Any, ...]]) -> bool:
+    """Whether two sorted results are equal, doubles to within 1e-9 of their size, all else exactly.
+
+    >>> same_rows([(1, 0.3)], [(1, 0.1 + 0.2)]), same_rows([(1,)], [(2,)])
+    (True, False)
+    """
+    return len(expected) == len(found) and all(
+        len(one) == len(other) and all(map(_same_value, one, other)) for one, other in zip(expected, found, strict=True)
+    )
+
+
+def _same_value(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9) or (math.isnan(one) and math.isnan(other))
+    return bool(one == other)
+
+
+def _show(readings: list[Reading], same: bool, console: Console) -> None:
+    grid = Grid(title="What each query read after clustering, of what there is")
+    for name in ("query", "files", "rows", "bytes", "not read", "before s", "after s", "identical"):
+        grid.add_column(name, justify="left" if name == "query" else "right")
+    for r in readings:
+        grid.add_row(
+            r.query,
+            f"{r.files} / {r.files_total}",
+            f"{r.rows:,} / {r.rows_total:,}",
+            f"{show_size(r.bytes)} / {show_size(r.bytes_total)}",
+            f"{100 * (1 - r.bytes / max(r.bytes_total, 1)):.0f} %",
+            f"{r.seconds_before:.2f}",
+            f"{r.seconds_after:.2f}",
+            "yes" if r.identical else "[red]NO[/red]",
+        )
+    console.print(grid)
+    read, total = sum(r.bytes for r in readings), sum(r.bytes_total for r in readings)
+    verdict = "all results are identical" if same else "[red]some results differ[/red]"
+    console.print(f"{len(readings)} queries, {100 * (1 - read / max(total, 1)):.0f} % of the bytes not read, {verdict}")
