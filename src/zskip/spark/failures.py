@@ -1,0 +1,90 @@
+"""What went wrong in Spark, in one sentence with the way out."""
+
+from __future__ import annotations
+
+import re
+
+from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError, ZskipError
+
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|disk quota|DSQuotaExceeded|NSQuotaExceeded", re.I)
+_DENIED = re.compile(r"AccessControlException|AccessDenied|Permission denied|Read-only file system|Mkdirs failed")
+_CORRUPT = re.compile(
+    r"is not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer|ParquetDecodingException|"
+    r"ParquetCryptoRuntimeException|FAILED_READ_FILE|Encountered error while reading file|corrupt|"
+    r"Expected magic number|can not read class org.apache.parquet.format"
+)
+_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|READ_FILE_NOT_EXIST|does not exist")
+_MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|SparkOutOfMemoryError|ExecutorLostFailure")
+_FILE = re.compile(
+    r"((?:[a-z][a-z0-9+.-]*:/|/)[^\s\"'\[\],]*?\.[a-z]*parquet|(?:while reading file|file) ([^\s\"'\[\],]+))"
+)
+_CAUSE = re.compile(r"^\s*Caused by: (.*)$", re.M)
+_CLASS = re.compile(r"^(?:[a-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
+
+
+def explained(step: str, error: Exception) -> Exception:
+    """The error of zskip that says in one message what failed in Spark; anything that is not Spark's comes back as is.
+
+    step: what Spark was to do, such as `sample 3 columns of lineitem`.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, ZskipError) or not isinstance(error, Py4JError | PySparkException):
+        return error
+    return explained_text(step, whole_text(error))
+
+
+def explained_text(step: str, text: str) -> ZskipError:
+    """Build the error from the text of a failure with all its causes.
+
+    >>> text = "Job aborted due to stage failure\\nCaused by: java.io.IOException: No space left on device"
+    >>> str(explained_text("rewrite 2 files of t", text))
+    'no space left to rewrite 2 files of t: IOException: No space left on device; free some, and call again'
+    """
+    cause = root_cause(text)
+    if _FULL.search(text):
+        return StorageError(f"no space left to {step}: {cause}; free some, and call again")
+    if _DENIED.search(text):
+        return StorageError(f"no permission to {step}: {cause}; ask for access to the path, and call again")
+    if _GONE.search(text):
+        return ConflictError(
+            f"a file was gone before Spark could {step}: {cause}; call again to see the table as it is"
+        )
+    if _CORRUPT.search(text):
+        named = _file(text)
+        return CorruptFileError(
+            f"Spark cannot read {named or 'a data file'}: {cause}; restore the file or move it out of the table"
+        )
+    if _MEMORY.search(text):
+        return UnsupportedError(
+            f"Spark ran out of memory to {step}: {cause}; give the executors (or the driver of a local session) more "
+            "memory, or ask for more and smaller files"
+        )
+    return UnsupportedError(f"Spark failed to {step}: {cause}")
+
+
+def root_cause(text: str) -> str:
+    """The innermost cause that a failure names, on one line.
+
+    >>> root_cause("org.apache.spark.SparkException: Job aborted\\nCaused by: java.io.IOException: broken\\n  at x")
+    'IOException: broken'
+    """
+    causes = _CAUSE.findall(text) or [line for line in text.splitlines() if line.strip()][:1] or ["no reason given"]
+    return _CLASS.sub(lambda m: f"{m[1]}: ", causes[-1].strip())[:500].rstrip(": ")
+
+
+def whole_text(error: BaseException) -> str:
+    """The text of an error of Spark with that of all its causes in the JVM, the innermost last."""
+    texts = [str(error)]
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    seen = 0
+    while java is not None and seen < 20:
+        texts.append(f"Caused by: {java.toString()}")
+        java, seen = java.getCause(), seen + 1
+    return "\n".join(texts)
+
+
+def _file(text: str) -> str | None:
+    found = _FILE.search(text)
+    return None if found is None else (found[2] or found[1]).rstrip(".:;")

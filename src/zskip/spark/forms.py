@@ -1,0 +1,84 @@
+"""Clustering columns in the form of their type, as Spark expressions: the same in the sample and the rewrite."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zskip.errors import ColumnError
+from zskip.records import Field
+from zskip.types import DataType, Form
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+PREFIX_BYTES = 256
+"""Strings and binary take their place by so many leading bytes, so that one huge value harms nothing."""
+_DAY_MICROS = 86_400_000_000
+
+
+def form_of(field: Field) -> Column:
+    """The column as `bigint`, `double` or `binary`; null stays null.
+
+    Decimals of more than 18 digits become doubles: for a place on a curve that is near enough. Raises ColumnError
+    for a type that has no order.
+    """
+    from pyspark.sql import functions as F
+
+    return F.expr(form_sql(quoted(field.name), field.type))
+
+
+def curve_form(data_type: DataType) -> Form:
+    """The form that a column has on the curve."""
+    if data_type.form is None:
+        raise ColumnError(f"cannot cluster by a column of type {data_type}; choose columns of atomic types")
+    return Form.FLOAT if data_type.is_decimal and data_type.precision > 18 else data_type.form
+
+
+def quoted(name: str) -> str:
+    """A column's name for SQL text.
+
+    >>> quoted("a`b")
+    '`a``b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def form_sql(column: str, data_type: DataType) -> str:
+    """The expression of `form_of` as SQL text.
+
+    >>> form_sql("d", DataType("date"))
+    'CAST(unix_date(d) AS BIGINT)'
+    """
+    name, form = data_type.name, curve_form(data_type)
+    if form is Form.FLOAT:
+        # Adding zero turns -0.0 into 0.0, which Java's binary search would tell apart.
+        return f"CAST({column} AS DOUBLE) + 0.0D"
+    if form is Form.BYTES:
+        return f"substring(CAST({column} AS BINARY), 1, {PREFIX_BYTES})"
+    if data_type.is_decimal:
+        power = f"CAST('1{'0' * data_type.scale}' AS DECIMAL({data_type.scale + 1}, 0))"
+        return f"CAST({column} * {power} AS BIGINT)"
+    if name == "boolean":
+        return f"CAST(CAST({column} AS INT) AS BIGINT)"
+    if name == "date":
+        return f"CAST(unix_date({column}) AS BIGINT)"
+    if name == "timestamp":
+        return f"unix_micros({column})"
+    if name == "timestamp_ntz":
+        return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT) * {_DAY_MICROS}L + {_time_sql(column)}"
+    if name.startswith("interval"):
+        return _interval_sql(column, name)
+    return f"CAST({column} AS BIGINT)"
+
+
+def _time_sql(column: str) -> str:
+    return (
+        f"extract(HOUR FROM {column}) * 3600000000L + extract(MINUTE FROM {column}) * 60000000L"
+        f" + CAST(extract(SECOND FROM {column}) * 1000000BD AS BIGINT)"
+    )
+
+
+def _interval_sql(column: str, name: str) -> str:
+    if "year" in name or "month" in name:
+        return f"CAST(extract(YEAR FROM {column}) AS BIGINT) * 12L + extract(MONTH FROM {column})"
+    return f"extract(DAY FROM {column}) * {_DAY_MICROS}L + {_time_sql(column)}"

@@ -1,0 +1,137 @@
+"""The key and the file of every row, by a layout: in SQL where the curve allows it, else by the layout's own kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.layout.layout import Layout
+from zskip.records import Ints
+from zskip.spark import compat
+from zskip.spark.forms import curve_form, form_of, quoted
+from zskip.spark.literals import form_array, long_array, nested_long_array
+from zskip.spark.shipping import by_value
+from zskip.types import Form
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column, DataFrame
+
+_NEUTRAL: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
+
+
+def place(frame: DataFrame, layout: Layout, *, ordinal: str, key: str, file_id: str) -> DataFrame:
+    """Add two columns to a frame: the key on the curve, and the int file id.
+
+    ordinal: name of the integer column that numbers the Hive partitions; key, file_id: names for the new columns.
+    """
+    import pyspark.sql.functions as F
+
+    tie = _tie(frame) if _spreads(layout) else F.lit(0).cast("bigint")
+    of = F.col(quoted(ordinal)).cast("int")
+    if not (layout.is_separable and compat.has_binary_search(frame.sparkSession)):
+        placed = frame.withColumn(key, _by_kernel(layout, of, tie))
+        return placed.withColumn(file_id, F.col(f"{key}.file")).withColumn(key, F.col(f"{key}.key"))
+    placed = frame.withColumn(key, separable_key(layout))
+    return placed.withColumn(file_id, _file_id(layout, F.col(key), of, tie))
+
+
+def separable_key(layout: Layout) -> Column:
+    """The key of a separable layout in SQL: the OR of one table lookup for each column."""
+    import pyspark.sql.functions as F
+
+    lookups = []
+    for field, bounds, table in zip(layout.fields, layout.bounds, layout.spread_tables(), strict=True):
+        found = compat.binary_search(form_array(bounds), form_of(field))
+        lookup = F.get(long_array(_by_search(table[:-1])), found + F.lit(len(bounds) + 1))
+        lookups.append(F.coalesce(lookup, F.lit(int(table[-1])).cast("bigint")))
+    return reduce(lambda a, b: a.bitwiseOR(b), lookups)
+
+
+def _by_search(by_rank: Ints) -> Ints:
+    """Reorder a table by rank to one by what a binary search among n = ranks - 1 bounds returns, plus n + 1.
+
+    A value at bound i (found: i) has rank i + 1, as has one before bound i + 1 (not found: -(i + 1) - 1).
+
+    >>> _by_search(np.array([10, 11, 12])).tolist()
+    [12, 11, 10, 11, 12]
+    """
+    return np.concatenate([by_rank[::-1], by_rank[1:]])
+
+
+def _file_id(layout: Layout, key: Column, ordinal: Column, tie: Column) -> Column:
+    """The file id in SQL: each Hive partition's cuts are one array of an array of arrays."""
+    import pyspark.sql.functions as F
+
+    cuts = nested_long_array([np.asarray(c, np.int64) for c in layout.cuts])
+    sizes = long_array(np.diff(layout.cut_starts) + 1)
+    found = compat.binary_search(F.get(cuts, ordinal), key) + F.get(sizes, ordinal).cast("int")
+
+    def by_segment(values: npt.NDArray[np.int32]) -> Column:
+        starts = layout.cut_starts[1:-1] + np.arange(1, layout.partitions)
+        tables = [_by_search(part.astype(np.int64)) for part in np.split(values, starts)]
+        return F.get(F.get(nested_long_array(tables), ordinal), found)
+
+    file_id = by_segment(layout.first_file)
+    if _spreads(layout):
+        file_id = file_id + F.pmod(tie, by_segment(layout.spread))
+    return file_id.cast("int")
+
+
+def _spreads(layout: Layout) -> bool:
+    return int(layout.spread.max(initial=1)) > 1
+
+
+def _tie(frame: DataFrame) -> Column:
+    """A hash of the row, never negative and the same whenever the row is read: of its place in its file."""
+    import pyspark.sql.functions as F
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame.select("_metadata.file_path", "_metadata.row_index").schema  # noqa: B018
+        hashed = F.xxhash64(F.col("_metadata.file_path"), F.col("_metadata.row_index"))
+    except AnalysisException:
+        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in frame.schema if _hashes(f.dataType.simpleString())))
+    return F.shiftrightunsigned(hashed, 1)
+
+
+def _hashes(kind: str) -> bool:
+    return "map<" not in kind and "variant" not in kind
+
+
+def _by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
+    """A struct of key and file, computed in Spark's Python workers; nulls travel apart, since pandas has none."""
+    import pyspark.sql.functions as F
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    forms = [form_of(field) for field in layout.fields]
+    neutral = [F.lit(_NEUTRAL[curve_form(field.type)]) for field in layout.fields]
+    udf: Any = pandas_udf
+    values = [F.coalesce(form, other) for form, other in zip(forms, neutral, strict=True)]
+    nulls = [F.isnull(form) for form in forms]
+    with by_value():
+        kernel = udf(_kernel(layout), f"key {'binary' if layout.key_is_bytes else 'bigint'}, file int")
+        return cast("Column", kernel(ordinal, tie, *values, *nulls))
+
+
+def _kernel(layout: Layout) -> Callable[..., pd.DataFrame]:
+    """The function that places one batch of rows; it runs in Spark's Python workers."""
+    import pandas as pd
+
+    def place_rows(ordinal: pd.Series, tie: pd.Series, *columns: pd.Series) -> pd.DataFrame:
+        half = len(columns) // 2
+        values = [column.to_numpy() for column in columns[:half]]
+        nulls = [column.to_numpy().astype(bool) for column in columns[half:]]
+        keys = layout.keys(values, nulls)
+        files = layout.file_ids(keys, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
+        return pd.DataFrame({"key": keys.astype(object) if layout.key_is_bytes else keys, "file": files})
+
+    place_rows.__annotations__ = {
+        **{"ordinal": pd.Series, "tie": pd.Series, "columns": pd.Series},
+        "return": pd.DataFrame,
+    }
+    return place_rows

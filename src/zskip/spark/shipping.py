@@ -1,0 +1,34 @@
+"""Send our own code to Spark's Python workers by value, so that executors need no zskip."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+_users = 0
+
+
+@contextmanager
+def by_value() -> Iterator[None]:
+    """Pickle functions and classes of zskip by value while Spark takes a Python function in.
+
+    Spark pickles a function when a column or a plan is made of it, so that nothing needs to run inside.
+    """
+    from pyspark import cloudpickle
+
+    import zskip
+
+    global _users
+    with _lock:
+        _users += 1
+        if _users == 1:
+            cloudpickle.register_pickle_by_value(zskip)  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                cloudpickle.unregister_pickle_by_value(zskip)  # type: ignore[no-untyped-call]
