@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
 
 from zskip.errors import InputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _OLDEST = (3, 5)
 
@@ -41,6 +44,14 @@ def version(spark: SparkSession) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def set_active(spark: SparkSession) -> None:
+    """Make a session the active one of the calling thread's twin in the JVM: settings are read from it."""
+    from zskip.spark.jvm import Jvm
+
+    package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
+    Jvm.of(spark).call(f"{package}.SparkSession", "setActiveSession")(spark._jsparkSession)
+
+
 def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: Any, none: Any) -> Any:
     """Call Spark's own `PartitioningUtils.parsePartitions` with the settings of the session.
 
@@ -66,3 +77,34 @@ def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: An
         raise
     except Py4JError:
         return utils.parsePartitions(*arguments)
+
+
+def has_binary_search(spark: SparkSession) -> bool:
+    """Whether `array_binary_search` is among Spark's internal functions (since 4.0)."""
+    return version(spark) >= (4, 0)
+
+
+def binary_search(array: Column, value: Column) -> Column:
+    """The place of a value in a sorted array, or -(insertion place) - 1; only where `has_binary_search`."""
+    from pyspark.sql.internal import InternalFunction
+
+    return cast("Column", InternalFunction.array_binary_search(array, value))
+
+
+def collect_arrow(frame: DataFrame) -> pa.Table:
+    """Bring a small DataFrame to the driver, its partitions in order."""
+    internal: Any = frame
+    if version(frame.sparkSession) >= (4, 0):
+        return internal.toArrow()
+    batches = internal._collect_as_arrow()
+    return pa.Table.from_batches(batches, None if batches else pa.schema([]))
+
+
+def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A copy of a session with its own settings, temporary views included; the caller's session is left alone."""
+    from pyspark.sql import SparkSession
+
+    java = spark._jsparkSession.cloneSession()
+    for name, value in settings.items():
+        java.conf().set(name, value)
+    return SparkSession(spark.sparkContext, java)
