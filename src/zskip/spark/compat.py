@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -88,7 +88,7 @@ def binary_search(array: Column, value: Column) -> Column:
     """The place of a value in a sorted array, or -(insertion place) - 1; only where `has_binary_search`."""
     from pyspark.sql.internal import InternalFunction
 
-    return cast("Column", InternalFunction.array_binary_search(array, value))
+    return InternalFunction.array_binary_search(array, value)
 
 
 def collect_arrow(frame: DataFrame) -> pa.Table:
