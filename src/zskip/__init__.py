@@ -2,6 +2,6 @@
 
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.table import Table, open, table
+from zskip.version import __version__
 
-__version__ = "0.1.0"
 __all__ = ["Table", "ZskipError", "ZskipWarning", "__version__", "open", "table"]

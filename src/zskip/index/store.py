@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-import zskip
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index.bind import BoundIndex, BoundSegment, bind_segments, warn_damaged
 from zskip.index.collect import Progress, collect
@@ -19,6 +18,7 @@ from zskip.index.manifest import DamagedIndexError, Manifest, latest_manifest, l
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, Storage
+from zskip.version import __version__
 
 _LOG = logging.getLogger("zskip.index")
 _KEEP_HOURS = 6
@@ -142,7 +142,7 @@ def _publish(storage: Storage, table_version: int, gone: set[str], added: Sequen
         manifest = Manifest(
             version=max(found, default=0) + 1 if base is None else base.version + 1,
             table_version=table_version,
-            zskip=zskip.__version__,
+            zskip=__version__,
             segments=(*(s for s in old if s.name not in gone), *added),
         )
         try:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from zskip.errors import UnsupportedError, ZskipError
 from zskip.layout.layout import Layout
 from zskip.spark.compat import private_session
-from zskip.spark.forms import quoted
 from zskip.spark.jobs import described
 from zskip.spark.keys import place
 from zskip.spark.routing import route
@@ -80,7 +79,7 @@ def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options
     """
     key = _free("__zskip_key", frame.columns)
     file_id = _free("__zskip_file", frame.columns)
-    placed = place(frame, layout, ordinal=ordinal, key=key, file_id=file_id).drop(quoted(ordinal))
+    placed = place(frame, layout, ordinal=ordinal, key=key, file_id=file_id).drop(ordinal)
     routed = route(placed, file_id, layout.file_count).drop(file_id)
     if options.sort_within_files:
         routed = routed.sortWithinPartitions(key)

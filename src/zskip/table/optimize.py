@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import ConflictError
+from zskip.errors import ConflictError, ZskipWarning
 from zskip.formats import Staged, into
 from zskip.formats.schema import Inspection, inspect, read_footers
+from zskip.index import refresh
 from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
+from zskip.overlay import Overlay
 from zskip.records import Field, Ints, OptimizeResult, Sample
 from zskip.table.clock import Clock
 from zskip.table.handle import Handle
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.spark.schema import TableSchema
+
+_MOST_FOOTERS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -49,7 +54,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     check_curve(request.by, request.curve, request.build)
     clock = Clock()
     with clock.step("snapshot"):
-        plan = _plan(handle, request)
+        plan = _plan(spark, handle, request)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
     with _target(handle, request) as target:
@@ -59,6 +64,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
                 sample = _sample(spark, plan, request)
             with clock.step("fit"):
                 layout = _fit(plan, sample, request)
+                before = _share_before(handle, plan, sample)
             with clock.step("rewrite"):
                 staged = _rewrite(spark, plan, layout, target, staging, request)
             with clock.step("commit"):
@@ -68,22 +74,25 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             raise
         with clock.step("index"):
             target.refresh_index()
-    before, after = _shares(handle, plan, sample, layout)
     return dataclasses.replace(
         _result(handle, plan, request, clock),
         version=version,
         files_after=len(staged),
         bytes_after=sum(file.size for file in staged),
         predicted_share_before=before,
-        predicted_share_after=after,
+        predicted_share_after=predict_share(layout, sample),
     )
 
 
-def _plan(handle: Handle, request: OptimizeRequest) -> _Plan:
+def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Plan:
     """Look at the table and check everything that can be wrong with it, before anything is written."""
+    from zskip.spark.relation import scan_with_ordinals
+    from zskip.spark.rewrite import check_writable
+
     schema = handle.schema()
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
     chosen = choose_files(handle, schema.snapshot, request.where)
+    check_writable(scan_with_ordinals(spark, schema))
     found = inspect(handle.storage, chosen, merge=handle.merges_schemas)
     count = len(chosen.partitions)
     rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
@@ -183,17 +192,21 @@ def _target(handle: Handle, request: OptimizeRequest) -> Iterator[Handle]:
         raise
 
 
-def _shares(handle: Handle, plan: _Plan, sample: Sample, layout: Layout) -> tuple[float | None, float | None]:
-    """Share of the rows that the synthetic workload reads, from the files before and as predicted for those after."""
-    after = predict_share(layout, sample)
-    stats = [handle.known(plan.schema.snapshot).column((field.name,)) for field in plan.fields]
-    if any(s is None or not s.bounded.any() for s in stats):
-        return None, after
+def _share_before(handle: Handle, plan: _Plan, sample: Sample) -> float | None:
+    """Share of the rows that the synthetic workload reads from the files as they are; of some of them, if many."""
+    places = np.linspace(0, len(plan.found.rows) - 1, min(len(plan.found.rows), _MOST_FOOTERS)).astype(np.int64)
+    some = plan.schema.snapshot.select(np.isin(np.arange(len(plan.found.rows)), places))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)
+        # In memory: whatever goes wrong later, this table is left as it was.
+        index = refresh(Overlay(handle.storage), some).bind(some, case_sensitive=handle.case_sensitive)
+    stats = [index.column((field.name,)) for field in plan.fields]
+    if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
+        return None
     known = [s for s in stats if s is not None]
-    before = share_of_boxes(
-        sample, [s.lower for s in known], [s.upper for s in known], [s.bounded for s in known], plan.found.rows
+    return share_of_boxes(
+        sample, [s.lower for s in known], [s.upper for s in known], [s.bounded for s in known], plan.found.rows[places]
     )
-    return before, after
 
 
 def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, clock: Clock) -> OptimizeResult:
