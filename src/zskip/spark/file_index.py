@@ -1,4 +1,4 @@
-"""A Spark `FileIndex` written in Python: which files a query reads is decided here, everything else by Spark."""
+"""Which files a scan reads: decided here, in Python; everything else is Spark's own."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zskip.errors import ZskipWarning
 from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.catalyst import Filters, read_filters
+from zskip.spark.compat import set_active
 from zskip.spark.exact import PartitionFilter
 from zskip.spark.jvm import JavaObject, Jvm
 from zskip.spark.schema import TableSchema
@@ -46,36 +46,45 @@ class Pruning:
 class PrunedFileIndex:
     """The files of one snapshot, pruned anew for each scan.
 
-    It holds no state between scans, and Spark may call it from several threads. Method names are those of
-    `org.apache.spark.sql.execution.datasources.FileIndex`.
+    It holds no state between scans, and may be asked from several threads.
     """
 
-    class Java:
-        """What py4j needs to know."""
-
-        implements = ("org.apache.spark.sql.execution.datasources.FileIndex",)
-
     def __init__(self, spark: SparkSession, schema: TableSchema, pruning: Pruning) -> None:
+        self._spark = spark
         self._jvm = Jvm.of(spark)
-        self._schema = schema
         self._snapshot = schema.snapshot
         self._pruning = pruning
         self._partition_filter = PartitionFilter(spark, schema)
         self._statuses = FileStatuses(self._jvm, schema.snapshot, schema.rows)
-        root = self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root))
-        self._root_paths = self._jvm.seq_of(root)
+        self.partition_schema = schema.partition
+        self.root_paths = self._jvm.seq_of(self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
+        self.size = schema.snapshot.bytes
+        """Bytes of all files, for Spark's choice of joins."""
+        self.identity = _digest(schema)
+        """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
 
-    def rootPaths(self) -> JavaObject:
-        """The table's directory."""
-        return self._root_paths
+    @property
+    def name(self) -> str:
+        """How plans and logs name it; equal names mean equal rows."""
+        return f"zskip[{self._snapshot.root}, {len(self._snapshot)} files, {self.identity.hex()}]"
 
-    def listFiles(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+    @property
+    def hash_code(self) -> int:
+        """Java's hash code: equal for equal identities."""
+        return int.from_bytes(self.identity[:4], "big") & 0x7FFFFFFF
+
+    def input_files(self) -> JavaObject:
+        """All files of the snapshot, as `DataFrame.inputFiles` shows them."""
+        return self._statuses.uris()
+
+    def list_files(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
         """The files a query has to read, in one PartitionDirectory for each Hive partition.
 
         Spark does not look at the partition filters again, so they are decided exactly; data filters may keep too
         much.
         """
         started = time.perf_counter()
+        set_active(self._spark)
         of_partitions, leaves = self._kept_by_partition(partition_filters)
         kept, more = self._kept_by_data(data_filters)
         kept &= of_partitions
@@ -129,50 +138,15 @@ class PrunedFileIndex:
             except Exception:
                 _log.exception("the callback for scan reports failed")
 
-    def inputFiles(self) -> JavaObject:
-        """All files of the snapshot, as `DataFrame.inputFiles` shows them."""
-        return self._statuses.uris()
 
-    def refresh(self) -> None:
-        """Nothing: a scan is pinned to its snapshot."""
-
-    def sizeInBytes(self) -> int:
-        """Bytes of all files, for Spark's choice of joins."""
-        return self._snapshot.bytes
-
-    def partitionSchema(self) -> JavaObject:
-        """The partition columns."""
-        return self._schema.partition
-
-    def metadataOpsTimeNs(self) -> JavaObject:
-        """Nothing known of the time a catalog took."""
-        return self._jvm.none
-
-    def isTimeTravel(self) -> bool:
-        """Whether the snapshot is an old one on purpose."""
-        return False
-
-    def toString(self) -> str:
-        """How plans and logs name it."""
-        return f"zskip[{self._snapshot.root}, {len(self._snapshot)} files]"
-
-    def hashCode(self) -> int:
-        """Equal for indexes of the same snapshot."""
-        return int.from_bytes(self.identity[:4], "big") & 0x7FFFFFFF
-
-    def equals(self, other: Any) -> bool:
-        """Whether both give the same rows, so that Spark may share exchanges and cached data between scans."""
-        return isinstance(other, PrunedFileIndex) and self.identity == other.identity
-
-    @cached_property
-    def identity(self) -> bytes:
-        """A digest of root, files and partition values."""
-        snapshot, digest = self._snapshot, hashlib.blake2b(digest_size=16)
-        digest.update(json.dumps([snapshot.root, self._schema.partition_json, snapshot.paths]).encode())
-        digest.update(repr([p.values for p in snapshot.partitions]).encode())
-        for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        return digest.digest()
+def _digest(schema: TableSchema) -> bytes:
+    """A digest of root, files and partition values."""
+    snapshot, digest = schema.snapshot, hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps([snapshot.root, schema.partition_json, snapshot.paths]).encode())
+    digest.update(repr([p.values for p in snapshot.partitions]).encode())
+    for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
 
 
 def _total(rows: Ints) -> int | None:

@@ -214,9 +214,31 @@ class Handles:
             first = self._methods("filterReturnValue")(first, handle)
         return first
 
+    def drop(self, handle: JavaObject, position: int, argument: str) -> JavaObject:
+        """Take one argument more, and ignore it."""
+        ignored = self._jvm.array("java.lang.Class", [self._jvm.class_of(argument)])
+        return self._methods("dropArguments")(handle, position, ignored)
+
+    def constant(self, kind: str, value: Any) -> JavaObject:
+        """A handle without arguments that gives a value of a type."""
+        return self._methods("constant")(self._jvm.class_of(kind), value)
+
+    def cast(self, handle: JavaObject, result: str) -> JavaObject:
+        """The same handle, its result known to be of a class."""
+        return handle.asType(handle.type().changeReturnType(self._jvm.class_of(result)))
+
+    def element(self, array: str) -> JavaObject:
+        """A handle from an array and an index to the element."""
+        return self._methods("arrayElementGetter")(self._jvm.class_of(array))
+
     def array_maker(self, array: str) -> JavaObject:
         """An `IntFunction` that makes an empty array of a length."""
         return self.int_function(self._methods("arrayConstructor")(self._jvm.class_of(array)))
+
+    def implement(self, interface: str, handle: JavaObject) -> JavaObject:
+        """An object of an interface whose one method is the handle, of exactly that method's type."""
+        make = self._jvm.call("java.lang.invoke.MethodHandleProxies", "asInterfaceInstance")
+        return make(self._jvm.class_of(interface), handle)
 
     def function(self, handle: JavaObject) -> JavaObject:
         """A `java.util.function.Function`."""
@@ -235,5 +257,4 @@ class Handles:
         return self._as("java.util.function.IntFunction", handle, "java.lang.Object", "int")
 
     def _as(self, interface: str, handle: JavaObject, result: str, argument: str) -> JavaObject:
-        make = self._jvm.call("java.lang.invoke.MethodHandleProxies", "asInterfaceInstance")
-        return make(self._jvm.class_of(interface), handle.asType(self.type(result, argument)))
+        return self.implement(interface, handle.asType(self.type(result, argument)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zskip.spark.bridge import file_index
 from zskip.spark.compat import check_session
 from zskip.spark.file_index import PrunedFileIndex, Pruning
 from zskip.spark.jvm import Jvm
@@ -30,7 +31,7 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm = Jvm.of(spark)
     relation = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
-        PrunedFileIndex(spark, schema, pruning or Pruning()),
+        file_index(jvm, PrunedFileIndex(spark, schema, pruning or Pruning())),
         schema.partition,
         schema.data,
         jvm.none,
