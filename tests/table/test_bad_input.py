@@ -30,7 +30,7 @@ CASES: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"by": ["usr", "id"]}, errors.ColumnError, 'no column "usr" in .*; did you mean "user"'),
     ({"by": []}, errors.InputError, "names no column"),
     ({"by": ["region", "id"]}, errors.ColumnError, '"region" is a partition column'),
-    ({"by": ["tags", "id"]}, errors.ColumnError, '"tags" of type array'),
+    ({"by": ["tags", "id"]}, errors.ColumnError, '"tags" of type nested'),
     ({"by": ["id", "user", "id"]}, errors.InputError, '"id".*twice|"id" is named'),
     ({"by": ["id", "ID"]}, errors.InputError, "(?i)twice|named"),
     ({"by": ["id"]}, errors.InputError, 'curve="linear"'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +21,7 @@ from zskip.storage import Storage
 from zskip.types import DataType
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+_LIST = re.compile(r"list<\w+: ")
 _THREADS = 8
 _BATCH = 512
 
@@ -30,7 +32,7 @@ class Footer:
 
     rows: int
     columns: tuple[tuple[str, str], ...]
-    """Name and physical schema of each top-level column, sorted by name."""
+    """Name and type of each top-level column, sorted by name."""
     codec: str
     """Compression of the first column chunk, lower case; "" for a file without rows."""
 
@@ -63,10 +65,14 @@ def fields_of(schema: pq.ParquetSchema) -> tuple[Field, ...]:
     >>> [(field.name, str(field.type)) for field in fields_of(pq.ParquetFile(stream).schema)]
     [('a', 'long'), ('b', 'nested')]
     """
+    int96 = {schema.column(i).path for i in range(len(schema.names)) if schema.column(i).physical_type == "INT96"}
     found: dict[str, str] = {}
     for column in read_leaves(schema).columns:
-        nested = len(column.path) > 1
-        found[column.path[0]] = "nested" if nested or column.type is None else column.type
+        name = column.path[0]
+        if len(column.path) > 1:
+            found[name] = "nested"
+        else:
+            found[name] = column.type or ("timestamp" if name in int96 else "nested")
     return tuple(Field(name=name, type=DataType(kind)) for name, kind in found.items())
 
 
@@ -85,9 +91,14 @@ def _footer(storage: Storage, path: str) -> Footer:
     metadata = _metadata(storage, path)
     groups = metadata.num_row_groups and metadata.num_columns
     codec = metadata.row_group(0).column(0).compression.lower() if groups else ""
-    arrow = metadata.schema.to_arrow_schema()
-    columns = sorted((field.name, str(field.type)) for field in arrow)
-    return Footer(rows=metadata.num_rows, columns=tuple(columns), codec=codec)
+    return Footer(rows=metadata.num_rows, columns=_columns(metadata.schema), codec=codec)
+
+
+def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
+    """Name and type of each top-level column as Spark reads it: INT96 is a timestamp like any other."""
+    nested = {field.name: _LIST.sub("list<", str(field.type)) for field in schema.to_arrow_schema()}
+    read = ((f.name, nested[f.name] if f.type.form is None else f.type.name) for f in fields_of(schema))
+    return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in read))
 
 
 def _metadata(storage: Storage, path: str) -> pq.FileMetaData:

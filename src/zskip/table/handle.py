@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, ZskipWarning
 from zskip.formats import ParquetFormat
-from zskip.index import BoundIndex, Index, bind_without_index, refresh
+from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index, refresh
 from zskip.records import IndexInfo, Snapshot
 from zskip.storage import Storage
 
@@ -79,11 +79,12 @@ class Handle:
             )
         return bound
 
-    def known(self, snapshot: Snapshot) -> BoundIndex:
-        """What is known of a snapshot's files, where it is no matter how much that is."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ZskipWarning)
-            return self.bound_index(snapshot)
+    def check_index(self) -> None:
+        """Raise IndexFormatError where another version of zskip wrote the index; a damaged one will be built anew."""
+        try:
+            Index.load(self.storage)
+        except DamagedIndexError:
+            return
 
     def without_index(self, snapshot: Snapshot) -> BoundIndex:
         """What the directories alone say: the values of the partition columns."""

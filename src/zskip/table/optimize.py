@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import ConflictError, ZskipWarning
+from zskip.errors import ConflictError, ZskipError, ZskipWarning
 from zskip.formats import Staged, into
 from zskip.formats.schema import Inspection, inspect, read_footers
 from zskip.index import refresh
@@ -73,7 +73,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             target.format.abort(staging)
             raise
         with clock.step("index"):
-            target.refresh_index()
+            _index(target)
     return dataclasses.replace(
         _result(handle, plan, request, clock),
         version=version,
@@ -89,6 +89,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Pla
     from zskip.spark.relation import scan_with_ordinals
     from zskip.spark.rewrite import check_writable
 
+    handle.check_index()
     schema = handle.schema()
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
     chosen = choose_files(handle, schema.snapshot, request.where)
@@ -172,6 +173,14 @@ def _commit(target: Handle, plan: _Plan, layout: Layout, staged: Sequence[Staged
     chosen = plan.schema.snapshot
     replaced = np.full(len(chosen), request.into is None)
     return target.format.replace(chosen, replaced, staged, info)
+
+
+def _index(target: Handle) -> None:
+    """Index the new files; they are committed, so that a failure here is no failure of the rewrite."""
+    try:
+        target.refresh_index()
+    except ZskipError as error:
+        warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
 
 
 @contextmanager

@@ -140,4 +140,5 @@ def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Int
     extra = np.floor(shares).astype(np.int64)
     rest = spare - int(extra.sum())
     extra[np.argsort(extra - shares, kind="stable")[:rest]] += 1
-    return np.minimum(least + extra, rows)
+    files: Ints = np.minimum(least + extra, rows)
+    return files
