@@ -153,10 +153,13 @@ def check_reachable(storage: Storage, entry: Entry) -> None:
 
 def clean(storage: Storage, entry: Entry) -> None:
     """Delete what a finished rewrite leaves: the replaced files, its staging directory, old entries."""
-    storage.delete(entry.trash)
     for staging in {_parent(file.staged) for file in entry.added}:
         storage.delete(staging)
     entries, done = versions(storage)
+    for trash in storage.list_dir(TRASH):
+        name = trash.path.rpartition("/")[2]
+        if name.isdigit() and int(name) in done:
+            storage.delete(trash.path)
     for version in entries[:-KEEP]:
         if version in done:
             storage.delete(f"{LOG}/{version:020d}.json")

@@ -61,7 +61,7 @@ class ParquetFormat:
             raise TableNotFoundError(
                 f'no Parquet files in "{self._storage.root}"; give the directory that holds the data files'
             )
-        files.sort()
+        files.sort(key=lambda file: file[1].path)
         directories = [directory for directory, _ in files]
         ordinals = {d: i for i, d in enumerate(dict.fromkeys(directories))}
         partition_fields, partitions = self._partitioner(tuple(ordinals))
@@ -139,13 +139,21 @@ class ParquetFormat:
         return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
 
     def abort(self, staging: str) -> None:
-        """Remove the files of a rewrite that is not to be committed."""
-        self._storage.delete(staging)
+        """Remove the files of a rewrite that was not committed; one that was, is left for the next call to finish."""
+        if staging not in self._committed():
+            self._storage.delete(staging)
+
+    def _committed(self) -> set[str]:
+        """Staging directories whose files are live already, though not yet in their places."""
+        entries, done = log.versions(self._storage)
+        pending = [log.read_entry(self._storage, version) for version in entries if version not in done]
+        return {file.staged.rpartition("/")[0] for entry in pending for file in entry.added}
 
     def _sweep(self) -> None:
         for directory in self._storage.list_dir(STAGING):
+            # The owner is dead before the log is read, so that it cannot commit in between.
             if owner.is_abandoned(self._storage, directory):
-                self._storage.delete(directory.path)
+                self.abort(directory.path)
 
     def staged_files(self, staging: str) -> list[FileInfo]:
         """The data files of a staging directory, in path order."""

@@ -70,6 +70,7 @@ class Handle:
             self._warn(f"{error}; files are read that could be skipped")
             return self.without_index(snapshot)
         if index is None:
+            self._warn("there is no index, so that every query reads all files of the partitions it needs")
             return self.without_index(snapshot)
         bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
         behind = len(snapshot) - bound.coverage
