@@ -36,10 +36,10 @@ QUERIES: dict[str, str] = {
         SELECT l_partkey, l_suppkey, 0.5 * sum(l_quantity) AS half FROM lineitem
         WHERE l_partkey < 1500 AND l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
         GROUP BY l_partkey, l_suppkey""",
-    "lines of one part": "SELECT * FROM lineitem WHERE l_partkey = 12345",
-    "lines of one supplier in a month": """
+    "one part": "SELECT * FROM lineitem WHERE l_partkey = 12345",
+    "one supplier in a month": """
         SELECT * FROM lineitem
         WHERE l_suppkey = 77 AND l_shipdate BETWEEN DATE '1997-05-01' AND DATE '1997-05-31'""",
-    "orders of one customer": "SELECT * FROM orders WHERE o_custkey = 4321",
+    "one customer": "SELECT * FROM orders WHERE o_custkey = 4321",
 }
 """Name to text; the tables are views of these names."""
