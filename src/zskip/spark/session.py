@@ -4,32 +4,29 @@ from __future__ import annotations
 
 import os
 import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from zskip.errors import MissingDependencyError
+from zskip.errors import MissingDependencyError, ZskipError
 from zskip.spark.java import ensure_java
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-_QUIET = """rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
-"""
+_GIB = 1 << 30
 
 
-def local_session(app: str, *, cores: int | None = None, memory: str = "2g") -> SparkSession:
+def local_session(
+    app: str, *, cores: int | None = None, memory: str | None = None, progress: bool = False
+) -> SparkSession:
     """Start Spark in this process, quiet and without its web UI; a session that runs already is used as it is.
 
-    cores: all by default; memory: of the driver, as Java writes sizes. Raises MissingDependencyError where PySpark
-    or Java is missing.
+    cores: all by default; memory: of the driver, as Java writes sizes, a quarter of the machine's by default;
+    progress: whether Spark draws its own progress bar. Raises MissingDependencyError where PySpark or Java is missing.
     """
     try:
+        from pyspark import SparkConf, SparkContext
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingDependencyError('this needs PySpark; run: pip install "zskip[spark]"') from error
@@ -38,19 +35,44 @@ def local_session(app: str, *, cores: int | None = None, memory: str = "2g") -> 
         return running
     ensure_java()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    with tempfile.TemporaryDirectory() as directory:
-        logging = Path(directory) / "log4j2.properties"
-        logging.write_text(_QUIET)
-        session = (
-            SparkSession.builder.master(f"local[{cores or '*'}]")
-            .appName(app)
-            .config("spark.driver.memory", memory)
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}")
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "8")
-            .getOrCreate()
-        )
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    conf = (
+        SparkConf()
+        .setMaster(f"local[{cores or '*'}]")
+        .setAppName(app)
+        .set("spark.driver.memory", memory or _quarter_of_memory())
+        .set("spark.driver.host", "127.0.0.1")
+        .set("spark.ui.enabled", "false")
+        .set("spark.ui.showConsoleProgress", str(progress).lower())
+        .set("spark.sql.shuffle.partitions", "8")
+    )
+    if progress:
+        return SparkSession.builder.config(conf=conf).getOrCreate()
+    with tempfile.TemporaryFile() as output:
+        context = SparkContext(conf=conf, gateway=_silent_gateway(conf, output))
+    context.setLogLevel("ERROR")
+    return SparkSession.builder.getOrCreate()
+
+
+def _silent_gateway(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
+    """A Java process whose words go to a file, since failures reach Python as exceptions.
+
+    Raises ZskipError with the last of these words where it does not come up.
+    """
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    try:
+        return launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    except PySparkRuntimeError as error:
+        output.seek(0)
+        said = output.read().decode(errors="replace").strip().splitlines()[-5:]
+        raise ZskipError(f"Spark did not start with JAVA_HOME={os.environ['JAVA_HOME']}: " + "; ".join(said)) from error
+
+
+def _quarter_of_memory() -> str:
+    """A quarter of the machine's memory, between 1 and 16 GiB, as Java writes it."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        size = 8 * _GIB
+    return f"{min(max(size // 4, _GIB), 16 * _GIB) >> 20}m"
