@@ -225,3 +225,14 @@ def test_a_replaced_file_is_not_judged_by_its_old_entry(spark: SparkSession, tmp
     pq.write_table(old.set_column(0, "id", pc.add(old["id"], 1_000_000)), victim)
     with pytest.warns(ZskipWarning, match="index"):
         assert table.df().where("id >= 1000000").count() == 1000
+
+
+def test_timestamps_are_read_in_the_zone_in_which_spark_writes_them(spark: SparkSession, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "t")
+    zskip.table(spark, str(path)).optimize(by=["at"], curve="linear", files=60)
+    elsewhere = spark.newSession()
+    elsewhere.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    where = "at >= '2024-01-01 00:00:00' AND at < TIMESTAMP '2024-01-01 09:00:00'"
+    for session in (spark, elsewhere):
+        found = zskip.table(session, str(path)).df().where(where).count()
+        assert found == session.read.parquet(str(path)).where(where).count() > 0

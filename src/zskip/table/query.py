@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.index import BoundIndex
-from zskip.predicate import Attributes, Columns, Constant, Predicate, parse, parse_many
+from zskip.predicate import Columns, Constant, Predicate, parse
 from zskip.prune import prune
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
@@ -32,10 +32,8 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     case_sensitive = handle.case_sensitive
 
     def prune_filters(filters: Filters) -> PruneResult:
-        columns = Attributes(
-            (*snapshot.fields, *snapshot.partition_fields), filters.columns, case_sensitive=case_sensitive
-        )
-        return prune(parse_many(filters.sql, columns, timezone=handle.timezone, lenient=True), stats)
+        fields = (*snapshot.fields, *snapshot.partition_fields)
+        return prune(filters.predicate(fields, case_sensitive=case_sensitive), stats)
 
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
 

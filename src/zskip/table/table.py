@@ -1,20 +1,18 @@
-"""`Table`, and how to get one: with a Spark session, or without where only files are asked for."""
+"""`Table`, and how to get one: with a Spark session, or without where only files are asked for.
+
+Each method imports what it needs, so that `import zskip` and `zskip --help` take no time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from zskip.records import IndexInfo, OptimizeResult, ScanReport, TableInfo
-from zskip.storage import LocalStorage
-from zskip.table.handle import Handle
-from zskip.table.info import describe
-from zskip.table.optimize import optimize
-from zskip.table.query import open_frame, prune_files
-from zskip.table.request import check_request
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.records import IndexInfo, OptimizeResult, ScanReport, TableInfo
+    from zskip.table.handle import Handle
 
 
 class Table:
@@ -60,6 +58,9 @@ class Table:
         must not be rewritten, StorageError where the file system refuses, and ConflictError where another writer
         changed the files meanwhile. In each case the table is as it was.
         """
+        from zskip.table.optimize import optimize
+        from zskip.table.request import check_request
+
         request = check_request(
             by=by,
             curve=curve,
@@ -84,6 +85,8 @@ class Table:
         It shows the table as it is now; open it again after the table has changed. Raises InputError without a
         Spark session.
         """
+        from zskip.table.query import open_frame
+
         return open_frame(self._handle, self._record)
 
     def files(self, where: str | None = None) -> list[str]:
@@ -91,14 +94,20 @@ class Table:
 
         Raises PredicateError for SQL that does not parse and ColumnError for unknown columns.
         """
+        from zskip.table.query import prune_files
+
         return prune_files(self._handle, where)[0]
 
     def prune(self, where: str | None = None) -> ScanReport:
         """What a scan with this predicate would read, and what each part of the predicate skips."""
+        from zskip.table.query import prune_files
+
         return prune_files(self._handle, where)[1]
 
     def info(self) -> TableInfo:
         """Files, rows, columns, partitions, index and layout of the table."""
+        from zskip.table.info import describe
+
         return describe(self._handle)
 
     def _record(self, scan: ScanReport) -> None:
@@ -111,10 +120,14 @@ class Table:
 def table(spark: SparkSession, path: str) -> Table:
     """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach."""
     from zskip.spark.hadoop import storage_for
+    from zskip.table.handle import Handle
 
     return Table(Handle(storage_for(spark, path), spark))
 
 
 def open(path: str) -> Table:
     """Open a table on a local disk without Spark: for `index`, `files`, `prune` and `info`."""
+    from zskip.storage import LocalStorage
+    from zskip.table.handle import Handle
+
     return Table(Handle(LocalStorage(path), None))
