@@ -9,7 +9,8 @@ the JVM.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from zskip.spark.jvm import JavaObject, Jvm
 
@@ -21,25 +22,30 @@ _OBJECT = "java.lang.Object"
 _ARGUMENTS = "java.lang.Object[]"
 _STRING = "java.lang.String"
 _FUNCTION = "java.util.function.Function"
+_BOX = "java.util.concurrent.atomic.AtomicReference"
 _FUTURE = "java.util.concurrent.CompletableFuture"
 _FILE_INDEX = "org.apache.spark.sql.execution.datasources.FileIndex"
 _HANDLER = "java.lang.reflect.InvocationHandler"
 
 
 class Question:
-    """A method of a Python object, as a `java.util.function.Function` of the arguments of a call."""
+    """A method of a Python object, as a `java.util.function.BiConsumer` of a call's box and nothing.
+
+    The box, an `AtomicReference`, comes with the arguments and leaves with the answer. A plain return value would
+    be a race: py4j lets go of the answer as soon as Python has returned it, which may be before the JVM looks it up.
+    """
 
     class Java:
         """What py4j needs to know."""
 
-        implements = (_FUNCTION,)
+        implements = ("java.util.function.BiConsumer",)
 
-    def __init__(self, answer: Any) -> None:
+    def __init__(self, answer: Callable[..., JavaObject]) -> None:
         self._answer = answer
 
-    def apply(self, arguments: JavaObject) -> JavaObject:
+    def accept(self, box: JavaObject, _: object) -> None:
         """Answer a call."""
-        return self._answer(*(arguments or ()))
+        box.set(self._answer(*(box.get() or ())))
 
 
 def file_index(jvm: Jvm, index: PrunedFileIndex) -> JavaObject:
@@ -90,11 +96,22 @@ def _same_text(jvm: Jvm, text: str) -> JavaObject:
 def _asked(jvm: Jvm, question: Question) -> JavaObject:
     """A Function that hands a call to one of our threads and waits for Python's answer."""
     handles = jvm.handles
-    future = handles.static(_FUTURE, "completedFuture", _FUTURE, _OBJECT)
-    then = handles.virtual(_FUTURE, "thenApplyAsync", _FUTURE, _FUNCTION, "java.util.concurrent.Executor")
-    asked = jvm.call("java.util.Objects", "requireNonNull")(question)  # gives a handle on its twin in the JVM
-    then = handles.bind(then, 1, asked, jvm.once("threads", lambda: _threads(jvm)))
-    return handles.function(handles.chain(future, then, handles.virtual(_FUTURE, "join", _OBJECT)))
+    twin = jvm.call("java.util.Objects", "requireNonNull")(question)
+    ask = jvm.once("ask", lambda: _ask(jvm))
+    return handles.function(handles.bind(ask, 1, twin, jvm.once("threads", lambda: _threads(jvm))))
+
+
+def _ask(jvm: Jvm) -> JavaObject:
+    """(arguments, question, executor) -> answer."""
+    handles = jvm.handles
+    boxed = handles.constructor(_BOX, _OBJECT)
+    started = handles.chain(boxed, handles.static(_FUTURE, "completedFuture", _FUTURE, _OBJECT))
+    asked = handles.virtual(
+        _FUTURE, "whenCompleteAsync", _FUTURE, "java.util.function.BiConsumer", "java.util.concurrent.Executor"
+    )
+    joined = handles.cast(handles.virtual(_FUTURE, "join", _OBJECT), _BOX)
+    answer = handles.feed(handles.chain(joined, handles.virtual(_BOX, "get", _OBJECT)), 0, asked)
+    return handles.feed(answer, 0, started)
 
 
 def _threads(jvm: Jvm) -> JavaObject:
