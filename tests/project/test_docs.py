@@ -1,0 +1,131 @@
+"""The docs say what is true: their examples run, and every command, option and error is in them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tables
+from typer.main import get_command
+
+import zskip
+from zskip import cli, errors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page."""
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+@pytest.fixture
+def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with the table `events` that the README talks of, as the working directory."""
+    import pyarrow.parquet as pq
+
+    table = tables.events()
+    names = ["user_id" if name == "user" else name for name in table.column_names]
+    (tmp_path / "events").mkdir()
+    for i in range(4):
+        pq.write_table(table.rename_columns(names).slice(i * 1500, 1500), tmp_path / "events" / f"part-{i}.parquet")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.spark
+def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
+    found = blocks("README.md", "python")
+    assert len(found) == 2
+    for code in found:
+        exec(compile(code, "README.md", "exec"), {"spark": spark})
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_shell_blocks_of_the_readme_run(events: Path) -> None:
+    (script,) = blocks("README.md", "bash")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "clustered by" in done.stdout
+    assert "part-0000" in done.stdout
+
+
+def test_every_command_and_option_is_documented() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    for name, command in get_command(cli.app).commands.items():  # type: ignore[attr-defined]
+        section = re.search(rf"## zskip {name}\b(.*?)(?=\n## |\Z)", page, re.DOTALL)
+        assert section, name
+        assert command.help, name
+        assert "Example:" in command.help, name
+        for option in command.params:
+            for text in option.opts:
+                if text.startswith("--") and text != "--help":
+                    assert f"`{text}" in section[1], (name, text)
+            assert getattr(option, "help", None) or not text.startswith("--"), (name, option.name)
+
+
+def test_every_error_is_documented() -> None:
+    page = (ROOT / "docs" / "errors.md").read_text()
+    for name, found in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(found, errors.ZskipError | errors.ZskipWarning):
+            assert f"`{name}`" in page, name
+            assert name in errors.__doc__, name
+
+
+def test_links_lead_somewhere() -> None:
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), (page, target)
+
+
+def test_public_signatures_are_as_written_down() -> None:
+    page = (ROOT / "tests" / "project" / "api.txt").read_text().splitlines()
+    found = [f"{name}{inspect.signature(getattr(zskip, name))}" for name in ("open", "table")]
+    for name, member in sorted(vars(zskip.Table).items()):
+        if not name.startswith("_") and callable(member):
+            found.append(f"Table.{name}{inspect.signature(member)}")
+    assert found == page
+
+
+def test_importing_zskip_brings_in_nothing_optional() -> None:
+    code = (
+        "import sys, zskip; print([m for m in ('pyspark', 'pandas', 'py4j', 'duckdb', 'polars') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.slow
+def test_a_wheel_in_an_empty_environment_lists_files(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "-o", str(tmp_path), str(ROOT)],
+        check=True,
+        capture_output=True,
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    home = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+    scripts = home / ("Scripts" if os.name == "nt" else "bin")
+    uv = shutil.which("uv")
+    tool = (
+        [uv, "pip", "install", "-q", "--python", str(scripts / "python")] if uv else [str(scripts / "pip"), "install"]
+    )
+    subprocess.run([*tool, str(wheel)], check=True, capture_output=True)
+    path = tables.make_events(tmp_path / "events")
+    for command in (["index", str(path)], ["files", str(path), "--where", "id < 3"], ["info", str(path), "--json"]):
+        done = subprocess.run([str(scripts / "zskip"), *command], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip()
+    refused = subprocess.run(
+        [str(scripts / "zskip"), "optimize", str(path), "--by", "id,user"], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 2
+    assert 'pip install "zskip[spark]"' in refused.stderr
