@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from zskip.errors import InputError, UnsupportedError
+from zskip.spark.jvm import JavaObject, Jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -79,16 +80,37 @@ def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: An
         return utils.parsePartitions(*arguments)
 
 
-def has_binary_search(spark: SparkSession) -> bool:
-    """Whether `array_binary_search` is among Spark's internal functions (since 4.0)."""
-    return version(spark) >= (4, 0)
+def column_of(spark: SparkSession, expression: JavaObject) -> Column:
+    """A column that stands for a Catalyst expression."""
+    from pyspark.sql import Column
+
+    jvm = Jvm.of(spark)
+    if version(spark) < (4, 0):
+        return Column(jvm.find("org.apache.spark.sql.Column")(expression))
+    return Column(jvm.call("org.apache.spark.sql.classic.ExpressionUtils", "column")(expression))
 
 
-def binary_search(array: Column, value: Column) -> Column:
-    """The place of a value in a sorted array, or -(insertion place) - 1; only where `has_binary_search`."""
-    from pyspark.sql.internal import InternalFunction
+def expression_of(spark: SparkSession, column: Column) -> JavaObject:
+    """The Catalyst expression of a column."""
+    java: Any = column._jc
+    if version(spark) < (4, 0):
+        return java.expr()
+    return Jvm.of(spark).call("org.apache.spark.sql.classic.ExpressionUtils", "expression")(java)
 
-    return InternalFunction.array_binary_search(array, value)
+
+def call_java(spark: SparkSession, owner: str, method: str, *arguments: Column | JavaObject) -> Column:
+    """Call a static Java method that returns an int, for each row; null where an argument is null.
+
+    arguments: columns or Catalyst expressions. By Catalyst's `StaticInvoke`, which has one more parameter since 4.0.
+    """
+    from pyspark.sql import Column
+
+    jvm = Jvm.of(spark)
+    expressions = [expression_of(spark, a) if isinstance(a, Column) else a for a in arguments]
+    integer = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")('"integer"')
+    invoke = jvm.find("org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke")
+    shape = (jvm.class_of(owner), integer, method, jvm.seq_of(*expressions), jvm.seq_of(), True, True, True)
+    return column_of(spark, invoke(*shape) if version(spark) < (4, 0) else invoke(*shape, jvm.none))
 
 
 def collect_arrow(frame: DataFrame) -> pa.Table:

@@ -7,19 +7,17 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from zskip.layout.layout import Layout
 from zskip.records import Ints
-from zskip.spark import compat
+from zskip.spark.arrays import lookup, search, search_between
 from zskip.spark.forms import curve_form, form_of, quoted
-from zskip.spark.literals import form_array, long_array, nested_long_array
 from zskip.spark.shipping import by_value
 from zskip.types import Form
 
 if TYPE_CHECKING:
     import pandas as pd
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _NEUTRAL: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
 
@@ -33,52 +31,41 @@ def place(frame: DataFrame, layout: Layout, *, ordinal: str, key: str, file_id: 
 
     tie = _tie(frame) if _spreads(layout) else F.lit(0).cast("bigint")
     of = F.col(quoted(ordinal)).cast("int")
-    if not (layout.is_separable and compat.has_binary_search(frame.sparkSession)):
+    if not layout.is_separable:
         placed = frame.withColumn(key, _by_kernel(layout, of, tie))
         return placed.withColumn(file_id, F.col(f"{key}.file")).withColumn(key, F.col(f"{key}.key"))
-    placed = frame.withColumn(key, separable_key(layout))
-    return placed.withColumn(file_id, _file_id(layout, F.col(key), of, tie))
+    spark = frame.sparkSession
+    placed = frame.withColumn(key, separable_key(spark, layout))
+    return placed.withColumn(file_id, _file_id(spark, layout, F.col(key), of, tie))
 
 
-def separable_key(layout: Layout) -> Column:
+def separable_key(spark: SparkSession, layout: Layout) -> Column:
     """The key of a separable layout in SQL: the OR of one table lookup for each column."""
     import pyspark.sql.functions as F
 
     lookups = []
     for field, bounds, table in zip(layout.fields, layout.bounds, layout.spread_tables(), strict=True):
-        found = compat.binary_search(form_array(bounds), form_of(field))
-        lookup = F.get(long_array(_by_search(table[:-1])), found + F.lit(len(bounds) + 1))
-        lookups.append(F.coalesce(lookup, F.lit(int(table[-1])).cast("bigint")))
+        bits = lookup(spark, table, _passed(search(spark, bounds, form_of(field))))
+        lookups.append(F.coalesce(bits, F.lit(int(table[-1])).cast("bigint")))
     return reduce(lambda a, b: a.bitwiseOR(b), lookups)
 
 
-def _by_search(by_rank: Ints) -> Ints:
-    """Reorder a table by rank to one by what a binary search among n = ranks - 1 bounds returns, plus n + 1.
-
-    A value at bound i (found: i) has rank i + 1, as has one before bound i + 1 (not found: -(i + 1) - 1).
-
-    >>> _by_search(np.array([10, 11, 12])).tolist()
-    [12, 11, 10, 11, 12]
-    """
-    return np.concatenate([by_rank[::-1], by_rank[1:]])
-
-
-def _file_id(layout: Layout, key: Column, ordinal: Column, tie: Column) -> Column:
-    """The file id in SQL: each Hive partition's cuts are one array of an array of arrays."""
+def _passed(found: Column) -> Column:
+    """The number of entries at or below a value, by what a binary search among them returns."""
     import pyspark.sql.functions as F
 
-    cuts = nested_long_array([np.asarray(c, np.int64) for c in layout.cuts])
-    sizes = long_array(np.diff(layout.cut_starts) + 1)
-    found = compat.binary_search(F.get(cuts, ordinal), key) + F.get(sizes, ordinal).cast("int")
+    return F.when(found < 0, F.bitwise_not(found)).otherwise(found + 1)
 
-    def by_segment(values: npt.NDArray[np.int32]) -> Column:
-        starts = layout.cut_starts[1:-1] + np.arange(1, layout.partitions)
-        tables = [_by_search(part.astype(np.int64)) for part in np.split(values, starts)]
-        return F.get(F.get(nested_long_array(tables), ordinal), found)
 
-    file_id = by_segment(layout.first_file)
+def _file_id(spark: SparkSession, layout: Layout, key: Column, ordinal: Column, tie: Column) -> Column:
+    """The file id in SQL, by one search among the cuts of the row's Hive partition (as `Layout.file_ids`)."""
+    import pyspark.sql.functions as F
+
+    first, last = (lookup(spark, layout.cut_starts, at).cast("int") for at in (ordinal, ordinal + 1))
+    segment = _passed(search_between(spark, cast(Ints, layout.cut_keys), first, last, key)) + ordinal
+    file_id = lookup(spark, layout.first_file, segment)
     if _spreads(layout):
-        file_id = file_id + F.pmod(tie, by_segment(layout.spread))
+        file_id = file_id + F.pmod(tie, lookup(spark, layout.spread, segment))
     return file_id.cast("int")
 
 

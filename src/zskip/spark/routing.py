@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.records import Ints
-from zskip.spark.literals import long_array
+from zskip.spark.arrays import lookup
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ def route(frame: DataFrame, file_id: str, files: int) -> DataFrame:
     """
     import pyspark.sql.functions as F
 
-    target = F.get(long_array(routes(files)), F.col(file_id))
+    target = lookup(frame.sparkSession, routes(files), F.col(file_id))
     at_home = F.col(file_id) == F.spark_partition_id()
     return frame.repartition(files, target).where(
         F.when(at_home, F.lit(True)).otherwise(F.raise_error(F.lit(MISROUTED)).cast("boolean"))
