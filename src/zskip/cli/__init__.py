@@ -1,0 +1,5 @@
+"""The command line: each command is one call of the library."""
+
+from zskip.cli.app import app, main
+
+__all__ = ["app", "main"]

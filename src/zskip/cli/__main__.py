@@ -1,0 +1,5 @@
+"""`python -m zskip.cli`."""
+
+from zskip.cli import main
+
+main()

@@ -1,0 +1,279 @@
+"""The commands, and how they end: exit code 2 for what the user can mend, 130 for Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+import zskip
+from zskip.errors import InputError, ZskipError, ZskipWarning
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+app = typer.Typer(
+    help="Make Spark read only the files a query needs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a directory of Parquet files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+class Curve(str, Enum):
+    """How rows are ordered."""
+
+    zorder = "zorder"
+    hilbert = "hilbert"
+    linear = "linear"
+
+
+class Build(str, Enum):
+    """What values are ranked by."""
+
+    sample = "sample"
+    direct = "direct"
+
+
+class Sampling(str, Enum):
+    """How the sample is drawn."""
+
+    bernoulli = "bernoulli"
+    reservoir = "reservoir"
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        print(f"zskip {zskip.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def optimize(
+    path: TablePath,
+    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, with commas between.")],
+    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
+    build: Annotated[Build, typer.Option("--build", help="Rank by sampled bounds, or by leading bytes.")] = (
+        Build.sample
+    ),
+    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Rewrite only the Hive partitions that match.")
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="PATH", help="Write a new table there and leave this one alone.")
+    ] = None,
+    sort_within_files: Annotated[
+        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages skip, too.")
+    ] = True,
+    sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite a table so that rows which are close in several columns lie in the same file.
+
+    Example: zskip optimize events --by user_id,day --target-file-size 256MB
+    """
+    from zskip.cli.show import optimized, print_json, print_pairs
+
+    result = zskip.table(_spark(), path).optimize(
+        _columns(by),
+        curve=curve.value,
+        build=build.value,
+        files=files,
+        target_file_size=target_file_size,
+        where=where,
+        into=into,
+        sort_within_files=sort_within_files,
+        sampling=sampling.value,
+        seed=seed,
+    )
+    print_json(result) if as_json else print_pairs(optimized(result))
+
+
+@app.command()
+def index(path: TablePath, as_json: AsJson = False) -> None:
+    """Bring the index up to date: read the footers of files that are not in it yet.
+
+    Example: zskip index events
+    """
+    from zskip.cli.show import indexed, print_json, print_pairs
+
+    found = _open(path).index()
+    print_json(found) if as_json else print_pairs(indexed(found))
+
+
+@app.command()
+def files(
+    path: TablePath,
+    where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="A predicate in Spark SQL.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the files that might hold a matching row.
+
+    Example: zskip files events --where "day = DATE '2024-03-01' AND user_id < 100"
+    """
+    table = _open(path)
+    names = table.files(where)
+    if not as_json:
+        for name in names:
+            print(name)
+        return
+    from zskip.cli.show import print_json
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)
+        scan = table.prune(where)
+    print_json({"path": table.path, "where": where, "files": names, "scan": scan})
+
+
+@app.command()
+def query(
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in Spark SQL.")],
+    table: Annotated[
+        list[str], typer.Option("--table", metavar="NAME=PATH", help="A table of the query; may be repeated.")
+    ],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Print at most this many rows.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Answer a query, reading only the files it needs.
+
+    Example: zskip query "SELECT count(*) FROM e WHERE user_id = 7" --table e=events
+    """
+    from zskip.cli.show import print_json, print_rows, scanned
+
+    named = dict(_named(text) for text in table)
+    spark = _spark()
+    tables = {name: zskip.table(spark, path) for name, path in named.items()}
+    for name, opened in tables.items():
+        opened.df().createOrReplaceTempView(name)
+    with _spark_errors():
+        frame = spark.sql(sql)
+        rows = frame.limit(limit + 1).collect()
+    scans = {name: opened.last_scan for name, opened in tables.items() if opened.last_scan is not None}
+    shown = [list(row) for row in rows[:limit]]
+    if as_json:
+        print_json({"columns": frame.columns, "rows": shown, "truncated": len(rows) > limit, "scans": scans})
+        return
+    print_rows(frame.columns, shown)
+    if len(rows) > limit:
+        print(f"only the first {limit} rows; see --limit")
+    for name, scan in scans.items():
+        print(f"{name}: {scanned(scan)}")
+
+
+@app.command()
+def info(path: TablePath, as_json: AsJson = False) -> None:
+    """Show what lies at a path: files, rows, columns, index and layout.
+
+    Example: zskip info events --json
+    """
+    from zskip.cli.show import described, print_json, print_pairs
+
+    found = _open(path).info()
+    print_json(found) if as_json else print_pairs(described(found))
+
+
+@app.command()
+def demo(
+    scale: Annotated[float, typer.Option("--scale", metavar="F", help="TPC-H scale factor: 1 is 6M rows.")] = 0.5,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="DIR", help="Keep the tables in this directory.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Cluster TPC-H tables and answer the same queries before and after.
+
+    Example: zskip demo --scale 0.1
+    """
+    from zskip.demo import run_demo
+
+    raise typer.Exit(0 if run_demo(scale, keep, as_json=as_json) else 1)
+
+
+def _open(path: str) -> zskip.Table:
+    """Open a table without Spark where it lies on a local disk, else through a session that reaches it."""
+    scheme, separator, _ = path.partition("://")
+    return zskip.open(path) if not separator or scheme == "file" else zskip.table(_spark(), path)
+
+
+def _spark() -> SparkSession:
+    from zskip.spark.session import local_session
+
+    return local_session("zskip")
+
+
+def _columns(by: str) -> list[str]:
+    names = [name.strip() for name in by.split(",")]
+    if not all(names):
+        raise InputError(f'--by "{by}" has an empty name; write columns with one comma between, such as a,b,c')
+    return names
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, path = text.partition("=")
+    if not equals or not name.isidentifier() or not path:
+        raise InputError(f'--table "{text}" is not of the form NAME=PATH, such as e=/data/events')
+    return name, path
+
+
+@contextlib.contextmanager
+def _spark_errors() -> Iterator[None]:
+    """Raise what Spark says against a user's query as one sentence."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise InputError(f"Spark refuses the query: {str(error).strip().splitlines()[0]}") from error
+
+
+def main() -> NoReturn:
+    """Run a command: exit code 2 for what the user can mend, 130 for Ctrl-C."""
+    warnings.showwarning = _warn
+    try:
+        code = app(standalone_mode=False)
+    except ZskipError as error:
+        _fail(str(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        said = error.format_message().rstrip(".")
+        _fail(f"{said}; see --help", 2) if said else sys.exit(2)
+    if code == 130:
+        _fail("interrupted; a table in the middle of a commit is put right by the next zskip call on it", 130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(text: str, code: int) -> NoReturn:
+    sys.stdout.flush()
+    _say("error", "red", text)
+    sys.exit(code)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    if issubclass(category, ZskipWarning) or os.environ.get("PYTHONWARNINGS"):
+        _say("warning", "yellow", str(message))
+
+
+def _say(kind: str, color: str, text: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(Text.assemble((f"{kind}:", color), " ", text))

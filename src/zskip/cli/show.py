@@ -1,0 +1,148 @@
+"""What commands print: short tables with units for people, one JSON document for scripts."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import decimal
+import json
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+from rich.text import Text
+
+from zskip.units import show_size
+
+if TYPE_CHECKING:
+    from zskip.records import IndexInfo, OptimizeResult, ScanReport, TableInfo
+
+_WIDE = 10_000
+"""Columns of a page that is no terminal: nothing is folded or cut for a file or a pipe."""
+
+Pairs = list[tuple[str, str]]
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document on stdout."""
+    print(json.dumps(plain(document)))
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: decimals and times as text, binary as base64, NaN and infinities as Spark names them.
+
+    >>> plain({"a": [decimal.Decimal("1.50"), dt.date(2024, 1, 2), float("nan"), b"x"]})
+    {'a': ['1.50', '2024-01-02', 'NaN', 'eA==']}
+    """
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if hasattr(value, "asDict"):
+        return plain(value.asDict())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dt.date | dt.time):
+        return value.isoformat()
+    return str(value)
+
+
+def print_pairs(pairs: Pairs) -> None:
+    """Print names and what they stand for, one on each line."""
+    grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in pairs:
+        grid.add_row(Text(name, style="bold"), Text(value))
+    _page().print(grid)
+
+
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print the rows of a query as a table, numbers to the right."""
+    rows = list(rows)
+    grid = Grid()
+    for i, name in enumerate(names):
+        numbers = all(_is_number(row[i]) for row in rows if row[i] is not None)
+        grid.add_column(Text(name), justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*[Text("NULL", style="dim") if value is None else Text(_cell(value)) for value in row])
+    _page().print(grid)
+
+
+def _page() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=_WIDE)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | decimal.Decimal) and not isinstance(value, bool)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bytes | bytearray):
+        return "0x" + value.hex()
+    return str(value) if not isinstance(value, dict | list | tuple) else json.dumps(plain(value))
+
+
+def optimized(result: OptimizeResult) -> Pairs:
+    """What an optimize did, for people."""
+    return [
+        ("table", result.path),
+        ("clustered by", f"{', '.join(result.by)} ({result.curve}, {result.build})"),
+        ("rows", f"{result.rows:,}"),
+        ("files", f"{result.files_before:,} -> {result.files_after:,}"),
+        ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}"),
+        (
+            "rows a query reads",
+            f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)} (predicted)",
+        ),
+        ("seconds", ", ".join(f"{name} {took:.1f}" for name, took in result.seconds.items())),
+    ]
+
+
+def _share(share: float | None) -> str:
+    return "unknown" if share is None else f"{100 * share:.1f} %"
+
+
+def indexed(found: IndexInfo) -> Pairs:
+    """What an index covers, for people."""
+    return [
+        ("index version", str(found.version)),
+        ("files", f"{found.files:,} of {found.files_total:,}"),
+        ("columns", str(found.columns)),
+        ("size", show_size(found.bytes)),
+    ]
+
+
+def described(found: TableInfo) -> Pairs:
+    """What lies at a path, for people."""
+    layout = found.layout
+    return [
+        ("table", f"{found.path} ({found.format}, version {found.version})"),
+        ("files", f"{found.files:,} ({show_size(found.bytes)})"),
+        ("rows", "unknown: no index, or one that is behind" if found.rows is None else f"{found.rows:,}"),
+        ("columns", ", ".join(f"{name} {kind}" for name, kind in found.columns.items())),
+        ("partitions", f"{found.partitions:,} by {', '.join(found.partition_columns)}")
+        if found.partition_columns
+        else ("partitions", "none"),
+        ("index", "none" if found.index is None else f"{found.index.files:,} of {found.index.files_total:,} files"),
+        ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
+    ]
+
+
+def scanned(scan: ScanReport) -> str:
+    """What a scan read, for people."""
+    rows = "" if scan.rows is None or scan.rows_total is None else f", {scan.rows:,} of {scan.rows_total:,} rows"
+    return (
+        f"read {scan.files:,} of {scan.files_total:,} files{rows}, "
+        f"{show_size(scan.bytes)} of {show_size(scan.bytes_total)}"
+    )
