@@ -61,7 +61,7 @@ def check_whole(path: Path) -> None:
 def test_stopped_at_a_random_moment(tmp_path: Path, how: signal.Signals) -> None:
     chance = random.Random(int(how))
     path = tables.make_events(tmp_path / "t")
-    for delay in [chance.uniform(0, 6) for _ in range(4)]:
+    for delay in [chance.uniform(0, 6) for _ in range(3)]:
         process = start(path)
         time.sleep(delay)
         os.killpg(process.pid, how) if how == signal.SIGKILL else process.send_signal(how)

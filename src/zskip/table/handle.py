@@ -62,8 +62,14 @@ class Handle:
 
         return read_schema(self.need_spark("this"), self.format.snapshot())
 
-    def bound_index(self, snapshot: Snapshot) -> BoundIndex:
+    def bound_index(self, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
         """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""
+        with warnings.catch_warnings():
+            if not warn:
+                warnings.simplefilter("ignore", ZskipWarning)
+            return self._bound_index(snapshot)
+
+    def _bound_index(self, snapshot: Snapshot) -> BoundIndex:
         try:
             index = Index.load(self.storage)
         except IndexFormatError as error:
@@ -98,5 +104,5 @@ class Handle:
 
     def _warn(self, text: str) -> None:
         warnings.warn(
-            f'"{self.storage.root}": {text}; bring the index up to date with Table.index()', ZskipWarning, stacklevel=5
+            f'"{self.storage.root}": {text}; bring the index up to date with Table.index()', ZskipWarning, stacklevel=6
         )

@@ -45,7 +45,7 @@ def prune_files(handle: Handle, where: str | None) -> tuple[list[str], ScanRepor
     predicate: Predicate = Constant(True)
     if where is not None:
         predicate = parse(where, columns_of_table(handle, snapshot), timezone=handle.timezone)
-    stats = handle.bound_index(snapshot)
+    stats = handle.bound_index(snapshot, warn=where is not None)
     result = prune(predicate, stats)
     report = _report(snapshot, stats, result, time.perf_counter() - started)
     kept = np.flatnonzero(result.kept).tolist()
