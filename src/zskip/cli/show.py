@@ -61,10 +61,9 @@ def plain(value: Any) -> Any:
 
 def print_pairs(pairs: Pairs) -> None:
     """Print names and what they stand for, one on each line."""
-    grid = Grid(show_header=False, box=None, padding=(0, 2, 0, 0))
+    width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        grid.add_row(Text(name, style="bold"), Text(value))
-    _page().print(grid)
+        print(f"{name:<{width}}  {value}")
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from typing import IO, TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _GIB = 1 << 30
+_QUERY_LOGGER = "SQLQueryContextLogger"
+"""Through which PySpark 4 prints every exception that it raises on stderr, too."""
 
 
 def local_session(
@@ -50,6 +53,7 @@ def local_session(
     with tempfile.TemporaryFile() as output:
         context = SparkContext(conf=conf, gateway=_silent_gateway(conf, output))
     context.setLogLevel("ERROR")
+    logging.getLogger(_QUERY_LOGGER).disabled = True
     return SparkSession.builder.getOrCreate()
 
 
