@@ -119,10 +119,16 @@ def _answers(spark: SparkSession, views: dict[str, Any]) -> dict[str, tuple[list
     spark.sql("SELECT count(*) FROM lineitem").collect()
     answers = {}
     for name, sql in QUERIES.items():
-        start = time.perf_counter()
-        rows = [tuple(row) for row in spark.sql(sql).collect()]
-        answers[name] = (sorted(rows, key=repr), time.perf_counter() - start)
+        answers[name] = _answer(spark, sql)
     return answers
+
+
+def _answer(spark: SparkSession, sql: str) -> tuple[list[tuple[Any, ...]], float]:
+    """The sorted rows of a query, and the seconds of its second run: the first also compiles Java."""
+    spark.sql(sql).collect()
+    start = time.perf_counter()
+    rows = [tuple(row) for row in spark.sql(sql).collect()]
+    return sorted(rows, key=repr), time.perf_counter() - start
 
 
 def _compare(
@@ -135,9 +141,7 @@ def _compare(
     for name, sql in QUERIES.items():
         for opened in tables.values():
             opened.last_scan = None
-        start = time.perf_counter()
-        rows = sorted((tuple(row) for row in spark.sql(sql).collect()), key=repr)
-        seconds = time.perf_counter() - start
+        rows, seconds = _answer(spark, sql)
         expected, seconds_before = before[name]
         scans = [opened.last_scan for opened in tables.values() if opened.last_scan is not None]
         readings.append(
