@@ -20,9 +20,10 @@ from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
 
 _EXACT_DOUBLE = 2**53
 _EXACT_FLOAT = 2**24
-_MOST_DIGITS = 38
-_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
-_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?")
+MOST_DIGITS = 38
+"""Of a decimal of Spark."""
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
+_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?", re.ASCII)
 _FIRST_SAFE_YEAR = 1900
 """Before it named zones had local mean times, which Java and Python may know differently."""
 
@@ -55,6 +56,8 @@ def always(column: Column) -> Predicate:
     """True wherever the column is not null, else null."""
     if column.type.form is Form.FLOAT:
         return Compare(">=", column, -math.inf)
+    if column.type.is_decimal:
+        return Compare(">=", column, encode_decimal(_range(column.type)[0], column.type))
     return Compare(">=", column, -(2**63) if column.type.form is Form.INT else b"")
 
 
@@ -89,11 +92,48 @@ def _decimals(op: str, column: Column, literal: Literal, timezone: str) -> Predi
     return None
 
 
-def _fits(whole: int, scale: int, value: decimal.Decimal) -> bool:
-    """Whether the common type of a column and a decimal literal holds both without rounding."""
+def common(column: Column, literals: list[Literal], casts: list[str]) -> list[Literal] | None:
+    """Literals of one IN list, or beside a column under casts, as they are after Spark brought all to one type.
+
+    One literal may change how others are compared: next to a double, `9007199254740993` is rounded. None where it is
+    not sure what Spark makes of them.
+    """
+    kinds = {literal.kind for literal in literals}
+    if "double" in kinds or "DOUBLE" in casts or {"float", "decimal"} <= kinds:
+        return [_doubled(literal) for literal in literals]
+    if "string" in kinds and column.type.name in ("timestamp", "timestamp_ntz"):
+        return None
+    types = [column.type, *(DataType(cast.lower().replace(" ", "")) for cast in casts)]
+    if column.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
+        return literals
+    sizes = [(t.precision - t.scale, t.scale) for t in types if t.is_decimal]
+    sizes += [(20, 0)] * any(t.is_integer for t in types)
+    for literal in literals:
+        if isinstance(literal.value, int) and literal.kind == "int":
+            sizes.append((10 if -(2**31) <= literal.value < 2**31 else max(20, len(str(abs(literal.value)))), 0))
+        elif isinstance(literal.value, decimal.Decimal):
+            sizes.append(_digits(literal.value))
+    fits = max(whole for whole, _ in sizes) + max(scale for _, scale in sizes) <= MOST_DIGITS
+    return literals if fits else None
+
+
+def _doubled(literal: Literal) -> Literal:
+    if literal.kind in ("int", "decimal"):
+        return Literal("double", float(str(literal.value)))
+    return literal
+
+
+def _digits(value: decimal.Decimal) -> tuple[int, int]:
+    """How many digits a number has before and after its point."""
     _, digits, exponent = value.as_tuple()
     places = max(-int(exponent), 0)
-    return max(whole, len(digits) - places + max(int(exponent), 0)) + max(scale, places) <= _MOST_DIGITS
+    return max(len(digits) - places, 0) + max(int(exponent), 0), places
+
+
+def _fits(whole: int, scale: int, value: decimal.Decimal) -> bool:
+    """Whether the common type of a column and a decimal literal holds both without rounding."""
+    before, places = _digits(value)
+    return max(whole, before) + max(scale, places) <= MOST_DIGITS
 
 
 def _exact(op: str, column: Column, value: Fraction, scale: int) -> Predicate:
@@ -125,7 +165,7 @@ def _floats(op: str, column: Column, literal: Literal, timezone: str) -> Predica
     if literal.kind == "int" and isinstance(value, int):
         if single and abs(value) > _EXACT_FLOAT:
             return None
-        return Compare(op, column, float(value))
+        return Compare(op, column, float(str(value)))
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
         return Compare(op, column, float(value))
     if literal.kind in ("double", "float") and isinstance(value, float):

@@ -8,6 +8,7 @@ text that a user wrote, unknown columns and syntax errors are raised.
 from __future__ import annotations
 
 import decimal
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -18,7 +19,16 @@ from sqlglot import exp
 
 from zskip.errors import ColumnError, PredicateError
 from zskip.predicate.columns import Columns
-from zskip.predicate.literals import Literal, compare, date_days, is_nan, never, timestamp_micros
+from zskip.predicate.literals import (
+    MOST_DIGITS,
+    Literal,
+    common,
+    compare,
+    date_days,
+    is_nan,
+    never,
+    timestamp_micros,
+)
 from zskip.predicate.tree import (
     And,
     Column,
@@ -46,6 +56,10 @@ _COMPARISONS: dict[type[Node], tuple[str, str]] = {
     exp.GTE: (">=", "<="),
 }
 """Operator, and the operator with its sides exchanged."""
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
+_SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
+_PLAIN_TYPES: dict[Any, str] = {}
+"""The names of types without parameters, which are slow to write."""
 _INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
 
 
@@ -68,7 +82,7 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
         return _Binder(columns, timezone, lenient).predicate(_parsed(sql))
     except RecursionError:
         return Unknown(sql[:200], "nested too deeply")
-    except PredicateError:
+    except (PredicateError, ValueError, ArithmeticError):
         if not lenient:
             raise
         return Unknown(sql)
@@ -134,23 +148,25 @@ class _Binder:
 
     def _comparison(self, node: Node) -> Predicate | None:
         op, exchanged = _COMPARISONS[type(node)]
-        column, literal = self._column(node.this), self._literal(node.expression)
+        column, literal = self._sides(node.this, node.expression)
         if column is None or literal is None:
             op = exchanged
-            column, literal = self._column(node.expression), self._literal(node.this)
+            column, literal = self._sides(node.expression, node.this)
         if column is None or literal is None:
             return None
         return compare(op, column, literal, self._timezone)
 
     def _different(self, node: Node) -> Predicate | None:
+        column = self._column(node.this)
+        if column is not None and isinstance(node.expression, exp.Column) and column == self._column(node.expression):
+            return never(column)
         equal = self._comparison(exp.EQ(this=node.this, expression=node.expression))
         return None if equal is None else Not(equal)
 
     def _null_safe(self, node: Node) -> Predicate | None:
-        column, other = self._column(node.this), node.expression
+        column, literal = self._sides(node.this, node.expression)
         if column is None:
-            column, other = self._column(node.expression), node.this
-        literal = self._literal(other)
+            column, literal = self._sides(node.expression, node.this)
         if column is None or literal is None:
             return None
         if literal.kind == "null":
@@ -165,8 +181,8 @@ class _Binder:
     def _between(self, node: Node) -> Predicate | None:
         if node.args.get("symmetric"):
             return None
-        column = self._column(node.this)
-        low, high = self._literal(node.args["low"]), self._literal(node.args["high"])
+        column, low = self._sides(node.this, node.args["low"])
+        _, high = self._sides(node.this, node.args["high"])
         if column is None or low is None or high is None:
             return None
         bounds = (compare(">=", column, low, self._timezone), compare("<=", column, high, self._timezone))
@@ -180,7 +196,8 @@ class _Binder:
         literals = [self._literal(value) for value in node.expressions]
         if None in literals:
             return None
-        return in_list(column, cast("list[Literal]", literals), self._timezone)
+        alike = common(column, cast("list[Literal]", literals), _casts(node.this))
+        return None if alike is None else in_list(column, alike, self._timezone)
 
     def _is(self, node: Node) -> Predicate | None:
         column = self._column(node.this)
@@ -229,6 +246,15 @@ class _Binder:
         exp.Column: _bare,
     }
 
+    def _sides(self, left: Node, right: Node) -> tuple[Column | None, Literal | None]:
+        """A column and a literal to compare it with; None for what is neither."""
+        column, literal = self._column(left), self._literal(right)
+        casts = _casts(left)
+        if column is None or literal is None or not casts:
+            return column, literal
+        alike = common(column, [literal], casts)
+        return column, None if alike is None else alike[0]
+
     def _column(self, node: Node) -> Column | None:
         """A top-level column, maybe under casts that change no comparison."""
         node = node.unnest()
@@ -260,11 +286,28 @@ class _Binder:
         if isinstance(node, exp.Literal):
             return Literal("string", node.this) if node.is_string else _number(node.this)
         if isinstance(node, exp.Neg):
-            return _negated(self._literal(node.this))
+            return self._negative(node.this.unnest())
         if isinstance(node, exp.Cast):
             inner = self._literal(node.this)
             return None if inner is None else _cast(inner, _type_name(node.to), self._timezone)
         return None
+
+    def _negative(self, node: Node) -> Literal | None:
+        """A number after a minus sign, which belongs to it: `-128Y` is a byte, though 128 is none."""
+        if isinstance(node, exp.Cast) and _type_name(node.to) in _INTEGER_TYPES:
+            inner = _negated(self._literal(node.this))
+            return None if inner is None else _cast(inner, _type_name(node.to), self._timezone)
+        return _negated(self._literal(node))
+
+
+def _casts(node: Node) -> list[str]:
+    """The types that a column is cast to, outermost first."""
+    found = []
+    node = node.unnest()
+    while isinstance(node, exp.Cast):
+        found.append(_type_name(node.to))
+        node = node.this.unnest()
+    return found
 
 
 def in_list(column: Column, literals: Sequence[Literal], timezone: str) -> Predicate | None:
@@ -296,8 +339,12 @@ def _operands(node: Node, kind: type[Node]) -> list[Node]:
     return found
 
 
-def _number(text: str) -> Literal:
+def _number(text: str) -> Literal | None:
     """A number as Spark types it: digits are integers, a point makes a decimal, an exponent a double."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    if "e" not in text.lower() and len(text.replace(".", "").lstrip("0")) > MOST_DIGITS:
+        return None
     if text.isdigit():
         return Literal("int", int(text))
     if "e" in text.lower():
@@ -308,11 +355,17 @@ def _number(text: str) -> Literal:
 def _negated(literal: Literal | None) -> Literal | None:
     if literal is None or literal.kind not in ("int", "decimal", "double", "float"):
         return None
+    if isinstance(literal.value, decimal.Decimal):
+        return Literal(literal.kind, literal.value.copy_negate())
     return Literal(literal.kind, -cast(Any, literal.value))
 
 
 def _type_name(node: Any) -> str:
-    return str(node.sql(dialect="spark")).upper()
+    if any(value for key, value in node.args.items() if key != "this"):
+        return str(node.sql(dialect="spark")).upper()
+    if node.this not in _PLAIN_TYPES:
+        _PLAIN_TYPES[node.this] = str(node.sql(dialect="spark")).upper()
+    return _PLAIN_TYPES[node.this]
 
 
 def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
@@ -321,7 +374,7 @@ def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
         return literal
     value = literal.value
     if target == "DATE" and literal.kind == "string":
-        return literal if date_days(value) is None else Literal("date", value)
+        return None if date_days(value) is None else Literal("date", value)
     if target in ("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") and literal.kind == "string":
         plain = target == "TIMESTAMP_NTZ"
         micros = timestamp_micros(str(value), None if plain else timezone)
@@ -337,18 +390,31 @@ def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
 
 
 def _as_float(value: object, target: str) -> Literal | None:
-    try:
-        number = float(np.float32(str(value))) if target == "FLOAT" else float(str(value))
-    except ValueError:
+    text = str(value)
+    if not _NUMBER.fullmatch(text) and text.lower() not in _SPECIAL:
         return None
-    return Literal("double" if target == "DOUBLE" else "float", number)
+    number = float(text)
+    if target == "DOUBLE":
+        return Literal("double", number)
+    with np.errstate(over="ignore"):
+        single = float(np.float32(number))
+    if math.isfinite(number) and _between_singles(number):
+        return None
+    return Literal("float", single)
+
+
+def _between_singles(number: float) -> bool:
+    """Whether a double lies just in the middle of two singles, so that it may have been rounded once too often."""
+    mantissa, exponent = math.frexp(number)
+    bits = 24 if exponent >= -125 else max(149 + exponent, 0)
+    scaled = math.ldexp(abs(mantissa), bits)
+    return scaled - math.floor(scaled) == 0.5
 
 
 def _as_decimal(text: str, target: DataType) -> Literal | None:
-    try:
-        number = decimal.Decimal(text)
-    except decimal.InvalidOperation:
+    if not _NUMBER.fullmatch(text):
         return None
+    number = decimal.Decimal(text)
     exponent = number.as_tuple().exponent
     if (
         not isinstance(exponent, int)

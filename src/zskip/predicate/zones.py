@@ -6,7 +6,9 @@ import datetime as dt
 import re
 import zoneinfo
 
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?", re.ASCII)
+_FIXED = {"EST": -5, "MST": -7, "HST": -10}
+"""Hours; to Java these names are offsets, to newer time zone data they are places."""
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
@@ -15,6 +17,8 @@ def zone_of(name: str) -> dt.tzinfo | None:
     """A zone by a name that Spark knows, such as `Europe/Berlin`, `+01:00`, `GMT+1` or `Z`; None for others."""
     if name.upper() in ("Z", "UTC", "GMT", "UT"):
         return dt.timezone.utc
+    if name in _FIXED:
+        return dt.timezone(dt.timedelta(hours=_FIXED[name]))
     match = _OFFSET.fullmatch(name)
     if match:
         hours, minutes, seconds = (int(match[i] or 0) for i in (2, 3, 4))
