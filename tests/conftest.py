@@ -15,6 +15,9 @@ def spark() -> Iterator[object]:
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
+    from zskip.spark.java import ensure_java
+
+    ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
         SparkSession.builder.master("local[2]")
@@ -28,3 +31,10 @@ def spark() -> Iterator[object]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark whatever asks for the session, so that another Spark can be tested by itself."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker("spark")

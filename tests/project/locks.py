@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = {"dev": ["--group", "dev", "--extra", "java"], "spark35": ["--group", "spark35"]}
+PARTS = {"dev": ["--group", "dev"], "spark35": ["--group", "spark35"]}
 """Name of a file in requirements/ to what it holds."""
 PLAIN = ["--no-hashes", "--no-emit-project", "--no-annotate", "--no-header", "--no-default-groups"]
 
