@@ -107,7 +107,8 @@ def _place(error: sqlglot.errors.SqlglotError) -> str:
     details = getattr(error, "errors", None)
     if details and details[0].get("description"):
         first = details[0]
-        return f'{first["description"]} near "{first.get("highlight") or "its end"}", character {first.get("col")}'
+        what = "a part is missing" if "<class" in first["description"] else first["description"]
+        return f'{what} near "{first.get("highlight") or "its end"}", character {first.get("col")}'
     return "it does not parse as a condition of Spark SQL"
 
 
@@ -144,7 +145,8 @@ class _Binder:
         if isinstance(node, exp.Null):
             return Constant(None)
         handler = self._HANDLERS.get(type(node))
-        return None if handler is None else handler(self, node)
+        found = None if handler is None else handler(self, node)
+        return Not(found) if found is not None and node.args.get("negate") else found
 
     def _comparison(self, node: Node) -> Predicate | None:
         op, exchanged = _COMPARISONS[type(node)]
@@ -361,6 +363,8 @@ def _negated(literal: Literal | None) -> Literal | None:
 
 
 def _type_name(node: Any) -> str:
+    if node.this == exp.DataType.Type.DECIMAL and node.expressions:
+        return f"DECIMAL({', '.join(str(part.name) for part in node.expressions)})"
     if any(value for key, value in node.args.items() if key != "this"):
         return str(node.sql(dialect="spark")).upper()
     if node.this not in _PLAIN_TYPES:
