@@ -106,16 +106,24 @@ def _by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
 
 
 def _kernel(layout: Layout) -> Callable[..., pd.DataFrame]:
-    """The function that places one batch of rows; it runs in Spark's Python workers."""
+    """The function that places one batch of rows; it runs in Spark's Python workers.
+
+    The layout travels as JSON: the pickling of Spark 3.5 loses the content of dataclasses with slots.
+    """
     import pandas as pd
 
+    text = layout.to_json()
+    read: list[Layout] = []
+
     def place_rows(ordinal: pd.Series, tie: pd.Series, *columns: pd.Series) -> pd.DataFrame:
+        if not read:
+            read.append(Layout.from_json(text))
         half = len(columns) // 2
         values = [column.to_numpy() for column in columns[:half]]
         nulls = [column.to_numpy().astype(bool) for column in columns[half:]]
-        keys = layout.keys(values, nulls)
-        files = layout.file_ids(keys, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
-        return pd.DataFrame({"key": keys.astype(object) if layout.key_is_bytes else keys, "file": files})
+        keys = read[0].keys(values, nulls)
+        files = read[0].file_ids(keys, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
+        return pd.DataFrame({"key": keys.astype(object) if read[0].key_is_bytes else keys, "file": files})
 
     place_rows.__annotations__ = {
         **{"ordinal": pd.Series, "tie": pd.Series, "columns": pd.Series},
