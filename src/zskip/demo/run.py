@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from zskip.demo.data import TABLES, generate
+from zskip.demo.data import TABLES, check, generate
 from zskip.demo.queries import QUERIES
 from zskip.errors import InputError
 from zskip.records import OptimizeResult
@@ -54,6 +54,7 @@ def run_demo(scale: float, keep: str | None = None, *, as_json: bool = False) ->
 
     scale: TPC-H's scale factor; keep: a directory for the tables, which else are removed at the end.
     """
+    check(scale)
     console = Console(stderr=as_json)
     if not console.is_terminal:
         console = Console(stderr=as_json, width=_WIDTH)

@@ -1,0 +1,168 @@
+"""The command line: one JSON document, one sentence for an error, and exit codes that scripts can rely on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tables
+
+import zskip
+from zskip import cli
+from zskip.cli.show import plain
+from zskip.errors import ConflictError
+
+
+def call(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Run a command in this process: exit code, stdout, stderr."""
+    before = sys.argv
+    sys.argv = ["zskip", *arguments]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        sys.argv = before
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+@pytest.fixture
+def events(tmp_path: Path) -> str:
+    return str(tables.make_events(tmp_path / "events"))
+
+
+def test_json_is_one_document_and_nothing_else(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["index", events], ["info", events], ["files", events, "--where", "id = 3"]):
+        code, out, err = call(*command, "--json", capsys=capsys)
+        assert (code, err) == (0, "")
+        assert isinstance(json.loads(out), dict)
+    assert json.loads(out)["scan"]["files_total"] == 6
+
+
+def test_files_prints_paths_and_warns_on_stderr(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call("files", events, "--where", "id = 3", capsys=capsys)
+    assert code == 0
+    assert out.splitlines() == zskip.open(events).files()
+    assert err.startswith("warning: ")
+    assert "index" in err
+
+
+def test_people_get_units(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call("index", events, capsys=capsys)
+    _, out, _ = call("info", events, capsys=capsys)
+    assert "6 (2" in out
+    assert " kB)" in out
+    assert "6,000" in out
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["info", "/no/such/table"], '"/no/such/table"'),
+    (["files", "EVENTS", "--where", "usr = 3"], 'did you mean "user"?'),
+    (["files", "EVENTS", "--where", "id = = 3"], "id = = 3"),
+    (["optimize", "EVENTS", "--by", "id,,user"], '--by "id,,user" has an empty name'),
+    (["optimize", "EVENTS", "--by", "id", "--curve", "peano"], "peano"),
+    (["optimize", "EVENTS"], "--by"),
+    (["query", "SELECT 1", "--table", "events"], "NAME=PATH"),
+    (["query", "SELECT 1", "--table", "e=EVENTS", "--limit", "0"], "limit"),
+    (["demo", "--scale", "0"], "--scale 0"),
+    (["demo", "--keep", "EVENTS"], "is not empty"),
+    (["optimise", "EVENTS"], "optimise"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD, ids=[" ".join(arguments) for arguments, _ in BAD])
+def test_errors_are_one_sentence_and_exit_code_2(
+    events: str, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    code, out, err = call(*(text.replace("EVENTS", events) for text in arguments), capsys=capsys)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert says in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.spark
+def test_commands_that_need_spark(spark: object, events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call("optimize", events, "--by", "user,day", "--files", "4", "--json", capsys=capsys)
+    assert code == 0
+    done = json.loads(out)
+    assert (done["files_before"], done["files_after"], done["rows"]) == (6, 4, tables.ROWS)
+    assert set(done["seconds"]) >= {"sample", "fit", "rewrite", "commit", "index"}
+
+    sql = "SELECT user, count(*) AS n, max(price) AS p FROM e WHERE user < 20 GROUP BY user ORDER BY user"
+    code, out, _ = call("query", sql, "--table", f"e={events}", "--limit", "5", "--json", capsys=capsys)
+    assert code == 0
+    answer = json.loads(out)
+    expected = tables.events().to_pandas().query("user < 20").groupby("user")
+    assert [row[:2] for row in answer["rows"]] == [[int(u), len(g)] for u, g in list(expected)[:5]]
+    assert answer["columns"] == ["user", "n", "p"]
+    assert answer["truncated"] is True
+    assert answer["scans"]["e"]["files"] < answer["scans"]["e"]["files_total"] == 4
+
+    code, out, _ = call("query", "SELECT '[red]' AS r, NULL AS x", "--table", f"e={events}", capsys=capsys)
+    assert code == 0
+    assert "[red]" in out
+    assert "NULL" in out
+    code, out, err = call("query", "SELECT nope FROM e", "--table", f"e={events}", "--json", capsys=capsys)
+    assert (code, out) == (2, "")
+    assert "nope" in err
+
+
+def test_ctrl_c_is_130(events: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(zskip.Table, "info", interrupted)
+    code, out, err = call("info", events, capsys=capsys)
+    assert (code, out) == (130, "")
+    assert "interrupted" in err
+    assert "Traceback" not in err
+
+
+def test_errors_of_the_library_keep_their_words(
+    events: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Any) -> None:
+        raise ConflictError('"[bold]a.parquet" changed; call again')
+
+    monkeypatch.setattr(zskip.Table, "index", refused)
+    code, _, err = call("index", events, capsys=capsys)
+    assert (code, err) == (2, 'error: "[bold]a.parquet" changed; call again\n')
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--version", capsys=capsys)[:2] == (0, f"zskip {zskip.__version__}\n")
+
+
+def test_help_needs_nothing_heavy() -> None:
+    code = "import sys, zskip.cli; print([m for m in ('numpy', 'pyarrow', 'sqlglot', 'pyspark') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_value_becomes_valid_json() -> None:
+    values = [
+        None,
+        True,
+        1 << 70,
+        0.1,
+        float("nan"),
+        float("-inf"),
+        decimal.Decimal("0.10"),
+        dt.datetime(2024, 1, 2, 3, 4, 5, 6),
+        dt.time(1, 2),
+        dt.timedelta(days=1),
+        bytearray(b"\xff"),
+        {"k": (1, [None])},
+        {dt.date(2024, 1, 2): 1},
+    ]
+    text = json.dumps(plain(values), allow_nan=False)
+    assert json.loads(text)[4:7] == ["NaN", "-Infinity", "0.10"]
+    assert json.loads(text)[-1] == {"2024-01-02": 1}
