@@ -255,15 +255,22 @@ class _Stream(io.RawIOBase):
 
     def readinto(self, buffer: object) -> int:
         view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        wanted = min(len(view), self._size - self._position, _CHUNK)
-        if wanted <= 0:
-            return 0
+        data = self._next(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def readall(self) -> bytes:
+        return b"".join(iter(lambda: self._next(_CHUNK), b""))
+
+    def _next(self, count: int) -> bytes:
+        count = min(count, self._size - self._position, _CHUNK)
+        if count <= 0:
+            return b""
         with _explained("read", self._name):
             self._stream.seek(self._position)
-            data = bytes(self._stream.readNBytes(wanted))
-        view[: len(data)] = data
+            data = bytes(self._stream.readNBytes(count))
         self._position += len(data)
-        return len(data)
+        return data
 
     def close(self) -> None:
         if not self.closed:
