@@ -59,10 +59,11 @@ def _ends(stats: ColumnStats) -> tuple[Any, Any, Any]:
     return stats.lower, stats.upper, stats.may_nan
 
 
-def _compare(op: str, value: Encoded, stats: ColumnStats) -> tuple[Bools, Bools]:
+def _compare(op: str, value: Any, stats: ColumnStats) -> tuple[Bools, Bools]:
     lower, upper, may_nan = _ends(stats)
     if isinstance(value, float) and math.isnan(value):
         return _compare_with_nan(op, may_nan)
+    value = _scalar(value)
     if op == "=":
         return (lower <= value) & (value <= upper), (lower < value) | (value < upper) | may_nan
     if op == "<":
@@ -72,6 +73,15 @@ def _compare(op: str, value: Encoded, stats: ColumnStats) -> tuple[Bools, Bools]
     if op == ">":
         return (upper > value) | may_nan, lower <= value
     return (upper >= value) | may_nan, lower < value
+
+
+def _scalar(value: Encoded) -> Any:
+    """A value to compare with arrays: NumPy takes bare `bytes` for text that ends before its trailing zeros."""
+    if not isinstance(value, bytes):
+        return value
+    wrapped = np.empty((), np.object_)
+    wrapped[()] = value
+    return wrapped
 
 
 def _compare_with_nan(op: str, may_nan: Bools) -> tuple[Bools, Bools]:
@@ -96,11 +106,12 @@ def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
     lower, upper, _ = _ends(stats)
     after = next_prefix(prefix)
     none = np.zeros_like(stats.bounded)
-    low_above = none if after is None else (lower >= after).astype(np.bool_)
-    high_above = none if after is None else (upper >= after).astype(np.bool_)
-    low_has = (lower >= prefix).astype(np.bool_) & ~low_above
-    high_has = (upper >= prefix).astype(np.bool_) & ~high_above
-    return (upper >= prefix).astype(np.bool_) & ~low_above, ~(low_has & high_has)
+    low_above = none if after is None else (lower >= _scalar(after)).astype(np.bool_)
+    high_above = none if after is None else (upper >= _scalar(after)).astype(np.bool_)
+    start = _scalar(prefix)
+    low_has = (lower >= start).astype(np.bool_) & ~low_above
+    high_has = (upper >= start).astype(np.bool_) & ~high_above
+    return (upper >= start).astype(np.bool_) & ~low_above, ~(low_has & high_has)
 
 
 def next_prefix(prefix: bytes) -> bytes | None:
