@@ -60,6 +60,8 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
 _SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
 _PLAIN_TYPES: dict[Any, str] = {}
 """The names of types without parameters, which are slow to write."""
+_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
+"""The parts of sqlglot's nodes that are looked at; a node with any other part means something else."""
 _INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
 
 
@@ -145,7 +147,8 @@ class _Binder:
         if isinstance(node, exp.Null):
             return Constant(None)
         handler = self._HANDLERS.get(type(node))
-        found = None if handler is None else handler(self, node)
+        strange = any(value and key not in _ARGUMENTS for key, value in node.args.items())
+        found = None if handler is None or strange else handler(self, node)
         return Not(found) if found is not None and node.args.get("negate") else found
 
     def _comparison(self, node: Node) -> Predicate | None:
@@ -181,8 +184,6 @@ class _Binder:
         return None if equal is None else Not(equal)
 
     def _between(self, node: Node) -> Predicate | None:
-        if node.args.get("symmetric"):
-            return None
         column, low = self._sides(node.this, node.args["low"])
         _, high = self._sides(node.this, node.args["high"])
         if column is None or low is None or high is None:
@@ -193,7 +194,7 @@ class _Binder:
 
     def _in(self, node: Node) -> Predicate | None:
         column = self._column(node.this)
-        if column is None or node.args.get("query") or node.args.get("unnest"):
+        if column is None:
             return None
         literals = [self._literal(value) for value in node.expressions]
         if None in literals:
