@@ -1,0 +1,104 @@
+"""Local times of zones: gaps, overlaps, offsets, and zones that nobody knows."""
+
+import datetime as dt
+
+import pytest
+
+from zskip.predicate import Column, Columns, Compare, Unknown, parse
+from zskip.predicate.literals import timestamp_micros
+from zskip.predicate.zones import micros_of, zone_of
+from zskip.records import Field
+from zskip.types import DataType
+
+COLUMNS = Columns([Field(name=name, type=DataType(name)) for name in ("timestamp", "timestamp_ntz", "date")])
+HOUR = 3_600_000_000
+NOON = 12 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [
+        ("Europe/Berlin", "2024-03-31 02:00:00"),
+        ("Europe/Berlin", "2024-03-31 02:59:59.999999"),
+        ("Europe/Berlin", "2024-10-27 02:00:00"),
+        ("Europe/Berlin", "2024-10-27 02:59:59"),
+        ("America/New_York", "2024-03-10 02:30:00"),
+        ("America/New_York", "2024-11-03 01:30:00"),
+        ("Australia/Lord_Howe", "2024-04-07 01:45:00"),
+        ("Pacific/Apia", "2011-12-30 12:00:00"),
+        ("America/Sao_Paulo", "2018-11-04"),
+        ("Asia/Kolkata", "1850-01-01 00:00:00"),
+        ("Nowhere/Land", "2024-01-01 00:00:00"),
+        ("", "2024-01-01 00:00:00"),
+        ("../etc/passwd", "2024-01-01 00:00:00"),
+        ("+19:00", "2024-01-01 00:00:00"),
+        ("IST", "2024-01-01 00:00:00"),
+        ("UTC", "2024-02-30 00:00:00"),
+        ("UTC", "2024-01-01 25:00:00"),
+        ("UTC", "2024-01-01 00:00:60"),
+        ("UTC", "0000-01-01 00:00:00"),
+        ("UTC", "２０２４-01-01 00:00:00"),
+    ],
+)
+def test_doubtful_times_are_unknown(zone, text):
+    assert timestamp_micros(text, zone) is None
+    assert isinstance(parse(f"timestamp = TIMESTAMP '{text}'", COLUMNS, timezone=zone), Unknown)
+    assert isinstance(parse(f"timestamp > '{text}'", COLUMNS, timezone=zone), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("zone", "text", "micros"),
+    [
+        ("UTC", "1970-01-01 12:00:00", NOON),
+        ("Z", "1970-01-01 12:00:00", NOON),
+        ("GMT", "1970-01-01 12:00:00", NOON),
+        ("+01:00", "1970-01-01 12:00:00", NOON - HOUR),
+        ("-01:30", "1970-01-01 12:00:00", NOON + HOUR * 3 // 2),
+        ("GMT+1", "1970-01-01 12:00:00", NOON - HOUR),
+        ("UTC-2", "1970-01-01 12:00:00", NOON + 2 * HOUR),
+        ("+5", "1970-01-01 12:00:00", NOON - 5 * HOUR),
+        ("-18:00", "1970-01-01 12:00:00", NOON + 18 * HOUR),
+        ("+00:00:30", "1970-01-01 12:00:00", NOON - 30_000_000),
+        ("MST", "1967-06-01 00:00:00", -81622800000000),
+        ("Europe/Berlin", "1970-01-01 12:00:00", NOON - HOUR),
+        ("Europe/Berlin", "2024-03-31 01:59:59", 1711846799000000),
+        ("Europe/Berlin", "2024-03-31 03:00:00", 1711846800000000),
+        ("+01:00", "1850-01-01 00:00:00", -3786829200000000),
+        ("UTC", "0001-01-01 00:00:00", -62135596800000000),
+        ("UTC", "9999-12-31 23:59:59.999999", 253402300799999999),
+    ],
+)
+def test_sure_times(zone, text, micros):
+    assert timestamp_micros(text, zone) == micros
+    found = parse(f"timestamp = TIMESTAMP '{text}'", COLUMNS, timezone=zone)
+    assert found == Compare("=", Column(("timestamp",), DataType("timestamp")), micros)
+
+
+def test_a_zone_in_the_text_wins():
+    for written in ("1970-01-01 12:00:00Z", "1970-01-01 13:00:00+01:00", "1970-01-01 13:00:00 Europe/Berlin"):
+        assert timestamp_micros(written, "Asia/Tokyo") == NOON
+        assert timestamp_micros(written, None) is None
+
+
+def test_times_without_a_zone_know_no_gaps():
+    for zone in ("Europe/Berlin", "Nowhere/Land"):
+        found = parse("timestamp_ntz = TIMESTAMP_NTZ '2024-03-31 02:30:00'", COLUMNS, timezone=zone)
+        assert isinstance(found, Compare)
+        assert isinstance(parse("date = DATE '2024-03-31'", COLUMNS, timezone=zone), Compare)
+
+
+def test_the_year_has_as_many_hours_as_it_has():
+    start = dt.datetime(2024, 1, 1)
+    hours = [micros_of(start + dt.timedelta(hours=i), "Europe/Berlin") for i in range(366 * 24)]
+    assert hours.count(None) == 2
+    known = [hour for hour in hours if hour is not None]
+    assert known == sorted(set(known))
+    assert known[-1] - known[0] == (366 * 24 - 1) * HOUR
+
+
+def test_zones():
+    assert zone_of("utc") is dt.timezone.utc
+    assert zone_of("+18:00") == dt.timezone(dt.timedelta(hours=18))
+    assert zone_of("+18:01") is None
+    assert zone_of("EST") == dt.timezone(dt.timedelta(hours=-5))
+    assert zone_of("not a zone") is None
