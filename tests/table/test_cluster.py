@@ -1,0 +1,103 @@
+"""One machine or many: optimize and query on a standalone master with two workers, each a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tables
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DRIVER = """
+    import sys
+    from pyspark.sql import SparkSession
+    import zskip
+
+    spark = (
+        SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", "512m").config("spark.driver.memory", "1g").config("spark.cores.max", "2")
+        .config("spark.sql.shuffle.partitions", "4").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    )
+    for curve in ("zorder", "hilbert"):
+        table = zskip.table(spark, sys.argv[2])
+        result = table.optimize(by=["id", "user"], curve=curve, files=8)
+        found = table.df().where("id BETWEEN 100 AND 199").count()
+        print("DONE", curve, result.rows, result.files_after, found, table.last_scan.files, flush=True)
+    print("EXECUTORS", spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
+    spark.stop()
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(log: Path, *command: str) -> subprocess.Popen[bytes]:
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1"}
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            [str(home / "bin" / "spark-class"), *command], stdout=out, stderr=subprocess.STDOUT, env=environment
+        )
+
+
+def wait_for(log: Path, text: str, count: int = 1) -> None:
+    until = time.monotonic() + 120
+    while log.read_text(errors="replace").count(text) < count:
+        assert time.monotonic() < until, log.read_text(errors="replace")[-3000:]
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def master(spark: object, tmp_path: Path) -> Iterator[str]:
+    """The URL of a master with two workers; `spark` has found a Java by then."""
+    port, processes = free_port(), []
+    url = f"spark://127.0.0.1:{port}"
+    options = ["--host", "127.0.0.1", "--webui-port", str(free_port())]
+    try:
+        log = tmp_path / "master.log"
+        processes.append(start(log, "org.apache.spark.deploy.master.Master", *options, "--port", str(port)))
+        wait_for(log, "I have been elected leader")
+        for number in range(2):
+            work = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / f"work-{number}")]
+            options = ["--host", "127.0.0.1", "--webui-port", str(free_port())]
+            worker = "org.apache.spark.deploy.worker.Worker"
+            processes.append(start(tmp_path / f"worker-{number}.log", worker, *options, *work, url))
+        wait_for(log, "Registering worker", 2)
+        yield url
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+        for process in processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "events")
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    driver = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DRIVER), master, str(path)],
+        capture_output=True, text=True, env=environment, timeout=400, check=False,
+    )  # fmt: skip
+    assert driver.returncode == 0, driver.stderr[-4000:]
+    lines = [line.split() for line in driver.stdout.splitlines() if line.startswith("DONE")]
+    assert [line[1:5] for line in lines] == [[curve, "6000", "8", "100"] for curve in ("zorder", "hilbert")]
+    assert all(int(line[5]) < 8 for line in lines)
+    assert driver.stdout.rstrip().endswith(" 2")
+    assert tables.ids(path) == list(range(tables.ROWS))
