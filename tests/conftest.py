@@ -7,6 +7,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("zskip", deadline=None, print_blob=True)
+settings.load_profile("zskip")
 
 
 @pytest.fixture(scope="session")
