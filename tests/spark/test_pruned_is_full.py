@@ -110,7 +110,7 @@ def random_leaf(rng: random.Random) -> str:
             "i = h",
             "upper(s) = 'A1'",
             "coalesce(i, 0) = 0",
-            "NULL",
+            "CAST(NULL AS BOOLEAN)",
         ]
     )
 
