@@ -44,7 +44,9 @@ def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
     found = blocks("README.md", "python")
     assert len(found) == 2
     for code in found:
-        exec(compile(code, "README.md", "exec"), {"spark": spark})
+        # The JVM keeps the directory in which it was started.
+        placed = code.replace('"events"', repr(str(events / "events")), 1)
+        exec(compile(placed, "README.md", "exec"), {"spark": spark})
 
 
 @pytest.mark.spark
