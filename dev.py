@@ -113,7 +113,7 @@ def environment(packages: str) -> str:
     if not usable(python, uv):
         make(place, uv)
     stamp.unlink(missing_ok=True)
-    tool = [uv, "pip", "install", "-q", "--python", str(python)] if uv else [str(python), "-m", "pip", "install", "-q"]
+    tool = installer(str(python), uv)
     steps = [SETS[packages]] if packages == "demo" else [SETS[packages], ["--no-deps", "-e", "."]]
     for step in steps:
         subprocess.run([*tool, *step], check=True, cwd=ROOT)
@@ -157,6 +157,13 @@ def make(place: Path, uv: "str | None") -> None:
             f"`sudo apt-get install python{version}-venv`, or put uv on the PATH, then call again"
         ) from None
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+
+
+def installer(python: str, uv: "str | None") -> "list[str]":
+    """The command that installs into an environment, quietly."""
+    if uv:
+        return [uv, "pip", "install", "-q", "--python", python]
+    return [python, "-m", "pip", "install", "-q", "--use-pep517"]
 
 
 def needs_java(python: str) -> bool:

@@ -45,7 +45,8 @@ class Recorder:
 
     def installs(self) -> list[str]:
         """The installs so far, without the installer."""
-        return [" ".join(c[c.index("install") + 2 :]) for c in self.commands if "install" in c]
+        found = (command[command.index("install") + 2 :] for command in self.commands if "install" in command)
+        return [" ".join(word for word in words if word != "--use-pep517") for words in found]
 
 
 @pytest.fixture
