@@ -8,6 +8,10 @@ from zskip.errors import ConflictError, CorruptFileError, StorageError, Unsuppor
 
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|disk quota|DSQuotaExceeded|NSQuotaExceeded", re.I)
 _DENIED = re.compile(r"AccessControlException|AccessDenied|Permission denied|Read-only file system|Mkdirs failed")
+_STORAGE = re.compile(
+    r"ParentNotDirectory|PathIsNotDirectory|Not a directory|FileAlreadyExists|Input/output error|Stale file handle|"
+    r"SafeModeException|UnknownHostException|ConnectException|NoRouteToHost|SocketTimeout"
+)
 _CORRUPT = re.compile(
     r"is not a Parquet file|CANNOT_READ_FILE_FOOTER|Could not read footer|ParquetDecodingException|"
     r"ParquetCryptoRuntimeException|FAILED_READ_FILE|Encountered error while reading file|corrupt|"
@@ -47,6 +51,8 @@ def explained_text(step: str, text: str) -> ZskipError:
         return StorageError(f"no space left to {step}: {cause}; free some, and call again")
     if _DENIED.search(text):
         return StorageError(f"no permission to {step}: {cause}; ask for access to the path, and call again")
+    if _STORAGE.search(text):
+        return StorageError(f"the file system failed to {step}: {cause}")
     if _GONE.search(text):
         return ConflictError(
             f"a file was gone before Spark could {step}: {cause}; call again to see the table as it is"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import signal
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from zskip.spark.failures import explained
@@ -17,47 +21,90 @@ if TYPE_CHECKING:
 
 _PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
 _CANCEL_SECONDS = 20.0
+_TICK_SECONDS = 0.1
+_log = logging.getLogger(__name__)
 
 
 @contextmanager
 def described(spark: SparkSession, text: str) -> Iterator[None]:
     """Name the jobs of a step `zskip: <text>` in the Spark UI and show their progress on a terminal.
 
-    The names that the caller's thread had are put back afterwards. Where anything else than an error of Spark ends
-    the step, Ctrl-C above all, its jobs are cancelled. An error of Spark becomes a ZskipError with its root cause.
+    The names that the caller's thread had are put back afterwards. Ctrl-C cancels the jobs and goes on. An error of
+    Spark becomes a ZskipError with its root cause.
     """
     context = spark.sparkContext
     before = [context.getLocalProperty(name) for name in _PROPERTIES]
     group = f"zskip-{uuid.uuid4()}"
     context.setJobGroup(group, f"zskip: {text}")
     try:
-        with shown(context, group, text):
+        with interruptible(context, group), shown(context, group, text):
             yield
     except Exception as error:
         reason = explained(text, error)
         if reason is error:
             raise
         raise reason from error
-    except BaseException:
-        _cancel(context, group)
-        raise
     finally:
         for name, value in zip(_PROPERTIES, before, strict=True):
             _set(context, name, value)
 
 
+@contextmanager
+def interruptible(context: SparkContext, group: str) -> Iterator[None]:
+    """Let Ctrl-C cancel the jobs of a group, and raise KeyboardInterrupt once none of their tasks runs any more.
+
+    PySpark's own handler breaks into the call that waits for the job, which leaves the job running and the connection
+    to the JVM out of step. Here the call goes on until Spark, told from another thread, has given up the job. A second
+    Ctrl-C is left to the handler that was there before.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    asked, done = threading.Event(), threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    canceller = threading.Thread(target=_cancel, args=(context, group, asked, done), name="zskip-cancel", daemon=True)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
+    canceller.start()
+    try:
+        yield
+    except Exception as error:
+        if asked.is_set():
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+        done.set()
+        canceller.join(_CANCEL_SECONDS)
+    if asked.is_set():
+        raise KeyboardInterrupt
+
+
+def _cancel(context: SparkContext, group: str, asked: threading.Event, done: threading.Event) -> None:
+    """Wait for a wish to cancel; then cancel whatever jobs the group has or gets, until its tasks have ended."""
+    while not asked.wait(_TICK_SECONDS):
+        if done.is_set():
+            return
+    try:
+        until = time.monotonic() + _CANCEL_SECONDS
+        while not done.is_set() or (time.monotonic() < until and _active_tasks(context, group)):
+            context.cancelJobGroup(group)
+            time.sleep(_TICK_SECONDS)
+    except Exception:  # the SparkContext may be gone, and with it the jobs
+        _log.debug("could not cancel the jobs of %s", group, exc_info=True)
+
+
+def _active_tasks(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+    return sum(stage.numActiveTasks for stage in stages if stage is not None)
+
+
 def _set(context: SparkContext, name: str, value: Any) -> None:
     """Set a local property, or remove it where the value is None."""
     context.setLocalProperty(name, value)
-
-
-def _cancel(context: SparkContext, group: str) -> None:
-    """Cancel the jobs of a group and wait until none is left that could still write files."""
-    context.cancelJobGroup(group)
-    tracker = context.statusTracker()
-    until = time.monotonic() + _CANCEL_SECONDS
-    while time.monotonic() < until:
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-        if all(job is None or job.status != "RUNNING" for job in jobs):
-            return
-        time.sleep(0.05)

@@ -63,9 +63,12 @@ def tasks(context: SparkContext, group: str) -> tuple[int, int]:
     completed = total = 0
     for job in tracker.getJobIdsForGroup(group):
         info = tracker.getJobInfo(job)
-        for stage in info.stageIds if info is not None else ():
+        if info is None:
+            continue
+        for stage in info.stageIds:
             found = tracker.getStageInfo(stage)
             if found is not None:
                 completed += found.numCompletedTasks
-                total += found.numTasks
+                # Of a finished job nothing is left to do, even where stages were skipped.
+                total += found.numTasks if info.status == "RUNNING" else found.numCompletedTasks
     return completed, total
