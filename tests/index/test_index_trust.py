@@ -45,7 +45,7 @@ TABLE = pa.table({"i": [1, 2], "t": ["a", "é"], "u": pa.array([1, 2**32 - 1], p
 
 
 @pytest.mark.parametrize("columns", [1, 2, 14, 15, 16, 127, 128, 200])
-def test_the_declared_order_is_recognised_in_real_footers(columns):
+def test_the_declared_order_is_recognized_in_real_footers(columns):
     stream = io.BytesIO()
     pq.write_table(pa.table({f"c{i}": ["x"] for i in range(columns)}), stream)
     data = stream.getvalue()

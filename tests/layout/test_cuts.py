@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zskip.layout.cells import common_prefix, microcells, shortest_between, thin
-from zskip.layout.programme import Cells, _segments, cut_cells, own_files, solve
+from zskip.layout.program import Cells, _segments, cut_cells, own_files, solve
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Touch, Workload, synthetic_workload
 
 KEYS = st.lists(st.integers(0, 2**63 - 1) | st.integers(0, 20), min_size=2, max_size=60).map(sorted)
@@ -137,7 +137,7 @@ def cost_of(cells, workload, low, high, cuts):
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("heavy", [False, True])
-def test_programme_is_brute_force(seed, heavy):
+def test_program_is_brute_force(seed, heavy):
     cells, touch, workload, low, high = random_cells(seed, 10, heavy=heavy)
     segments = _segments(cells, touch)
     grid = np.array([[0.0, 0.05, 0.3, 2.0]])

@@ -21,7 +21,7 @@ from zskip.layout.curves import (
 )
 from zskip.layout.layout import BUILDS, CURVES, Layout, first_files
 from zskip.layout.predict import boxes, sample_ranks
-from zskip.layout.programme import Cells, cut_cells, own_files
+from zskip.layout.program import Cells, cut_cells, own_files
 from zskip.layout.ranks import BOUNDS, bounds_of, needed_bits
 from zskip.layout.workload import Ranks, Touch, Workload, synthetic_workload
 from zskip.records import Floats, Ints, Sample, Values

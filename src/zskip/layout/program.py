@@ -1,4 +1,4 @@
-"""Cuts by dynamic programme: runs of microcells become files where the fewest queries would have to read both."""
+"""Cuts by dynamic program: runs of microcells become files where the fewest queries would have to read both."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Segments:
 def cut_cells(cells: Cells, touch: Touch) -> list[Ints]:
     """Choose for each partition the cells that start its second and later files.
 
-    The runs minimise rows x share of the workload that meets the run's box + lambda for each file, where lambda is the
+    The runs minimize rows x share of the workload that meets the run's box + lambda for each file, where lambda is the
     smallest that yields no more files than wanted. Returns one ascending array of cell numbers for each partition.
     """
     segments = _segments(cells, touch)
@@ -100,7 +100,7 @@ def own_files(sizes: Floats) -> Ints:
 
 
 def solve(cells: Cells, segments: _Segments, grid: Floats) -> tuple[npt.NDArray[np.int32], Ints]:
-    """Solve the programme for all lambdas of each partition at once.
+    """Solve the program for all lambdas of each partition at once.
 
     grid: (partitions, lambdas). Returns the first cell of the best run ending in each cell, (cells, lambdas), and the
     number of files in each partition, (partitions, lambdas).
