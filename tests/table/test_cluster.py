@@ -25,15 +25,37 @@ DRIVER = """
         SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.executor.memory", "512m").config("spark.driver.memory", "1g").config("spark.cores.max", "2")
-        .config("spark.sql.shuffle.partitions", "4").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        .config("spark.sql.shuffle.partitions", "4").config("spark.sql.session.timeZone", "UTC")
+        .config("spark.executorEnv.PYTHONPATH", sys.argv[3]).getOrCreate()
     )
+
+    def imported(_):
+        try:
+            import zskip
+        except ImportError:
+            return "none"
+        return zskip.__file__
+
+    print("ZSKIP", *spark.sparkContext.parallelize(range(4), 4).map(imported).distinct().collect())
     for curve in ("zorder", "hilbert"):
         table = zskip.table(spark, sys.argv[2])
-        result = table.optimize(by=["id", "user"], curve=curve, files=8)
+        sampling = "bernoulli" if curve == "zorder" else "reservoir"
+        result = table.optimize(by=["id", "user"], curve=curve, files=8, sampling=sampling)
         found = table.df().where("id BETWEEN 100 AND 199").count()
         print("DONE", curve, result.rows, result.files_after, found, table.last_scan.files, flush=True)
     print("EXECUTORS", spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
     spark.stop()
+"""
+
+WITHOUT_ZSKIP = """
+    import sys
+
+    class Absent:
+        def find_spec(self, name, path=None, target=None):
+            if name.partition(".")[0] == "zskip":
+                raise ImportError(name)
+
+    sys.meta_path.insert(0, Absent())
 """
 
 
@@ -90,14 +112,18 @@ def master(spark: object, tmp_path: Path) -> Iterator[str]:
 
 def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "events")
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "sitecustomize.py").write_text(textwrap.dedent(WITHOUT_ZSKIP))
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     driver = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(DRIVER), master, str(path)],
+        [sys.executable, "-c", textwrap.dedent(DRIVER), master, str(path), str(bare)],
         capture_output=True, text=True, env=environment, timeout=400, check=False,
     )  # fmt: skip
     assert driver.returncode == 0, driver.stderr[-4000:]
     lines = [line.split() for line in driver.stdout.splitlines() if line.startswith("DONE")]
     assert [line[1:5] for line in lines] == [[curve, "6000", "8", "100"] for curve in ("zorder", "hilbert")]
     assert all(int(line[5]) < 8 for line in lines)
+    assert "ZSKIP none\n" in driver.stdout
     assert driver.stdout.rstrip().endswith(" 2")
     assert tables.ids(path) == list(range(tables.ROWS))
