@@ -146,6 +146,8 @@ def test_routes_are_where_spark_hashes_them(spark: SparkSession) -> None:
 
 def test_columns_come_back_as_they_were(spark: SparkSession, tmp_path: Path, changed: dict[str, str]) -> None:
     changed["spark.sql.parquet.outputTimestampType"] = "INT96"
+    changed["spark.sql.parquet.datetimeRebaseModeInWrite"] = "CORRECTED"
+    changed["spark.sql.parquet.int96RebaseModeInWrite"] = "CORRECTED"
     rows = 200
     columns = [placing.values_of(kind, rows, 6) for kind in placing.TYPES]
     frame = placing.frame_of(spark, placing.TYPES, columns, [0] * rows).drop("p")
@@ -201,11 +203,14 @@ def test_names_that_differ_only_in_case(spark: SparkSession, tmp_path: Path, cha
 
 
 def test_dates_before_the_gregorian_calendar_stay(spark: SparkSession, tmp_path: Path, changed: dict[str, str]) -> None:
-    changed["spark.sql.parquet.datetimeRebaseModeInWrite"] = "CORRECTED"
+    modes = ("spark.sql.parquet.datetimeRebaseModeInWrite", "spark.sql.parquet.int96RebaseModeInWrite")
+    for mode in modes:
+        changed[mode] = "CORRECTED"
     spark.sql("SELECT id, DATE '1500-01-01' AS d, TIMESTAMP '1200-02-29 01:02:03' AS t FROM range(20)").write.parquet(
         str(tmp_path / "t")
     )
-    changed["spark.sql.parquet.datetimeRebaseModeInWrite"] = "EXCEPTION"
+    for mode in modes:
+        changed[mode] = "EXCEPTION"
     frame = writing_session(spark).read.parquet(str(tmp_path / "t")).selectExpr("*", "0 AS part")
     rewrite(frame, "part", fitted(frame, fields(id="long", d="date"), [2]), str(tmp_path / "out"), OPTIONS)
     after = spark.read.parquet(str(tmp_path / "out"))
