@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 settings.register_profile("zskip", deadline=None, print_blob=True)
 settings.load_profile("zskip")
 
@@ -22,7 +23,6 @@ def spark() -> Iterator[object]:
     from zskip.spark.java import ensure_java
 
     ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     session = (
         SparkSession.builder.master("local[2]")
         .appName("zskip-tests")

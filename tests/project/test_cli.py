@@ -32,6 +32,12 @@ def call(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str,
     return int(ended.value.code or 0), printed.out, printed.err
 
 
+@pytest.fixture(autouse=True)
+def session(spark: object) -> object:
+    """The tests' own session, before a command starts another in this process."""
+    return spark
+
+
 @pytest.fixture
 def events(tmp_path: Path) -> str:
     return str(tables.make_events(tmp_path / "events"))

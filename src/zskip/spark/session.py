@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
 from typing import IO, TYPE_CHECKING
 
@@ -38,6 +39,8 @@ def local_session(
         return running
     ensure_java()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Spark would take the first python3 of the PATH, which may know neither NumPy nor pandas.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = (
         SparkConf()
         .setMaster(f"local[{cores or '*'}]")
