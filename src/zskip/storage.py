@@ -148,12 +148,12 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
-        with _explained("read", self.uri(path)):
+        with _explained("read", self.uri(path)), _nothing_below_a_file():
             return Path(self.uri(path)).read_bytes()
 
     def open(self, path: str) -> BinaryIO:
         """A seekable binary stream for reading."""
-        with _explained("open", self.uri(path)):
+        with _explained("open", self.uri(path)), _nothing_below_a_file():
             return open(self.uri(path), "rb")
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
@@ -190,33 +190,47 @@ class LocalStorage:
                     raise FileExistsError(errno.EEXIST, "there is something already", new)
                 os.rename(old, new)
             else:
-                _link(old, new)
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(old)
+                _move(old, new)
             _sync(os.path.dirname(new))
             _sync(os.path.dirname(old))
 
     def delete(self, path: str) -> None:
         """Remove a file or a directory with all in it; nothing where there is none."""
         target = self.uri(path)
-        with _explained("delete", target), contextlib.suppress(FileNotFoundError):
+        with _explained("delete", target), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target, onerror=_ignore_missing)
             else:
                 os.unlink(target)
 
 
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
 def _link(source: str, target: str) -> None:
     try:
         os.link(source, target)
     except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS):
+        if error.errno not in _NO_LINKS:
             raise
-        if not os.path.exists(source):
-            raise FileNotFoundError(errno.ENOENT, "no such file", source) from error
         # No hard links here: reserve the name first, so that of two writers one still loses.
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         os.replace(source, target)
+
+
+def _move(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # No reservation as in `_link`: killed after it, the empty file would pass for the one that was to come.
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, "there is something already", target) from error
+        os.rename(source, target)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(source)
 
 
 def _sync(directory: str) -> None:
@@ -232,6 +246,14 @@ def _sync(directory: str) -> None:
 def _ignore_missing(_function: object, _path: str, problem: tuple[type, BaseException, object]) -> None:
     if not isinstance(problem[1], FileNotFoundError):
         raise problem[1]
+
+
+@contextlib.contextmanager
+def _nothing_below_a_file() -> Iterator[None]:
+    try:
+        yield
+    except NotADirectoryError as error:
+        raise FileNotFoundError(errno.ENOENT, "no such file", error.filename) from error
 
 
 @contextlib.contextmanager
