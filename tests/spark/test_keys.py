@@ -122,3 +122,12 @@ def test_arrays_stand_in_the_plan_as_literals(spark: SparkSession) -> None:
     assert "from_json" not in plan
     assert "python" not in plan.lower()
     assert made.where(F.col("f").isNull()).count() == 0
+
+
+def test_the_kernel_runs_once_for_a_row(spark: SparkSession) -> None:
+    types = ("long", "string")
+    columns, ordinals, _, layout = fitted(types, "hilbert", "sample", 2, 4)
+    made = place(placing.frame_of(spark, types, columns, ordinals), layout, ordinal="p", key="k", file_id="f")
+    plan = made.select("k", "f")._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("ArrowEvalPython") == 1
+    assert plan.count("place_rows(") == plan.count("ArrowEvalPython [place_rows(")

@@ -61,8 +61,9 @@ def draw_reservoir(
     if again.any():
         large = F.spark_partition_id().isin(np.flatnonzero(again).tolist())
         redrawn = compat.collect_arrow(narrow.where(large).sample(False, fraction, seed))
-        table = pa.concat_tables([table.select(redrawn.column_names).cast(redrawn.schema), redrawn])
-        weights = np.concatenate([weights, np.full(redrawn.num_rows, 1.0 / fraction)])
+        if redrawn.num_rows:
+            table = pa.concat_tables([table.select(redrawn.column_names).cast(redrawn.schema), redrawn])
+            weights = np.concatenate([weights, np.full(redrawn.num_rows, 1.0 / fraction)])
     return _sample(table, fields, weights)
 
 
