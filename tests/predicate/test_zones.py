@@ -28,6 +28,7 @@ NOON = 12 * HOUR
         ("Pacific/Apia", "2011-12-30 12:00:00"),
         ("America/Sao_Paulo", "2018-11-04"),
         ("Asia/Kolkata", "1850-01-01 00:00:00"),
+        ("Europe/Berlin", "1969-12-31 23:59:59"),
         ("Nowhere/Land", "2024-01-01 00:00:00"),
         ("", "2024-01-01 00:00:00"),
         ("../etc/passwd", "2024-01-01 00:00:00"),
@@ -97,8 +98,22 @@ def test_the_year_has_as_many_hours_as_it_has():
 
 
 def test_zones():
-    assert zone_of("utc") is dt.timezone.utc
+    assert zone_of("UTC") is dt.timezone.utc
     assert zone_of("+18:00") == dt.timezone(dt.timedelta(hours=18))
-    assert zone_of("+18:01") is None
+    assert zone_of("+010030") == zone_of("GMT+01:00:30") == dt.timezone(dt.timedelta(seconds=3630))
     assert zone_of("EST") == dt.timezone(dt.timedelta(hours=-5))
     assert zone_of("not a zone") is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("utc", "z", "gmt", "utc+1", "europe/berlin", "posix/Europe/Berlin", "right/Europe/Berlin"),
+        *("localtime", "posixrules", "Factory", "WET", "EET", "ROC", "IST"),
+        *("+18:01", "+17:60", "+01:75", "+123", "-123", "+1:0", "+ 1", "+1:30:60"),
+    ],
+)
+def test_names_that_mean_nothing_or_something_else_to_spark(name):
+    assert zone_of(name) is None
+    assert timestamp_micros(f"2024-01-02 03:04:05 {name}", "UTC") is None
+    assert timestamp_micros("2024-01-02 03:04:05", name) is None

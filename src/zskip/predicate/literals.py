@@ -24,8 +24,10 @@ MOST_DIGITS = 38
 """Of a decimal of Spark."""
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
 _TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?", re.ASCII)
-_FIRST_SAFE_YEAR = 1900
-"""Before it named zones had local mean times, which Java and Python may know differently."""
+_FIRST_SAFE_YEAR = 1970
+"""Before it the zone data of Java and of Python need not agree: names are merged there in different ways."""
+INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
+"""The integer types by their names in SQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Literal:
     """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz` or
     `null`."""
     value: object
+    """Of a null, the type that it is cast to; None where it is bare."""
 
 
 def compare(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
@@ -68,6 +71,8 @@ def never(column: Column) -> Predicate:
 
 def _whole(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
+    if op != "=" and isinstance(value, int | decimal.Decimal) and not -(2**63) <= value <= 2**63 - 1:
+        return None  # Spark makes it true or false for every row, even where the column is null.
     if literal.kind == "int" and isinstance(value, int):
         return _exact(op, column, Fraction(value), 0)
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
@@ -99,6 +104,10 @@ def common(column: Column, literals: list[Literal], casts: list[str]) -> list[Li
     not sure what Spark makes of them.
     """
     kinds = {literal.kind for literal in literals}
+    nulls = [str(literal.value) for literal in literals if literal.kind == "null" and literal.value]
+    if not all(_of_kind(column.type, null) for null in nulls):
+        return None
+    casts = [*casts, *nulls]
     if "double" in kinds or "DOUBLE" in casts or {"float", "decimal"} <= kinds:
         return [_doubled(literal) for literal in literals]
     if "string" in kinds and column.type.name in ("timestamp", "timestamp_ntz"):
@@ -107,7 +116,7 @@ def common(column: Column, literals: list[Literal], casts: list[str]) -> list[Li
     if column.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
         return literals
     sizes = [(t.precision - t.scale, t.scale) for t in types if t.is_decimal]
-    sizes += [(20, 0)] * any(t.is_integer for t in types)
+    sizes += [(20, 0)] * (column.type.is_integer or not INTEGER_TYPES.keys().isdisjoint(casts))
     for literal in literals:
         if isinstance(literal.value, int) and literal.kind == "int":
             sizes.append((10 if -(2**31) <= literal.value < 2**31 else max(20, len(str(abs(literal.value)))), 0))
@@ -115,6 +124,22 @@ def common(column: Column, literals: list[Literal], casts: list[str]) -> list[Li
             sizes.append(_digits(literal.value))
     fits = max(whole for whole, _ in sizes) + max(scale for _, scale in sizes) <= MOST_DIGITS
     return literals if fits else None
+
+
+def _of_kind(data_type: DataType, cast: str) -> bool:
+    """Whether a value cast to a type is compared with a column as a number with a number, or without any cast."""
+    if data_type.is_integer or data_type.is_decimal or data_type.form is Form.FLOAT:
+        return cast in INTEGER_TYPES or cast == "DOUBLE" or cast.startswith("DECIMAL(") or is_type(data_type, cast)
+    return is_type(data_type, cast)
+
+
+def is_type(data_type: DataType, name: str) -> bool:
+    """Whether a type has this name in SQL.
+
+    >>> is_type(DataType("long"), "BIGINT"), is_type(DataType("decimal(9,2)"), "DECIMAL(9, 2)")
+    (True, True)
+    """
+    return data_type.name == INTEGER_TYPES.get(name, name.lower().replace(" ", ""))
 
 
 def _doubled(literal: Literal) -> Literal:

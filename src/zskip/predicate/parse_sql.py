@@ -20,12 +20,14 @@ from sqlglot import exp
 from zskip.errors import ColumnError, PredicateError
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import (
+    INTEGER_TYPES,
     MOST_DIGITS,
     Literal,
     common,
     compare,
     date_days,
     is_nan,
+    is_type,
     never,
     timestamp_micros,
 )
@@ -62,7 +64,6 @@ _PLAIN_TYPES: dict[Any, str] = {}
 """The names of types without parameters, which are slow to write."""
 _ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 """The parts of sqlglot's nodes that are looked at; a node with any other part means something else."""
-_INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
 
 
 def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
@@ -134,7 +135,8 @@ class _Binder:
         """A misspelt column in a part that is not understood is an error all the same."""
         if not self._lenient:
             for column in node.find_all(exp.Column):
-                self._field(column)
+                if column.arg_key != "collate":
+                    self._field(column)
 
     def _logical(self, node: Node) -> Predicate | None:
         if isinstance(node, exp.And | exp.Or):
@@ -175,7 +177,7 @@ class _Binder:
         if column is None or literal is None:
             return None
         if literal.kind == "null":
-            return IsNull(column)
+            return IsNull(column) if literal.value is None or is_type(column.type, str(literal.value)) else None
         equal = compare("=", column, literal, self._timezone)
         return None if equal is None else And((Not(IsNull(column)), equal))
 
@@ -297,7 +299,9 @@ class _Binder:
 
     def _negative(self, node: Node) -> Literal | None:
         """A number after a minus sign, which belongs to it: `-128Y` is a byte, though 128 is none."""
-        if isinstance(node, exp.Cast) and _type_name(node.to) in _INTEGER_TYPES:
+        if isinstance(node, exp.Neg):
+            return None  # The least integer has no opposite.
+        if isinstance(node, exp.Cast) and _type_name(node.to) in INTEGER_TYPES:
             inner = _negated(self._literal(node.this))
             return None if inner is None else _cast(inner, _type_name(node.to), self._timezone)
         return _negated(self._literal(node))
@@ -365,7 +369,8 @@ def _negated(literal: Literal | None) -> Literal | None:
 
 def _type_name(node: Any) -> str:
     if node.this == exp.DataType.Type.DECIMAL and node.expressions:
-        return f"DECIMAL({', '.join(str(part.name) for part in node.expressions)})"
+        digits = [str(part.name) for part in node.expressions]
+        return f"DECIMAL({digits[0]}, {digits[1] if len(digits) > 1 else '0'})"
     if any(value for key, value in node.args.items() if key != "this"):
         return str(node.sql(dialect="spark")).upper()
     if node.this not in _PLAIN_TYPES:
@@ -376,7 +381,7 @@ def _type_name(node: Any) -> str:
 def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
     """The literals that are written as casts: `DATE '...'`, `3L`, `12.50BD`, `CAST('NaN' AS DOUBLE)`."""
     if literal.kind == "null":
-        return literal
+        return Literal("null", target)
     value = literal.value
     if target == "DATE" and literal.kind == "string":
         return None if date_days(value) is None else Literal("date", value)
@@ -384,8 +389,8 @@ def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
         plain = target == "TIMESTAMP_NTZ"
         micros = timestamp_micros(str(value), None if plain else timezone)
         return None if micros is None else Literal("timestamp_ntz" if plain else "timestamp", micros)
-    if target in _INTEGER_TYPES and literal.kind == "int":
-        bits = INTEGERS[_INTEGER_TYPES[target]]
+    if target in INTEGER_TYPES and literal.kind == "int":
+        bits = INTEGERS[INTEGER_TYPES[target]]
         return literal if -(2 ** (bits - 1)) <= cast(int, value) < 2 ** (bits - 1) else None
     if target in ("DOUBLE", "FLOAT") and literal.kind in ("int", "decimal", "double", "string"):
         return _as_float(value, target)
@@ -432,8 +437,8 @@ def _as_decimal(text: str, target: DataType) -> Literal | None:
 
 def _widens(held: DataType, target: str) -> bool:
     """Whether a cast keeps every value and the order of all."""
-    if target in _INTEGER_TYPES and held.is_integer:
-        return INTEGERS[held.name] <= INTEGERS[_INTEGER_TYPES[target]]
+    if target in INTEGER_TYPES and held.is_integer:
+        return INTEGERS[held.name] <= INTEGERS[INTEGER_TYPES[target]]
     if target == "DOUBLE":
         return held.name in ("float", "double", "byte", "short", "integer")
     if target.startswith("DECIMAL("):
@@ -443,4 +448,4 @@ def _widens(held: DataType, target: str) -> bool:
         if held.is_decimal:
             whole = held.precision - held.scale
             return wanted.scale >= held.scale and wanted.precision - wanted.scale >= whole
-    return target == held.name.upper()
+    return held.name != "string" and target == held.name.upper()  # Lengths and collations are strings to sqlglot, too.
