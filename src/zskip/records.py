@@ -217,6 +217,24 @@ class LayoutInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ClusteringInfo:
+    """How far the ranges of one column's values overlap among the files, as Snowflake tells it of its partitions."""
+
+    column: str
+    files: int
+    """Files with known bounds, which alone are counted below."""
+    files_unknown: int
+    constant_files: int
+    """Files that hold one value, and no other file holds it."""
+    average_overlap: float
+    """Other files whose range meets a file's, mean."""
+    average_depth: float
+    """Files that hold a value, at the deepest place of each file's range, mean; 1 where no ranges meet."""
+    depth_histogram: dict[int, int]
+    """Files by depth: exact up to 16, then up to the next power of two, each bucket named by its upper end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TableInfo:
     """What lies at a path: files, rows, columns, index and layout."""
 
@@ -233,6 +251,8 @@ class TableInfo:
     partitions: int
     index: IndexInfo | None
     layout: LayoutInfo | None
+    clustering: tuple[ClusteringInfo, ...] = ()
+    """Of the columns asked for, or those the table was last clustered by."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,3 +269,70 @@ class ScanReport:
     seconds: float
     """Time it took to prune."""
     leaves: tuple[LeafReport, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScanStep:
+    """What is left of a table after one step of pruning."""
+
+    step: str
+    """`table`, `partitions`, or the SQL of a conjunct."""
+    files: int
+    bytes: int
+    rows: int | None
+    """None where a file's count is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Regret:
+    """What a query read for nothing."""
+
+    files: int
+    """Kept files that held no matching row."""
+    bytes: int
+    rows: int
+    """In those files."""
+    matching_rows: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explanation:
+    """Which files a predicate keeps, step by step, and what each leaf of it did."""
+
+    path: str
+    where: str | None
+    steps: tuple[ScanStep, ...]
+    """The table, its partitions, then each conjunct in order; the last is what a query reads."""
+    leaves: tuple[LeafReport, ...]
+    regret: Regret | None = None
+    """None unless the query was run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mismatch:
+    """A query whose answer differs with and without pruning, or a statistic that does not bound its file."""
+
+    what: str
+    """The smallest failing predicate as SQL, or the column whose statistic is wrong."""
+    file: str | None
+    """The file, relative to the table, where one is to blame."""
+    expected: str
+    found: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verification:
+    """What an audit of a table found."""
+
+    path: str
+    files: int
+    """Files of which the statistics were audited."""
+    columns: int
+    queries: int
+    """Queries that ran both ways."""
+    mismatches: tuple[Mismatch, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.mismatches

@@ -51,7 +51,7 @@ def shown(predicate):
     if isinstance(predicate, Not):
         return f"NOT {shown(predicate.child)}"
     if isinstance(predicate, In) and not predicate.values:
-        return f"never {predicate.column.path[0]}"
+        return f"never {predicate.term.path[0]}"
     return to_sql(predicate)
 
 

@@ -80,7 +80,7 @@ def truth(predicate, row):
         return None if found is None else not found
     if isinstance(predicate, Constant):
         return predicate.value
-    value = row[predicate.column.type.name]
+    value = row[predicate.term.type.name]
     if isinstance(predicate, IsNull):
         return value is None
     if value is None:

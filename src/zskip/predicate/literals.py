@@ -45,7 +45,7 @@ def compare(op: str, column: Column, literal: Literal, timezone: str) -> Predica
     """`column op literal` for op one of `=`, `<`, `<=`, `>`, `>=`; None where it cannot be settled.
 
     >>> compare("<", Column(("a",), DataType("integer")), Literal("decimal", decimal.Decimal("1.5")), "UTC")
-    Compare(op='<=', column=Column(path=('a',), type=DataType(name='integer')), value=1)
+    Compare(op='<=', term=Column(path=('a',), type=DataType(name='integer')), value=1)
     """
     if literal.kind == "null":
         return Constant(None)

@@ -77,7 +77,7 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     >>> parse("a BETWEEN 1 AND 2.5", columns) == parse("1 <= a AND a < 3", columns)
     False
     >>> parse("NOT a >= 7", columns)
-    Not(child=Compare(op='>=', column=Column(path=('a',), type=DataType(name='integer')), value=7))
+    Not(child=Compare(op='>=', term=Column(path=('a',), type=DataType(name='integer')), value=7))
     """
     try:
         if _STRANGE_ESCAPE.match(sql):

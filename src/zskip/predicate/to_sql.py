@@ -5,7 +5,26 @@ from __future__ import annotations
 import datetime as dt
 import math
 
-from zskip.predicate.tree import And, Column, Compare, Constant, In, IsNull, Not, Or, Predicate, StartsWith, Unknown
+from zskip.predicate.tree import (
+    And,
+    Call,
+    Column,
+    Compare,
+    CompareTerms,
+    Constant,
+    Contains,
+    EndsWith,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Term,
+    TermLeaf,
+    Unknown,
+)
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -26,21 +45,34 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
         return word.join(_wrapped(child, shorten) for child in predicate.children)
     if isinstance(predicate, Not):
         if isinstance(predicate.child, IsNull):
-            return f"{name_sql(predicate.child.column)} IS NOT NULL"
+            return f"{term_sql(predicate.child.term)} IS NOT NULL"
         return f"NOT ({to_sql(predicate.child, shorten=shorten)})"
     if isinstance(predicate, Constant):
         return "NULL" if predicate.value is None else str(predicate.value).lower()
     if isinstance(predicate, Unknown):
         return predicate.sql
-    name = name_sql(predicate.column)
-    data_type = predicate.column.type
-    if isinstance(predicate, Compare):
-        return f"{name} {predicate.op} {literal_sql(predicate.value, data_type)}"
-    if isinstance(predicate, IsNull):
+    if isinstance(predicate, CompareTerms):
+        return f"{term_sql(predicate.left)} {predicate.op} {term_sql(predicate.right)}"
+    return _leaf_sql(predicate, shorten)
+
+
+def _leaf_sql(leaf: TermLeaf, shorten: bool) -> str:
+    name = term_sql(leaf.term)
+    data_type = leaf.term.type
+    if isinstance(leaf, Compare):
+        return f"{name} {leaf.op} {literal_sql(leaf.value, data_type)}"
+    if isinstance(leaf, IsNull):
         return f"{name} IS NULL"
-    if isinstance(predicate, StartsWith):
-        return f"startswith({name}, {literal_sql(predicate.prefix, data_type)})"
-    return _in_sql(predicate, shorten)
+    if isinstance(leaf, StartsWith):
+        return f"startswith({name}, {literal_sql(leaf.prefix, data_type)})"
+    if isinstance(leaf, EndsWith):
+        return f"endswith({name}, {literal_sql(leaf.suffix, data_type)})"
+    if isinstance(leaf, Contains):
+        return f"contains({name}, {literal_sql(leaf.part, data_type)})"
+    if isinstance(leaf, Like):
+        escape = "" if leaf.escape == "\\" else f" ESCAPE {literal_sql(leaf.escape.encode(), data_type)}"
+        return f"{name} LIKE {literal_sql(leaf.pattern.encode(), data_type)}{escape}"
+    return _in_sql(leaf, shorten)
 
 
 def _wrapped(child: Predicate, shorten: bool) -> str:
@@ -49,13 +81,21 @@ def _wrapped(child: Predicate, shorten: bool) -> str:
 
 
 def _in_sql(node: In, shorten: bool) -> str:
+    name = term_sql(node.term)
     if not node.values:
-        return f"{name_sql(node.column)} != {name_sql(node.column)}"
+        return f"{name} != {name}"
     shown = node.values[:_SHOWN] if shorten else node.values
-    texts = [literal_sql(value, node.column.type) for value in shown]
+    texts = [literal_sql(value, node.term.type) for value in shown]
     if len(shown) < len(node.values):
         texts.append(f"... {len(node.values) - len(shown)} more")
-    return f"{name_sql(node.column)} IN ({', '.join(texts)})"
+    return f"{name} IN ({', '.join(texts)})"
+
+
+def term_sql(term: Term) -> str:
+    """A column, or a function of one, as text."""
+    if isinstance(term, Call):
+        return f"{term.function}({', '.join([term_sql(term.term), *map(str, term.arguments)])})"
+    return name_sql(term)
 
 
 def name_sql(column: Column) -> str:

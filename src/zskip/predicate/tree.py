@@ -1,7 +1,8 @@
 """The predicate tree: frozen nodes over bound columns and literals in the form of the column's type.
 
-The leaves are few. `a != 1` is `Not(a = 1)`, `a BETWEEN 1 AND 2` is `And(a >= 1, a <= 2)`, `a <=> 1` is
-`And(Not(a IS NULL), a = 1)`, and `a IN (1, NULL)` is `Or(a IN (1), NULL)`: each means the same in SQL's three values.
+A leaf speaks of a term: a column, or a monotone function of one. The leaves are few. `a != 1` is `Not(a = 1)`,
+`a BETWEEN 1 AND 2` is `And(a >= 1, a <= 2)`, `a <=> 1` is `And(Not(a IS NULL), a = 1)`, `isnan(a)` is
+`And(Not(a IS NULL), a = NaN)`, and `a IN (1, NULL)` is `Or(a IN (1), NULL)`: each means the same in SQL's three values.
 """
 
 from __future__ import annotations
@@ -18,6 +19,22 @@ class Column:
 
     path: tuple[str, ...]
     type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A monotone function of a term: null just where the term is null, and never falling (or never rising) with it."""
+
+    function: str
+    """Its name in `zskip.predicate.functions`."""
+    term: Term
+    arguments: tuple[int | str, ...]
+    """Its other arguments, such as the unit of `date_trunc` and the time zone."""
+    type: DataType
+    """Of the result."""
+
+
+Term = Column | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,38 +75,73 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A column against a literal: `=`, `<`, `<=`, `>` or `>=`, in Spark's order (NaN above all and equal to itself)."""
+    """A term against a literal: `=`, `<`, `<=`, `>` or `>=`, in Spark's order (NaN above all and equal to itself)."""
 
     op: str
-    column: Column
+    term: Term
     value: Encoded
 
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A column against a list of literals, sorted, distinct and without null and NaN."""
+    """A term against a list of literals, sorted, distinct and without null and NaN."""
 
-    column: Column
+    term: Term
     values: tuple[Encoded, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """A column is null; never null itself."""
+    """A term is null; never null itself."""
 
-    column: Column
+    term: Term
 
 
 @dataclass(frozen=True, slots=True)
 class StartsWith:
-    """A string column starts with these UTF-8 bytes."""
+    """A string starts with these UTF-8 bytes."""
 
-    column: Column
+    term: Term
     prefix: bytes
 
 
-Leaf = Compare | In | IsNull | StartsWith
-Predicate = And | Or | Not | Constant | Unknown | Compare | In | IsNull | StartsWith
+@dataclass(frozen=True, slots=True)
+class EndsWith:
+    """A string ends with these UTF-8 bytes."""
+
+    term: Term
+    suffix: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contains:
+    """A string holds these UTF-8 bytes somewhere."""
+
+    term: Term
+    part: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A string matches a pattern of SQL's LIKE that none of the leaves above can say."""
+
+    term: Term
+    pattern: str
+    escape: str = "\\"
+
+
+@dataclass(frozen=True, slots=True)
+class CompareTerms:
+    """A term against another of the same type in the same row: `=`, `<`, `<=`, `>` or `>=`."""
+
+    op: str
+    left: Term
+    right: Term
+
+
+TermLeaf = Compare | In | IsNull | StartsWith | EndsWith | Contains | Like
+Leaf = TermLeaf | CompareTerms
+Predicate = And | Or | Not | Constant | Unknown | Leaf
 
 
 def conjunction(parts: tuple[Predicate, ...]) -> Predicate:
@@ -109,7 +161,19 @@ def nodes(predicate: Predicate) -> Iterator[Predicate]:
             todo.append(node.child)
 
 
+def terms_of(leaf: Leaf) -> tuple[Term, ...]:
+    """The terms that a leaf looks at."""
+    return (leaf.left, leaf.right) if isinstance(leaf, CompareTerms) else (leaf.term,)
+
+
+def column_of(term: Term) -> Column:
+    """The column under a term."""
+    while isinstance(term, Call):
+        term = term.term
+    return term
+
+
 def columns_of(predicate: Predicate) -> list[Column]:
     """The distinct columns that a predicate looks at, in order of appearance."""
-    found = [node.column for node in nodes(predicate) if isinstance(node, Compare | In | IsNull | StartsWith)]
-    return list(dict.fromkeys(found))
+    leaves = (node for node in nodes(predicate) if isinstance(node, Leaf))
+    return list(dict.fromkeys(column_of(term) for leaf in leaves for term in terms_of(leaf)))

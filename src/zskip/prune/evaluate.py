@@ -12,10 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zskip.predicate import Compare, In, IsNull, Leaf, StartsWith
+from zskip.predicate import Compare, CompareTerms, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf
+from zskip.prune import patterns
 from zskip.prune.outcomes import Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
 from zskip.types import Encoded
+
+_Matches = EndsWith | Contains | Like
+_Valued = Compare | In | StartsWith | _Matches
 
 
 class StatsSource(Protocol):
@@ -29,29 +33,51 @@ class StatsSource(Protocol):
         """What is known of a column; None where nothing is."""
 
 
-def evaluate(leaf: Leaf, stats: ColumnStats, rows: Ints) -> Outcomes:
+def evaluate(leaf: TermLeaf, stats: ColumnStats, rows: Ints) -> Outcomes:
     """Say for each file whether the leaf may be true, false or null for some row.
 
     rows: (files,), -1 where unknown.
     """
-    occupied = rows != 0
-    all_null = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls >= rows))
-    may_null = occupied & (stats.nulls != 0)
+    occupied, with_value, may_null = _presence(stats, rows)
     if isinstance(leaf, IsNull):
-        return Outcomes(may_null, occupied & ~all_null, np.zeros_like(occupied))
-    with_value = occupied & ~all_null
+        return Outcomes(may_null, with_value, np.zeros_like(occupied))
     may_true, may_false = (np.asarray(mask, np.bool_) for mask in _of_values(leaf, stats))
     unknown = ~stats.bounded
     return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), may_null)
 
 
-def _of_values(leaf: Compare | In | StartsWith, stats: ColumnStats) -> tuple[Bools, Bools]:
+def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, rows: Ints) -> Outcomes:
+    """Say the same of two terms of one type, compared row by row.
+
+    rows: (files,), -1 where unknown.
+    """
+    _, left_value, left_null = _presence(left, rows)
+    _, right_value, right_null = _presence(right, rows)
+    with_value = left_value & right_value
+    if leaf.left == leaf.right:
+        equal = with_value if "=" in leaf.op else np.zeros_like(with_value)
+        return Outcomes(equal, with_value & ~equal, left_null)
+    may_true, may_false = _compare_terms(leaf.op, left, right)
+    unknown = ~(left.bounded & right.bounded)
+    return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), left_null | right_null)
+
+
+def _presence(stats: ColumnStats, rows: Ints) -> tuple[Bools, Bools, Bools]:
+    """For each file whether it may have rows, rows with a value, and rows with null."""
+    occupied = rows != 0
+    all_null = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls >= rows))
+    return occupied, occupied & ~all_null, occupied & (stats.nulls != 0)
+
+
+def _of_values(leaf: _Valued, stats: ColumnStats) -> tuple[Any, Any]:
     """Whether some value that is not null may make the leaf true, and false; right where the column is bounded."""
     if isinstance(leaf, Compare):
         return _compare(leaf.op, leaf.value, stats)
     if isinstance(leaf, In):
         return _in(leaf.values, stats)
-    return _starts_with(leaf.prefix, stats)
+    if isinstance(leaf, StartsWith):
+        return _starts_with(leaf.prefix, stats)
+    return _matches(leaf, stats)
 
 
 def _ends(stats: ColumnStats) -> tuple[Any, Any, Any]:
@@ -112,6 +138,38 @@ def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
     low_has = (lower >= start).astype(np.bool_) & ~low_above
     high_has = (upper >= start).astype(np.bool_) & ~high_above
     return (upper >= start).astype(np.bool_) & ~low_above, ~(low_has & high_has)
+
+
+def _matches(leaf: _Matches, stats: ColumnStats) -> tuple[Bools, Bools]:
+    """A range says nothing of what is inside a string, but for the start of a pattern and where one value is left."""
+    may_true, may_false = np.ones_like(stats.bounded), np.ones_like(stats.bounded)
+    if isinstance(leaf, Like):
+        may_true, _ = _starts_with(patterns.literal_prefix(leaf.pattern, leaf.escape), stats)
+    test = patterns.test(leaf)
+    lower, upper, _ = _ends(stats)
+    for i in np.flatnonzero(stats.bounded & (lower == upper).astype(np.bool_)):
+        found = test(lower[i])
+        if found is not None:
+            may_true[i], may_false[i] = found, not found
+    return may_true, may_false
+
+
+def _compare_terms(op: str, left: ColumnStats, right: ColumnStats) -> tuple[Bools, Bools]:
+    if op in (">", ">="):
+        return _compare_terms({">": "<", ">=": "<="}[op], right, left)
+    (low, high, nan), (other_low, other_high, other_nan) = _ends(left), _ends(right)
+    if op == "=":
+        meet = (low <= other_high) & (other_low <= high)
+        one = (low == high) & (other_low == other_high) & (low == other_low)
+        return _mask(meet) | (nan & other_nan), ~_mask(one) | nan | other_nan
+    if op == "<":
+        return _mask(low < other_high) | other_nan, _mask(high >= other_low) | nan
+    return _mask(low <= other_high) | other_nan, _mask(high > other_low) | nan
+
+
+def _mask(found: Any) -> Bools:
+    """Comparisons of arrays of objects give objects."""
+    return np.asarray(found, np.bool_)
 
 
 def next_prefix(prefix: bytes) -> bytes | None:

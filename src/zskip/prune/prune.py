@@ -7,8 +7,24 @@ from operator import and_, or_
 
 import numpy as np
 
-from zskip.predicate import And, Column, Constant, Not, Or, Predicate, Unknown, to_sql
-from zskip.prune.evaluate import StatsSource, evaluate
+from zskip.predicate import (
+    And,
+    Call,
+    Column,
+    CompareTerms,
+    Constant,
+    Leaf,
+    Not,
+    Or,
+    Predicate,
+    Term,
+    Unknown,
+    column_of,
+    terms_of,
+    to_sql,
+)
+from zskip.prune import monotone
+from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms
 from zskip.prune.outcomes import Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
 
@@ -34,6 +50,7 @@ class _Walk:
     def __init__(self, stats: StatsSource) -> None:
         self._stats = stats
         self._occupied: Bools = stats.rows != 0
+        self._terms: dict[Term, ColumnStats | None] = {}
         self.leaves: list[LeafReport] = []
 
     def outcomes(self, node: Predicate, negated: bool = False) -> Outcomes:
@@ -47,16 +64,42 @@ class _Walk:
             return Outcomes.constant(node.value, self._occupied)
         if isinstance(node, Unknown):
             return self._kept_all(node.sql, node.reason)
-        found = self._column(node.column)
-        if found is None:
-            return self._kept_all(to_sql(node, shorten=True), f"no statistics of {'.'.join(node.column.path)}")
-        result = evaluate(node, found, self._stats.rows)
-        self._report(to_sql(Not(node) if negated else node, shorten=True), ~result if negated else result)
+        return self._leaf(node, negated)
+
+    def _leaf(self, leaf: Leaf, negated: bool) -> Outcomes:
+        found = [self._term(term) for term in terms_of(leaf)]
+        shown = to_sql(Not(leaf) if negated else leaf, shorten=True)
+        known = [stats for stats in found if stats is not None]
+        if len(known) < len(found):
+            return self._kept_all(shown, self._why_unknown(leaf))
+        if isinstance(leaf, CompareTerms):
+            result = evaluate_terms(leaf, known[0], known[1], self._stats.rows)
+        else:
+            result = evaluate(leaf, known[0], self._stats.rows)
+        self._report(shown, ~result if negated else result)
         return result
+
+    def _term(self, term: Term) -> ColumnStats | None:
+        if term not in self._terms:
+            self._terms[term] = self._call(term) if isinstance(term, Call) else self._column(term)
+        return self._terms[term]
+
+    def _call(self, call: Call) -> ColumnStats | None:
+        inner = self._term(call.term)
+        return None if inner is None else monotone.apply(call, inner)
 
     def _column(self, column: Column) -> ColumnStats | None:
         found = self._stats.column(column.path)
         return None if found is None or found.type != column.type else found
+
+    def _why_unknown(self, leaf: Leaf) -> str:
+        for column in map(column_of, terms_of(leaf)):
+            found = self._stats.column(column.path)
+            if found is None:
+                return f"no statistics of {'.'.join(column.path)}"
+            if found.type != column.type:
+                return f"the statistics of {'.'.join(column.path)} are of type {found.type}, not {column.type}"
+        return "not supported"
 
     def _kept_all(self, sql: str, reason: str) -> Outcomes:
         self.leaves.append(LeafReport(sql=sql, skipped=0, reason=reason))
