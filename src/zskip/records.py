@@ -225,7 +225,7 @@ class ClusteringInfo:
     """Files with known bounds, which alone are counted below."""
     files_unknown: int
     constant_files: int
-    """Files that hold one value, and no other file holds it."""
+    """Files that hold one value only, which no clustering can improve."""
     average_overlap: float
     """Other files whose range meets a file's, mean."""
     average_depth: float
@@ -306,6 +306,20 @@ class Explanation:
     leaves: tuple[LeafReport, ...]
     regret: Regret | None = None
     """None unless the query was run."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.path} WHERE {self.where or 'true'}"]
+        for step in self.steps:
+            rows = "" if step.rows is None else f", {step.rows:,} rows"
+            lines.append(f"  {step.files:,} files, {step.bytes:,} bytes{rows}  after {step.step}")
+        lines += [
+            f"  {leaf.sql} skips {leaf.skipped:,} files{': ' * bool(leaf.reason)}{leaf.reason}" for leaf in self.leaves
+        ]
+        if self.regret is not None:
+            lines.append(
+                f"  {self.regret.files:,} of the files read held none of {self.regret.matching_rows:,} matching rows"
+            )
+        return "\n".join(lines)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,15 +7,20 @@ from types import SimpleNamespace
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from oracle import truth
 
 from zskip.predicate import (
     And,
     Column,
     Columns,
     Compare,
+    CompareTerms,
     Constant,
+    Contains,
+    EndsWith,
     In,
     IsNull,
+    Like,
     Not,
     Or,
     StartsWith,
@@ -59,38 +64,12 @@ VALUES = {
     **{name: decimals(name) for name in DECIMALS},
 }
 COLUMNS = {name: Column((f"c {name}",), DataType(name)) for name in VALUES}
-KNOWN = Columns([Field(name=column.path[0], type=column.type) for column in COLUMNS.values()])
+OTHERS = {name: Column((f"d {name}",), DataType(name)) for name in VALUES}
+KNOWN = Columns([Field(name=c.path[0], type=c.type) for c in (*COLUMNS.values(), *OTHERS.values())])
 
 
-def below(a, b):
-    """Spark's order: NaN above all."""
-    if isinstance(a, float) and (math.isnan(a) or math.isnan(b)):
-        return math.isnan(b) and not math.isnan(a)
-    return a < b
-
-
-def truth(predicate, row):
-    """What a predicate is for one row: True, False or None, as SQL says."""
-    if isinstance(predicate, And | Or):
-        found = [truth(child, row) for child in predicate.children]
-        decisive = isinstance(predicate, Or)
-        return decisive if decisive in found else None if None in found else not decisive
-    if isinstance(predicate, Not):
-        found = truth(predicate.child, row)
-        return None if found is None else not found
-    if isinstance(predicate, Constant):
-        return predicate.value
-    value = row[predicate.term.type.name]
-    if isinstance(predicate, IsNull):
-        return value is None
-    if value is None:
-        return None
-    if isinstance(predicate, StartsWith):
-        return value.startswith(predicate.prefix)
-    if isinstance(predicate, In):
-        return any(not below(value, v) and not below(v, value) for v in predicate.values)
-    less, more = below(value, predicate.value), below(predicate.value, value)
-    return {"=": not less and not more, "<": less, "<=": not more, ">": more, ">=": not less}[predicate.op]
+PARTS = {"starts": StartsWith, "ends": EndsWith, "contains": Contains}
+PATTERNS = ["a%", "%a", "a_", "_%b", "%a%b%", "\\%", "a\\_%", "\\\\%"]
 
 
 @st.composite
@@ -108,13 +87,21 @@ def predicates(draw, names, depth=3, unknown=True):
         return Unknown("f(x)")
     name = draw(st.sampled_from(names))
     column, values = COLUMNS[name], VALUES[name]
-    kind = draw(st.sampled_from(["compare"] * 4 + ["in", "in", "null"] + ["starts"] * 3 * (name == "string")))
+    if draw(st.integers(0, 3)) == 0:
+        column = OTHERS[name]
+    texts = ["starts", "ends", "contains", "like"] * 2 * (name == "string")
+    kind = draw(st.sampled_from(["compare"] * 4 + ["in", "in", "null", "terms"] + texts))
     if kind == "compare":
         return Compare(draw(st.sampled_from(["=", "<", "<=", ">", ">="])), column, draw(values))
     if kind == "null":
         return IsNull(column)
-    if kind == "starts":
-        return StartsWith(column, draw(values))
+    if kind == "terms":
+        other = draw(st.sampled_from([COLUMNS[name], OTHERS[name]]))
+        return CompareTerms(draw(st.sampled_from(["=", "<", "<=", ">", ">="])), column, other)
+    if kind in PARTS:
+        return PARTS[kind](column, draw(values))
+    if kind == "like":
+        return Like(column, draw(st.text(alphabet="ab%_é'", max_size=4) | st.sampled_from(PATTERNS)))
     listed = {v for v in draw(st.lists(values, max_size=4)) if v == v}
     return In(column, tuple(sorted(listed)))
 
@@ -140,11 +127,13 @@ def tables(draw, names=None, exact=False, values=VALUES):
         pools = {}
         for name in names:
             pool = draw(st.lists(values[name], min_size=1, max_size=3))
-            pools[name] = st.sampled_from(draw(st.sampled_from([pool, [*pool, None], [None]])))
+            for column in (COLUMNS[name], OTHERS[name]):
+                pools[column.path] = st.sampled_from(draw(st.sampled_from([pool, [*pool, None], [None]])))
         files.append(draw(st.lists(st.fixed_dictionaries(pools), max_size=5)))
     known = [exact or draw(st.booleans()) for _ in files]
     rows = np.array([len(f) if k else -1 for f, k in zip(files, known, strict=True)], np.int64)
-    stats = {COLUMNS[n].path: draw(statistics(n, [[row[n] for row in f] for f in files], exact)) for n in names}
+    paths = [(name, columns[name].path) for name in names for columns in (COLUMNS, OTHERS)]
+    stats = {path: draw(statistics(n, [[row[path] for row in f] for f in files], exact)) for n, path in paths}
     if not exact and draw(st.integers(0, 9)) == 0:
         stats.popitem()
     return Table(names, files, rows, stats)
@@ -234,7 +223,7 @@ def test_leaves_are_exact_where_a_file_holds_one_value(data, name):
     for i, file in enumerate(table.files):
         values = {truth(leaf, row) for row in file}
         masks = (found.may_true[i], found.may_false[i], found.may_null[i])
-        if value == value and not any(row[name] is None for row in file):
+        if value == value and not any(None in row.values() for row in file):
             assert masks == (True in values, False in values, None in values), (leaf, file)
             assert bool(prune(leaf, table).kept[i]) == (True in values)
 

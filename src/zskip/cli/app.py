@@ -142,6 +142,26 @@ def files(
 
 
 @app.command()
+def explain(
+    path: TablePath,
+    where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="A predicate in Spark SQL.")] = None,
+    analyze: Annotated[
+        bool, typer.Option("--analyze", help="Run the query with Spark, and say which files were read for nothing.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say why files are read or skipped: what is left after each part of a predicate, and what each part skips.
+
+    Example: zskip explain events --where "day = DATE '2024-03-01' AND lower(name) = 'x'"
+    """
+    from zskip.cli.show import print_explanation, print_json
+
+    table = zskip.table(_spark(), path) if analyze else _open(path)
+    found = table.explain(where, analyze=analyze)
+    print_json(found) if as_json else print_explanation(found)
+
+
+@app.command()
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in Spark SQL.")],
     table: Annotated[
@@ -177,14 +197,18 @@ def query(
 
 
 @app.command()
-def info(path: TablePath, as_json: AsJson = False) -> None:
-    """Show what lies at a path: files, rows, columns, index and layout.
+def info(
+    path: TablePath,
+    by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what lies at a path: files, rows, columns, index, layout, and how well columns are clustered.
 
-    Example: zskip info events --json
+    Example: zskip info events --by user_id,day
     """
     from zskip.cli.show import described, print_json, print_pairs
 
-    found = _open(path).info()
+    found = _open(path).info(None if by is None else _columns(by))
     print_json(found) if as_json else print_pairs(described(found))
 
 

@@ -19,7 +19,7 @@ from rich.text import Text
 from zskip.units import show_size
 
 if TYPE_CHECKING:
-    from zskip.records import IndexInfo, OptimizeResult, ScanReport, TableInfo
+    from zskip.records import ClusteringInfo, Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo
 
 _WIDE = 10_000
 """Columns of a page that is no terminal: nothing is folded or cut for a file or a pipe."""
@@ -135,7 +135,33 @@ def described(found: TableInfo) -> Pairs:
         else ("partitions", "none"),
         ("index", "none" if found.index is None else f"{found.index.files:,} of {found.index.files_total:,} files"),
         ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
+        *((f"depth of {column.column}", _clustered(column)) for column in found.clustering),
     ]
+
+
+def _clustered(found: ClusteringInfo) -> str:
+    unknown = f", {found.files_unknown:,} without bounds" if found.files_unknown else ""
+    return (
+        f"{found.average_depth:.1f} of {found.files:,} files on average, meeting {found.average_overlap:.1f} others, "
+        f"{found.constant_files:,} with one value{unknown}"
+    )
+
+
+def print_explanation(found: Explanation) -> None:
+    """Print what is left after each step, and what each leaf of the predicate did."""
+    steps = [
+        (f"after {step.step}" if i else "the table", step.files, show_size(step.bytes), step.rows)
+        for i, step in enumerate(found.steps)
+    ]
+    print_rows(["step", "files", "bytes", "rows"], steps)
+    if found.leaves:
+        print_rows(["part", "skips", "why none"], [(leaf.sql, leaf.skipped, leaf.reason) for leaf in found.leaves])
+    regret = found.regret
+    if regret is not None:
+        print(
+            f"{regret.matching_rows:,} rows match; {regret.files:,} of the files read held none of them "
+            f"({show_size(regret.bytes)})"
+        )
 
 
 def scanned(scan: ScanReport) -> str:

@@ -2,6 +2,7 @@
 
 from zskip.prune.evaluate import StatsSource, evaluate
 from zskip.prune.outcomes import Outcomes
+from zskip.prune.overlap import clustering
 from zskip.prune.prune import outcomes, prune
 
-__all__ = ["Outcomes", "StatsSource", "evaluate", "outcomes", "prune"]
+__all__ = ["Outcomes", "StatsSource", "clustering", "evaluate", "outcomes", "prune"]

@@ -76,7 +76,7 @@ class _Walk:
             result = evaluate_terms(leaf, known[0], known[1], self._stats.rows)
         else:
             result = evaluate(leaf, known[0], self._stats.rows)
-        self._report(shown, ~result if negated else result)
+        self._report(shown, ~result if negated else result, known)
         return result
 
     def _term(self, term: Term) -> ColumnStats | None:
@@ -105,7 +105,17 @@ class _Walk:
         self.leaves.append(LeafReport(sql=sql, skipped=0, reason=reason))
         return Outcomes.unknown(self._occupied)
 
-    def _report(self, sql: str, result: Outcomes) -> None:
+    def _report(self, sql: str, result: Outcomes, known: list[ColumnStats]) -> None:
         skipped = int(np.count_nonzero(~result.may_true))
-        reason = "" if skipped else "every file's range holds a match"
-        self.leaves.append(LeafReport(sql=sql, skipped=skipped, reason=reason))
+        self.leaves.append(LeafReport(sql=sql, skipped=skipped, reason="" if skipped else self._why_none(known)))
+
+    def _why_none(self, known: list[ColumnStats]) -> str:
+        """Why a leaf over known columns skips nothing."""
+        unindexed = int(np.count_nonzero(self._stats.rows < 0))
+        if unindexed:
+            return f"the index is stale: it knows nothing of {unindexed} of {len(self._occupied)} files"
+        if all(not stats.bounded.any() for stats in known):
+            return "no file has bounds"
+        if any(not stats.bounded.all() for stats in known):
+            return "every file's range holds a match, or is not known"
+        return "every file's range holds a match"

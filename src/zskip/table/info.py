@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
-from zskip.errors import IndexFormatError
-from zskip.index import Index
-from zskip.records import IndexInfo, LayoutInfo, Snapshot, TableInfo
+from collections.abc import Sequence
+
+import numpy as np
+
+from zskip.errors import IndexFormatError, InputError
+from zskip.index import BoundIndex, Index
+from zskip.prune import clustering
+from zskip.records import ClusteringInfo, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
+from zskip.table.query import columns_of_table, known_rows
 
 
-def describe(handle: Handle) -> TableInfo:
-    """Files, rows, columns, partitions, index and layout of a table."""
+def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
+    """Files, rows, columns, partitions, index and layout of a table, and how the columns `by` are clustered.
+
+    Raises ColumnError for an unknown column and InputError for one whose type has no order.
+    """
     snapshot = handle.snapshot()
-    index, rows = _index(handle, snapshot)
+    layout = _layout(handle)
+    chosen = _chosen(handle, snapshot, by, layout)
+    bound = _bound(handle, snapshot)
     return TableInfo(
         path=handle.storage.root,
         format=handle.format.name,
         version=snapshot.version,
         files=len(snapshot),
         bytes=snapshot.bytes,
-        rows=rows,
+        rows=None if bound is None else known_rows(bound, np.ones(len(snapshot), np.bool_)),
         columns={field.name: str(field.type) for field in (*snapshot.fields, *snapshot.partition_fields)},
         partition_columns=tuple(field.name for field in snapshot.partition_fields),
         partitions=len(snapshot.partitions),
-        index=index,
-        layout=_layout(handle),
+        index=None if bound is None else bound.info(),
+        layout=layout,
+        clustering=() if bound is None else _clustering(bound, chosen),
     )
 
 
-def _index(handle: Handle, snapshot: Snapshot) -> tuple[IndexInfo | None, int | None]:
+def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
     try:
         index = Index.load(handle.storage)
     except IndexFormatError:
-        return None, None
-    if index is None:
-        return None, None
-    bound = index.bind(snapshot, case_sensitive=handle.case_sensitive)
-    complete = bound.coverage == len(snapshot)
-    return bound.info(), int(bound.rows.sum()) if complete else None
+        return None
+    return None if index is None else index.bind(snapshot, case_sensitive=handle.case_sensitive)
+
+
+def _chosen(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None) -> list[str]:
+    columns = columns_of_table(handle, snapshot)
+    if by is None:
+        known = {field.name for field in columns.fields}
+        return [name for name in layout.by if name in known] if layout else []
+    fields = [columns.resolve((name,)) for name in ([by] if isinstance(by, str) else by)]
+    for field in fields:
+        if field.type.form is None:
+            raise InputError(f'column "{field.name}" is of type {field.type}, which has no order to cluster by')
+    return [field.name for field in fields]
+
+
+def _clustering(bound: BoundIndex, names: list[str]) -> tuple[ClusteringInfo, ...]:
+    found = [(name, bound.column((name,))) for name in names]
+    return tuple(clustering(name, stats) for name, stats in found if stats is not None)
 
 
 def _layout(handle: Handle) -> LayoutInfo | None:

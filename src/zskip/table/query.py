@@ -42,14 +42,19 @@ def prune_files(handle: Handle, where: str | None) -> tuple[list[str], ScanRepor
     """The paths of the files that might hold a matching row, and what pruning did."""
     snapshot = handle.snapshot()
     started = time.perf_counter()
-    predicate: Predicate = Constant(True)
-    if where is not None:
-        predicate = parse(where, columns_of_table(handle, snapshot), timezone=handle.timezone)
+    predicate = read_where(handle, snapshot, where)
     stats = handle.bound_index(snapshot, warn=where is not None)
     result = prune(predicate, stats)
     report = _report(snapshot, stats, result, time.perf_counter() - started)
     kept = np.flatnonzero(result.kept).tolist()
     return [handle.storage.uri(snapshot.paths[i]) for i in kept], report
+
+
+def read_where(handle: Handle, snapshot: Snapshot, where: str | None) -> Predicate:
+    """A user's predicate over the columns of the table; True where there is none."""
+    if where is None:
+        return Constant(True)
+    return parse(where, columns_of_table(handle, snapshot), timezone=handle.timezone)
 
 
 def columns_of_table(handle: Handle, snapshot: Snapshot) -> Columns:
@@ -67,13 +72,14 @@ def _report(snapshot: Snapshot, stats: BoundIndex, result: PruneResult, seconds:
         files_total=len(snapshot),
         bytes=int(snapshot.sizes[result.kept].sum()),
         bytes_total=snapshot.bytes,
-        rows=_rows(stats, result.kept),
-        rows_total=_rows(stats, np.ones_like(result.kept)),
+        rows=known_rows(stats, result.kept),
+        rows_total=known_rows(stats, np.ones_like(result.kept)),
         seconds=seconds,
         leaves=result.leaves,
     )
 
 
-def _rows(stats: BoundIndex, files: Bools) -> int | None:
+def known_rows(stats: BoundIndex, files: Bools) -> int | None:
+    """Rows of some files together; None where a file's count is unknown."""
     rows = stats.rows[files]
     return None if (rows < 0).any() else int(rows.sum())

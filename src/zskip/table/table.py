@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.records import IndexInfo, OptimizeResult, ScanReport, TableInfo
+    from zskip.records import Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo
     from zskip.table.handle import Handle
 
 
@@ -104,11 +104,25 @@ class Table:
 
         return prune_files(self._handle, where)[1]
 
-    def info(self) -> TableInfo:
-        """Files, rows, columns, partitions, index and layout of the table."""
+    def explain(self, where: str | None = None, *, analyze: bool = False) -> Explanation:
+        """Which files a predicate keeps, step by step, what each part of it skips, and why a part skips nothing.
+
+        analyze: run the query, too, and report its regret: kept files that held no matching row. It needs Spark.
+        Raises PredicateError for SQL that does not parse and ColumnError for unknown columns.
+        """
+        from zskip.table.explain import explain
+
+        return explain(self._handle, where, analyze=analyze)
+
+    def info(self, by: Sequence[str] | str | None = None) -> TableInfo:
+        """Files, rows, columns, partitions, index and layout of the table, and how well it is clustered.
+
+        by: the columns whose clustering is told; by default those the table was last clustered by. Raises ColumnError
+        for unknown columns.
+        """
         from zskip.table.info import describe
 
-        return describe(self._handle)
+        return describe(self._handle, by)
 
     def _record(self, scan: ScanReport) -> None:
         self.last_scan = scan

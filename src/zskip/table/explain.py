@@ -1,0 +1,100 @@
+"""Why each file of a table is read or skipped under a predicate."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import numpy as np
+
+from zskip.errors import ConflictError
+from zskip.index import BoundIndex
+from zskip.predicate import And, Constant, Predicate, Unknown, columns_of, nodes, to_sql
+from zskip.prune import prune
+from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
+from zskip.table.handle import Handle
+from zskip.table.query import known_rows, open_frame, read_where
+
+_AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
+
+
+def explain(handle: Handle, where: str | None, *, analyze: bool) -> Explanation:
+    """What is left after the partitions and after each conjunct of a predicate, and what each leaf did.
+
+    analyze: run the query, too, and say which kept files held no matching row; needs a Spark session.
+    """
+    if analyze:
+        handle.need_spark("analyze=True")
+    snapshot = handle.snapshot()
+    predicate = read_where(handle, snapshot, where)
+    stats = handle.bound_index(snapshot, warn=where is not None)
+    steps, leaves, kept = _steps(predicate, snapshot, stats)
+    return Explanation(
+        path=handle.storage.root,
+        where=where,
+        steps=tuple(steps),
+        leaves=tuple(leaves),
+        regret=_regret(handle, where, snapshot, stats, kept) if analyze else None,
+    )
+
+
+def _steps(
+    predicate: Predicate, snapshot: Snapshot, stats: BoundIndex
+) -> tuple[list[ScanStep], list[LeafReport], Bools]:
+    names: set[tuple[str, ...]] = {(field.name,) for field in snapshot.partition_fields}
+    conjuncts = list(_conjuncts(predicate))
+    of_partitions = [part for part in conjuncts if _only_about(part, names)]
+    others = [part for part in conjuncts if part not in of_partitions]
+    kept: Bools = np.ones(len(snapshot), np.bool_)
+    steps = [_step("table", kept, snapshot, stats)]
+    leaves: list[LeafReport] = []
+    for part in of_partitions:
+        result = prune(part, stats)
+        kept = kept & result.kept
+        leaves += result.leaves
+    steps.append(_step("partitions", kept, snapshot, stats))
+    for part in others:
+        result = prune(part, stats)
+        kept = kept & result.kept
+        leaves += result.leaves
+        steps.append(_step(to_sql(part, shorten=True), kept, snapshot, stats))
+    return steps, leaves, kept
+
+
+def _conjuncts(predicate: Predicate) -> list[Predicate]:
+    if isinstance(predicate, And):
+        return [part for child in predicate.children for part in _conjuncts(child)]
+    return [] if predicate == Constant(True) else [predicate]
+
+
+def _only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:
+    paths = {column.path for column in columns_of(predicate)}
+    return bool(paths) and paths <= names and not any(isinstance(node, Unknown) for node in nodes(predicate))
+
+
+def _step(name: str, kept: Bools, snapshot: Snapshot, stats: BoundIndex) -> ScanStep:
+    return ScanStep(
+        step=name, files=int(kept.sum()), bytes=int(snapshot.sizes[kept].sum()), rows=known_rows(stats, kept)
+    )
+
+
+def _regret(handle: Handle, where: str | None, snapshot: Snapshot, stats: BoundIndex, kept: Bools) -> Regret:
+    """Run the query and count the kept files in which nothing matched."""
+    from pyspark.sql import functions as f
+
+    frame = open_frame(handle, lambda _: None)
+    matching = frame if where is None else frame.where(where)
+    counts = matching.groupBy(f.input_file_name().alias("file")).agg(f.count(f.lit(1)).alias("rows")).collect()
+    places = {_AUTHORITY.sub("", handle.storage.uri(path)): i for i, path in enumerate(snapshot.paths)}
+    idle = kept.copy()
+    for row in counts:
+        place = places.get(_AUTHORITY.sub("", unquote(row["file"])))
+        if place is None:
+            raise ConflictError(f'another writer added "{row["file"]}" meanwhile; explain once more')
+        idle[place] = False
+    return Regret(
+        files=int(idle.sum()),
+        bytes=int(snapshot.sizes[idle].sum()),
+        rows=int(np.maximum(stats.rows[idle], 0).sum()),
+        matching_rows=sum(row["rows"] for row in counts),
+    )

@@ -1,0 +1,93 @@
+"""What a predicate is for one row, as SQL says: the slow and obvious oracle of everything that prunes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from zskip.predicate import (
+    And,
+    Column,
+    Compare,
+    CompareTerms,
+    Constant,
+    Contains,
+    EndsWith,
+    In,
+    IsNull,
+    Like,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Term,
+)
+
+Row = Mapping[tuple[str, ...], Any]
+"""Path of a column to a value in the form of its type; None is null."""
+
+
+def below(a: Any, b: Any) -> bool:
+    """Spark's order: NaN above all."""
+    if isinstance(a, float) and (math.isnan(a) or math.isnan(b)):
+        return math.isnan(b) and not math.isnan(a)
+    return bool(a < b)
+
+
+def compared(op: str, a: Any, b: Any) -> bool:
+    """One of `=`, `<`, `<=`, `>` and `>=` of two values that are not null."""
+    less, more = below(a, b), below(b, a)
+    return {"=": not less and not more, "<": less, "<=": not more, ">": more, ">=": not less}[op]
+
+
+def like(text: str, pattern: str, escape: str) -> bool:
+    """SQL's LIKE, character by character."""
+    if not pattern:
+        return not text
+    if pattern[0] == escape and len(pattern) > 1:
+        return text[:1] == pattern[1] and like(text[1:], pattern[2:], escape)
+    if pattern[0] == "%":
+        return any(like(text[i:], pattern[1:], escape) for i in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("_", text[0]) and like(text[1:], pattern[1:], escape)
+
+
+def value(term: Term, row: Row) -> Any:
+    """What a term is in one row."""
+    assert isinstance(term, Column)
+    return row[term.path]
+
+
+def truth(predicate: Predicate, row: Row) -> bool | None:
+    """True, False or None."""
+    if isinstance(predicate, And | Or):
+        found = [truth(child, row) for child in predicate.children]
+        decisive = isinstance(predicate, Or)
+        return decisive if decisive in found else None if None in found else not decisive
+    if isinstance(predicate, Not):
+        inner = truth(predicate.child, row)
+        return None if inner is None else not inner
+    if isinstance(predicate, Constant):
+        return predicate.value
+    if isinstance(predicate, CompareTerms):
+        left, right = value(predicate.left, row), value(predicate.right, row)
+        return None if left is None or right is None else compared(predicate.op, left, right)
+    held = value(predicate.term, row)
+    if isinstance(predicate, IsNull):
+        return held is None
+    return None if held is None else _of_value(predicate, held)
+
+
+def _of_value(leaf: Any, held: Any) -> bool:
+    if isinstance(leaf, StartsWith):
+        return bool(held.startswith(leaf.prefix))
+    if isinstance(leaf, EndsWith):
+        return bool(held.endswith(leaf.suffix))
+    if isinstance(leaf, Contains):
+        return leaf.part in held
+    if isinstance(leaf, Like):
+        return like(held.decode(), leaf.pattern, leaf.escape)
+    if isinstance(leaf, In):
+        return any(compared("=", held, v) for v in leaf.values)
+    assert isinstance(leaf, Compare)
+    return compared(leaf.op, held, leaf.value)
