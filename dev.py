@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Set up a development environment and run a task in it: `python3 dev.py demo|test|lint|bench|docs`.
+"""Set up a development environment and run a task in it: `python3 dev.py demo|test|fuzz|lint|bench|docs`.
 
 Needs Python 3.10 or later and nothing else: it makes `.venv` with uv where that is installed, else with venv and pip,
 installs the locked versions, and runs the task. Only the standard library is used here.
@@ -19,6 +19,7 @@ STAMP = "zskip-installed"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
+    "fuzz": "random tables and predicates against the oracle, for as long as you let it; --help says more",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
     "bench": "run the benchmarks and write docs/benchmarks.md",
@@ -49,7 +50,7 @@ def main(arguments: "list[str]") -> int:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
-    tasks = {"demo": demo, "test": test, "lint": lint, "docs": docs, "bench": bench}
+    tasks = {"demo": demo, "test": test, "fuzz": fuzz, "lint": lint, "docs": docs, "bench": bench}
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
@@ -74,6 +75,11 @@ def test(rest: "list[str]") -> int:
     if options.spark == "4.1":
         return run(environment("dev"), "-m", "pytest", *more)
     return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow"]))
+
+
+def fuzz(rest: "list[str]") -> int:
+    """Random tables and predicates."""
+    return run(environment("dev"), "tests/support/fuzz.py", *rest)
 
 
 def lint(rest: "list[str]") -> int:

@@ -114,7 +114,10 @@ def literal_sql(value: Encoded, data_type: DataType) -> str:
     if isinstance(value, bytes):
         if data_type.name == "binary":
             return f"X'{value.hex()}'"
-        return "'" + value.decode(errors="replace").replace("\\", "\\\\").replace("'", "\\'") + "'"
+        try:
+            return "'" + value.decode().replace("\\", "\\\\").replace("'", "\\'") + "'"
+        except UnicodeDecodeError:
+            return f"CAST(X'{value.hex()}' AS STRING)"
     if data_type.form is Form.FLOAT:
         special = isinstance(value, float) and not math.isfinite(value)
         text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(value), str(value))
