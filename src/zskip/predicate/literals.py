@@ -1,7 +1,7 @@
-"""Comparisons of a column with a literal, settled as Spark compares them or given up.
+"""Comparisons of a term with a literal, settled as Spark compares them or given up.
 
-Spark brings both sides to a common type first. Each function here answers for one type of column: it either says
-exactly the same in terms of the column's own form, or nothing (None), and the comparison becomes Unknown.
+Spark brings both sides to a common type first. Each function here answers for one type of term: it either says
+exactly the same in the form of that type, or nothing (None), and the comparison becomes Unknown.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zskip.predicate.tree import Column, Compare, Constant, In, Predicate
+from zskip.predicate.tree import Compare, Constant, In, Predicate, Term
 from zskip.predicate.zones import micros_of, zone_of
 from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
 
@@ -41,82 +41,83 @@ class Literal:
     """Of a null, the type that it is cast to; None where it is bare."""
 
 
-def compare(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
-    """`column op literal` for op one of `=`, `<`, `<=`, `>`, `>=`; None where it cannot be settled.
+def compare(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
+    """`term op literal` for op one of `=`, `<`, `<=`, `>`, `>=`; None where it cannot be settled.
 
+    >>> from zskip.predicate.tree import Column
     >>> compare("<", Column(("a",), DataType("integer")), Literal("decimal", decimal.Decimal("1.5")), "UTC")
     Compare(op='<=', term=Column(path=('a',), type=DataType(name='integer')), value=1)
     """
     if literal.kind == "null":
         return Constant(None)
     for accepts, settle in _BY_TYPE:
-        if accepts(column.type):
-            return settle(op, column, literal, timezone)
+        if accepts(term.type):
+            return settle(op, term, literal, timezone)
     return None
 
 
-def always(column: Column) -> Predicate:
-    """True wherever the column is not null, else null."""
-    if column.type.form is Form.FLOAT:
-        return Compare(">=", column, -math.inf)
-    if column.type.is_decimal:
-        return Compare(">=", column, encode_decimal(_range(column.type)[0], column.type))
-    return Compare(">=", column, -(2**63) if column.type.form is Form.INT else b"")
+def always(term: Term) -> Predicate:
+    """True wherever the term is not null, else null."""
+    if term.type.form is Form.FLOAT:
+        return Compare(">=", term, -math.inf)
+    if term.type.is_decimal:
+        return Compare(">=", term, encode_decimal(_range(term.type)[0], term.type))
+    return Compare(">=", term, -(2**63) if term.type.form is Form.INT else b"")
 
 
-def never(column: Column) -> Predicate:
-    """False wherever the column is not null, else null."""
-    return In(column, ())
+def never(term: Term) -> Predicate:
+    """False wherever the term is not null, else null."""
+    return In(term, ())
 
 
-def _whole(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+def _whole(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
     if op != "=" and isinstance(value, int | decimal.Decimal) and not -(2**63) <= value <= 2**63 - 1:
         return None  # Spark makes it true or false for every row, even where the column is null.
     if literal.kind == "int" and isinstance(value, int):
-        return _exact(op, column, Fraction(value), 0)
+        return _exact(op, term, Fraction(value), 0)
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
-        digits = INTEGERS[column.type.name] // 3 + 1
-        return _exact(op, column, Fraction(value), 0) if _fits(digits, 0, value) else None
+        digits = INTEGERS[term.type.name] // 3 + 1
+        return _exact(op, term, Fraction(value), 0) if _fits(digits, 0, value) else None
     if literal.kind == "double" and isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
             above = not value < 0
-            return always(column) if (op in ("<", "<=")) == above and op != "=" else never(column)
-        return _exact(op, column, Fraction(value), 0) if abs(value) < _EXACT_DOUBLE else None
+            return always(term) if (op in ("<", "<=")) == above and op != "=" else never(term)
+        return _exact(op, term, Fraction(value), 0) if abs(value) < _EXACT_DOUBLE else None
     return None
 
 
-def _decimals(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+def _decimals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
     if literal.kind == "int" and isinstance(value, int):
         value = decimal.Decimal(value)
     if literal.kind in ("int", "decimal") and isinstance(value, decimal.Decimal):
-        whole = column.type.precision - column.type.scale
-        if _fits(max(whole, 20 if literal.kind == "int" else 0), column.type.scale, value):
-            return _exact(op, column, Fraction(value), column.type.scale)
+        whole = term.type.precision - term.type.scale
+        if _fits(max(whole, 20 if literal.kind == "int" else 0), term.type.scale, value):
+            return _exact(op, term, Fraction(value), term.type.scale)
     return None
 
 
-def common(column: Column, literals: list[Literal], casts: list[str]) -> list[Literal] | None:
-    """Literals of one IN list, or beside a column under casts, as they are after Spark brought all to one type.
+def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Literal] | None:
+    """Literals of one IN list, or beside a term under casts, as they are after Spark brought all to one type.
 
     One literal may change how others are compared: next to a double, `9007199254740993` is rounded. None where it is
     not sure what Spark makes of them.
     """
     kinds = {literal.kind for literal in literals}
     nulls = [str(literal.value) for literal in literals if literal.kind == "null" and literal.value]
-    if not all(_of_kind(column.type, null) for null in nulls):
+    if not all(_of_kind(term.type, null) for null in nulls):
         return None
     casts = [*casts, *nulls]
     if "double" in kinds or "DOUBLE" in casts or {"float", "decimal"} <= kinds:
         return [_doubled(literal) for literal in literals]
-    if "string" in kinds and column.type.name in ("timestamp", "timestamp_ntz"):
+    if "string" in kinds and term.type.name in ("timestamp", "timestamp_ntz"):
         return None
-    types = [column.type, *(DataType(cast.lower().replace(" ", "")) for cast in casts)]
-    if column.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
+    types = [term.type, *(DataType(cast.lower().replace(" ", "")) for cast in casts)]
+    if term.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
         return literals
     sizes = [(t.precision - t.scale, t.scale) for t in types if t.is_decimal]
-    sizes += [(20, 0)] * (column.type.is_integer or not INTEGER_TYPES.keys().isdisjoint(casts))
+    sizes += [(20, 0)] * (term.type.is_integer or not INTEGER_TYPES.keys().isdisjoint(casts))
     for literal in literals:
         if isinstance(literal.value, int) and literal.kind == "int":
             sizes.append((10 if -(2**31) <= literal.value < 2**31 else max(20, len(str(abs(literal.value)))), 0))
@@ -161,20 +162,20 @@ def _fits(whole: int, scale: int, value: decimal.Decimal) -> bool:
     return max(whole, before) + max(scale, places) <= MOST_DIGITS
 
 
-def _exact(op: str, column: Column, value: Fraction, scale: int) -> Predicate:
-    """Compare a column of whole multiples of 10**-scale with any rational number."""
+def _exact(op: str, term: Term, value: Fraction, scale: int) -> Predicate:
+    """Compare a term of whole multiples of 10**-scale with any rational number."""
     scaled = value * 10**scale
     floor = math.floor(scaled)
     if floor != scaled:
         if op == "=":
-            return never(column)
+            return never(term)
         op = "<=" if op in ("<", "<=") else ">"
-    least, most = _range(column.type)
+    least, most = _range(term.type)
     if floor < least:
-        return always(column) if op in (">", ">=") else never(column)
+        return always(term) if op in (">", ">=") else never(term)
     if floor > most:
-        return always(column) if op in ("<", "<=") else never(column)
-    return Compare(op, column, encode_decimal(floor, column.type) if column.type.is_decimal else floor)
+        return always(term) if op in ("<", "<=") else never(term)
+    return Compare(op, term, encode_decimal(floor, term.type) if term.type.is_decimal else floor)
 
 
 def _range(data_type: DataType) -> tuple[int, int]:
@@ -184,47 +185,47 @@ def _range(data_type: DataType) -> tuple[int, int]:
     return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
-def _floats(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+def _floats(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
-    single = column.type.name == "float"
+    single = term.type.name == "float"
     if literal.kind == "int" and isinstance(value, int):
         if single and abs(value) > _EXACT_FLOAT:
             return None
-        return Compare(op, column, float(str(value)))
+        return Compare(op, term, float(str(value)))
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
-        return Compare(op, column, float(value))
+        return Compare(op, term, float(value))
     if literal.kind in ("double", "float") and isinstance(value, float):
-        return Compare(op, column, value)
+        return Compare(op, term, value)
     return None
 
 
-def _booleans(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
-    return Compare(op, column, int(bool(literal.value))) if literal.kind == "boolean" else None
+def _booleans(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
+    return Compare(op, term, int(bool(literal.value))) if literal.kind == "boolean" else None
 
 
-def _strings(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+def _strings(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
-    return Compare(op, column, value.encode()) if literal.kind == "string" and isinstance(value, str) else None
+    return Compare(op, term, value.encode()) if literal.kind == "string" and isinstance(value, str) else None
 
 
-def _binaries(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+def _binaries(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
-    return Compare(op, column, value) if literal.kind == "binary" and isinstance(value, bytes) else None
+    return Compare(op, term, value) if literal.kind == "binary" and isinstance(value, bytes) else None
 
 
-def _dates(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
+def _dates(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     days = date_days(literal.value) if literal.kind in ("date", "string") else None
-    return None if days is None else Compare(op, column, days)
+    return None if days is None else Compare(op, term, days)
 
 
-def _timestamps(op: str, column: Column, literal: Literal, timezone: str) -> Predicate | None:
-    plain = column.type.name == "timestamp_ntz"
+def _timestamps(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
+    plain = term.type.name == "timestamp_ntz"
     micros: int | None = None
-    if literal.kind == column.type.name and isinstance(literal.value, int):
+    if literal.kind == term.type.name and isinstance(literal.value, int):
         micros = literal.value
     elif literal.kind in ("string", "date") and isinstance(literal.value, str):
         micros = timestamp_micros(literal.value, None if plain else timezone)
-    return None if micros is None else Compare(op, column, micros)
+    return None if micros is None else Compare(op, term, micros)
 
 
 def date_days(text: object) -> int | None:
@@ -261,7 +262,7 @@ def timestamp_micros(text: str, timezone: str | None) -> int | None:
     return None if named and local.year < _FIRST_SAFE_YEAR else micros_of(local, zone)
 
 
-_Settle = Callable[[str, Column, Literal, str], "Predicate | None"]
+_Settle = Callable[[str, Term, Literal, str], "Predicate | None"]
 _BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Settle], ...] = (
     (lambda t: t.is_integer, _whole),
     (lambda t: t.is_decimal, _decimals),

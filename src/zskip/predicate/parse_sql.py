@@ -1,54 +1,43 @@
 """SQL text to a predicate: what people write, and what Catalyst prints.
 
-sqlglot reads the text (Spark dialect); this module gives meaning to the few forms that statistics can answer. In
-lenient mode, for text that Spark has checked already, whatever is not understood becomes Unknown; in strict mode, for
-text that a user wrote, unknown columns and syntax errors are raised.
+sqlglot reads the text (Spark dialect); this module gives meaning to the forms that statistics can answer. In lenient
+mode, for text that Spark has checked already, whatever is not understood becomes Unknown; in strict mode, for text that
+a user wrote, unknown columns and syntax errors are raised.
 """
 
 from __future__ import annotations
 
-import decimal
-import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, cast
 
-import numpy as np
 import sqlglot
 from sqlglot import exp
 
-from zskip.errors import ColumnError, PredicateError
+from zskip.errors import PredicateError
 from zskip.predicate.columns import Columns
-from zskip.predicate.literals import (
-    INTEGER_TYPES,
-    MOST_DIGITS,
-    Literal,
-    common,
-    compare,
-    date_days,
-    is_nan,
-    is_type,
-    never,
-    timestamp_micros,
-)
+from zskip.predicate.literals import Literal, common, compare, is_nan, is_type, never
+from zskip.predicate.sql_like import like, like_of_any_escape
+from zskip.predicate.sql_literals import Node, read_literal
+from zskip.predicate.sql_terms import Terms, alike, peeled
 from zskip.predicate.tree import (
     And,
-    Column,
     Compare,
+    CompareTerms,
     Constant,
+    Contains,
+    EndsWith,
     In,
     IsNull,
     Not,
     Or,
     Predicate,
     StartsWith,
+    Term,
     Unknown,
     conjunction,
 )
-from zskip.types import INTEGERS, DataType, Encoded
+from zskip.types import Encoded, Form
 
-Node = Any
-"""A node of sqlglot's tree, whose types differ between its versions."""
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _COMPARISONS: dict[type[Node], tuple[str, str]] = {
     exp.EQ: ("=", "="),
@@ -58,10 +47,12 @@ _COMPARISONS: dict[type[Node], tuple[str, str]] = {
     exp.GTE: (">=", "<="),
 }
 """Operator, and the operator with its sides exchanged."""
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
-_SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
-_PLAIN_TYPES: dict[Any, str] = {}
-"""The names of types without parameters, which are slow to write."""
+_EXCHANGED = dict(_COMPARISONS.values())
+_TEXT_TESTS: dict[type[Node], type[StartsWith | EndsWith | Contains]] = {
+    exp.StartsWith: StartsWith,
+    exp.EndsWith: EndsWith,
+    exp.Contains: Contains,
+}
 _ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 """The parts of sqlglot's nodes that are looked at; a node with any other part means something else."""
 
@@ -73,6 +64,7 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     for text that is no predicate and ColumnError for unknown columns.
 
     >>> from zskip.records import Field
+    >>> from zskip.types import DataType
     >>> columns = Columns([Field(name="a", type=DataType("integer"))])
     >>> parse("a BETWEEN 1 AND 2.5", columns) == parse("1 <= a AND a < 3", columns)
     False
@@ -119,7 +111,7 @@ class _Binder:
     """Turns a parsed expression into a bound predicate."""
 
     def __init__(self, columns: Columns, timezone: str, lenient: bool) -> None:
-        self._columns = columns
+        self._terms = Terms(columns, timezone, lenient)
         self._timezone = timezone
         self._lenient = lenient
 
@@ -128,7 +120,7 @@ class _Binder:
         found = self._logical(node)
         if found is None:
             self._check_columns(node)
-            return Unknown(node.sql(dialect="spark")[:500])
+            return _unknown(node)
         return found
 
     def _check_columns(self, node: Node) -> None:
@@ -136,7 +128,7 @@ class _Binder:
         if not self._lenient:
             for column in node.find_all(exp.Column):
                 if column.arg_key != "collate":
-                    self._field(column)
+                    self._terms.field(column)
 
     def _logical(self, node: Node) -> Predicate | None:
         if isinstance(node, exp.And | exp.Or):
@@ -154,91 +146,126 @@ class _Binder:
         return Not(found) if found is not None and node.args.get("negate") else found
 
     def _comparison(self, node: Node) -> Predicate | None:
-        op, exchanged = _COMPARISONS[type(node)]
-        column, literal = self._sides(node.this, node.expression)
-        if column is None or literal is None:
-            op = exchanged
-            column, literal = self._sides(node.expression, node.this)
-        if column is None or literal is None:
-            return None
-        return compare(op, column, literal, self._timezone)
+        op, _ = _COMPARISONS[type(node)]
+        return self._compared(op, node.this, node.expression)
+
+    def _compared(self, op: str, left: Node, right: Node) -> Predicate | None:
+        """`left op right` of a term and a literal, either first, or of two terms; None for anything else."""
+        one, other = self._term(left), self._term(right)
+        if one is not None and other is not None:
+            sides = alike(one, other)
+            return None if sides is None else CompareTerms(op, *sides)
+        if one is not None:
+            return self._with_literal(op, one, self._literal(right))
+        return None if other is None else self._with_literal(_EXCHANGED[op], other, self._literal(left))
+
+    def _with_literal(self, op: str, term: Term, literal: Literal | None) -> Predicate | None:
+        side = _beside(term, literal)
+        return None if side is None else compare(op, *side, self._timezone)
 
     def _different(self, node: Node) -> Predicate | None:
-        column = self._column(node.this)
-        if column is not None and isinstance(node.expression, exp.Column) and column == self._column(node.expression):
-            return never(column)
-        equal = self._comparison(exp.EQ(this=node.this, expression=node.expression))
+        term = self._term(node.this)
+        if term is not None and term == self._term(node.expression):
+            return never(term)
+        equal = self._compared("=", node.this, node.expression)
         return None if equal is None else Not(equal)
 
     def _null_safe(self, node: Node) -> Predicate | None:
-        column, literal = self._sides(node.this, node.expression)
-        if column is None:
-            column, literal = self._sides(node.expression, node.this)
-        if column is None or literal is None:
+        one, other = self._term(node.this), self._term(node.expression)
+        if one is not None and other is not None:
+            return _same(one, other)
+        term, written = (one, node.expression) if one is not None else (other, node.this)
+        side = None if term is None else _beside(term, self._literal(written))
+        if side is None:
             return None
+        term, literal = side
         if literal.kind == "null":
-            return IsNull(column) if literal.value is None or is_type(column.type, str(literal.value)) else None
-        equal = compare("=", column, literal, self._timezone)
-        return None if equal is None else And((Not(IsNull(column)), equal))
+            return IsNull(term) if literal.value is None or is_type(term.type, str(literal.value)) else None
+        equal = compare("=", term, literal, self._timezone)
+        return None if equal is None else And((Not(IsNull(term)), equal))
 
     def _null_unsafe(self, node: Node) -> Predicate | None:
         equal = self._null_safe(node)
         return None if equal is None else Not(equal)
 
     def _between(self, node: Node) -> Predicate | None:
-        column, low = self._sides(node.this, node.args["low"])
-        _, high = self._sides(node.this, node.args["high"])
-        if column is None or low is None or high is None:
+        bounds = [
+            self._compared(">=", node.this, node.args["low"]),
+            self._compared("<=", node.this, node.args["high"]),
+        ]
+        if bounds == [None, None]:
             return None
-        bounds = (compare(">=", column, low, self._timezone), compare("<=", column, high, self._timezone))
-        sql = node.sql(dialect="spark")
-        return And(tuple(Unknown(sql) if bound is None else bound for bound in bounds))
+        self._check_columns(node)
+        return And(tuple(_unknown(node) if bound is None else bound for bound in bounds))
 
     def _in(self, node: Node) -> Predicate | None:
-        column = self._column(node.this)
-        if column is None:
+        term = self._term(node.this)
+        if term is None:
             return None
-        literals = [self._literal(value) for value in node.expressions]
-        if None in literals:
-            return None
-        alike = common(column, cast("list[Literal]", literals), _casts(node.this))
-        return None if alike is None else in_list(column, alike, self._timezone)
+        literals = []
+        for value in node.expressions:
+            literal = self._literal(value)
+            if literal is None:
+                return None
+            literals.append(literal)
+        term, casts = peeled(term)
+        together = common(term, literals, casts)
+        return None if together is None else in_list(term, together, self._timezone)
 
     def _is(self, node: Node) -> Predicate | None:
-        column = self._column(node.this)
-        if column is None or not isinstance(node.expression, exp.Null | exp.Boolean):
+        term = self._term(node.this)
+        if term is None or not isinstance(node.expression, exp.Null | exp.Boolean):
             return None
         if isinstance(node.expression, exp.Null):
-            return IsNull(column)
-        if column.type.name != "boolean":
+            return IsNull(peeled(term)[0])
+        if term.type.name != "boolean":
             return None
-        return And((Not(IsNull(column)), Compare("=", column, int(bool(node.expression.this)))))
+        return And((Not(IsNull(term)), Compare("=", term, int(bool(node.expression.this)))))
 
-    def _starts_with(self, node: Node) -> Predicate | None:
-        column, literal = self._column(node.this), self._literal(node.expression)
-        if column is None or literal is None or column.type.name != "string" or literal.kind not in ("string", "null"):
+    def _is_nan(self, node: Node) -> Predicate | None:
+        """Never null; what is no float is cast to a double, and no NaN."""
+        term = self._term(node.this)
+        if term is None:
             return None
-        return Constant(None) if literal.kind == "null" else StartsWith(column, str(literal.value).encode())
+        term, _ = peeled(term)
+        if term.type.form is Form.FLOAT:
+            return And((Not(IsNull(term)), Compare("=", term, float("nan"))))
+        return And((Not(IsNull(term)), never(term))) if term.type.is_integer or term.type.is_decimal else None
+
+    def _text_test(self, node: Node) -> Predicate | None:
+        leaf = _TEXT_TESTS[type(node)]
+        term, literal = self._term(node.this), self._literal(node.expression)
+        if term is None or literal is None or term.type.name != "string" or literal.kind not in ("string", "null"):
+            return None
+        return Constant(None) if literal.kind == "null" else leaf(term, str(literal.value).encode())
 
     def _like(self, node: Node) -> Predicate | None:
-        column, literal = self._column(node.this), self._literal(node.expression)
-        if column is None or literal is None or column.type.name != "string" or literal.kind != "string":
+        found = self._pattern(node)
+        if found is None:
             return None
-        pattern = str(literal.value)
-        body = pattern[:-1] if pattern.endswith("%") else pattern
-        if any(c in body for c in "%_\\"):
+        if self._lenient:
+            return like_of_any_escape(*found, node.sql(dialect="spark")[:500])
+        return like(*found)
+
+    def _escape(self, node: Node) -> Predicate | None:
+        found, escape = self._pattern(node.this.unnest()), self._literal(node.expression)
+        if found is None or escape is None or escape.kind != "string" or len(str(escape.value)) != 1:
             return None
-        if body != pattern:
-            return StartsWith(column, body.encode())
-        return Compare("=", column, body.encode())
+        return None if escape.value in ("%", "_") else like(*found, str(escape.value))
+
+    def _pattern(self, node: Node) -> tuple[Term, str] | None:
+        if not isinstance(node, exp.Like):
+            return None
+        term, literal = self._term(node.this), self._literal(node.expression)
+        if term is None or literal is None or term.type.name != "string" or literal.kind != "string":
+            return None
+        return term, str(literal.value)
 
     def _bare(self, node: Node) -> Predicate | None:
-        column = self._column(node)
-        if column is None or column.type.name != "boolean":
-            return None
-        return Compare("=", column, 1)
+        term = self._term(node)
+        return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
 
-    _HANDLERS: dict[type[Node], Callable[[Any, Node], Predicate | None]] = {  # noqa: RUF012
+    _HANDLERS: dict[type[Node], Callable[[_Binder, Node], Predicate | None]] = {  # noqa: RUF012
         **dict.fromkeys(_COMPARISONS, _comparison),
         exp.NEQ: _different,
         exp.NullSafeEQ: _null_safe,
@@ -246,90 +273,57 @@ class _Binder:
         exp.Between: _between,
         exp.In: _in,
         exp.Is: _is,
-        exp.StartsWith: _starts_with,
+        exp.IsNan: _is_nan,
+        **dict.fromkeys(_TEXT_TESTS, _text_test),
         exp.Like: _like,
+        exp.Escape: _escape,
         exp.Column: _bare,
     }
 
-    def _sides(self, left: Node, right: Node) -> tuple[Column | None, Literal | None]:
-        """A column and a literal to compare it with; None for what is neither."""
-        column, literal = self._column(left), self._literal(right)
-        casts = _casts(left)
-        if column is None or literal is None or not casts:
-            return column, literal
-        alike = common(column, [literal], casts)
-        return column, None if alike is None else alike[0]
-
-    def _column(self, node: Node) -> Column | None:
-        """A top-level column, maybe under casts that change no comparison."""
-        node = node.unnest()
-        if isinstance(node, exp.Cast):
-            inner = self._column(node.this)
-            return inner if inner is not None and _widens(inner.type, _type_name(node.to)) else None
-        if not isinstance(node, exp.Column):
-            return None
-        field = self._field(node)
-        return None if field is None else Column((field.name,), field.type)
-
-    def _field(self, node: exp.Column) -> Any:
-        parts = [part.name for part in node.parts]
-        try:
-            return self._columns.find(parts)
-        except ColumnError:
-            if self._lenient:
-                return None
-            raise
+    def _term(self, node: Node) -> Term | None:
+        return self._terms.find(node)
 
     def _literal(self, node: Node) -> Literal | None:
-        node = node.unnest()
-        if isinstance(node, exp.Null):
-            return Literal("null", None)
-        if isinstance(node, exp.Boolean):
-            return Literal("boolean", bool(node.this))
-        if isinstance(node, exp.HexString):
-            return Literal("binary", bytes.fromhex(node.this if len(node.this) % 2 == 0 else f"0{node.this}"))
-        if isinstance(node, exp.Literal):
-            return Literal("string", node.this) if node.is_string else _number(node.this)
-        if isinstance(node, exp.Neg):
-            return self._negative(node.this.unnest())
-        if isinstance(node, exp.Cast):
-            inner = self._literal(node.this)
-            return None if inner is None else _cast(inner, _type_name(node.to), self._timezone)
+        return read_literal(node, self._timezone)
+
+
+def _beside(term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:
+    """A term and the literal it is compared with, without casts that change nothing."""
+    if literal is None:
         return None
-
-    def _negative(self, node: Node) -> Literal | None:
-        """A number after a minus sign, which belongs to it: `-128Y` is a byte, though 128 is none."""
-        if isinstance(node, exp.Neg):
-            return None  # The least integer has no opposite.
-        if isinstance(node, exp.Cast) and _type_name(node.to) in INTEGER_TYPES:
-            inner = _negated(self._literal(node.this))
-            return None if inner is None else _cast(inner, _type_name(node.to), self._timezone)
-        return _negated(self._literal(node))
+    inner, casts = peeled(term)
+    if not casts:
+        return term, literal
+    together = common(inner, [literal], casts)
+    return None if together is None else (inner, together[0])
 
 
-def _casts(node: Node) -> list[str]:
-    """The types that a column is cast to, outermost first."""
-    found = []
-    node = node.unnest()
-    while isinstance(node, exp.Cast):
-        found.append(_type_name(node.to))
-        node = node.this.unnest()
-    return found
+def _same(left: Term, right: Term) -> Predicate | None:
+    """`left <=> right`: both null, or neither and equal; never null itself."""
+    sides = alike(left, right)
+    if sides is None:
+        return None
+    one, other = (IsNull(peeled(side)[0]) for side in sides)
+    return Or((And((one, other)), And((Not(one), Not(other), CompareTerms("=", *sides)))))
 
 
-def in_list(column: Column, literals: Sequence[Literal], timezone: str) -> Predicate | None:
-    """`column IN (...)`; None where a value cannot be compared exactly."""
+def _unknown(node: Node) -> Unknown:
+    return Unknown(node.sql(dialect="spark")[:500])
+
+
+def in_list(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:
+    """`term IN (...)`; None where a value cannot be compared exactly."""
     values: set[Encoded] = set()
     extra: list[Predicate] = []
     for literal in literals:
-        equal = compare("=", column, literal, timezone)
+        equal = compare("=", term, literal, timezone)
         if equal is None:
             return None
         if isinstance(equal, Compare) and not is_nan(equal.value):
             values.add(equal.value)
-        elif equal != never(column) and equal not in extra:
+        elif equal != never(term) and equal not in extra:
             extra.append(equal)
-    found = In(column, tuple(sorted(values)))
+    found = In(term, tuple(sorted(values)))
     return Or((found, *extra)) if extra else found
 
 
@@ -344,108 +338,3 @@ def _operands(node: Node, kind: type[Node]) -> list[Node]:
         else:
             found.append(current)
     return found
-
-
-def _number(text: str) -> Literal | None:
-    """A number as Spark types it: digits are integers, a point makes a decimal, an exponent a double."""
-    if not _NUMBER.fullmatch(text):
-        return None
-    if "e" not in text.lower() and len(text.replace(".", "").lstrip("0")) > MOST_DIGITS:
-        return None
-    if text.isdigit():
-        return Literal("int", int(text))
-    if "e" in text.lower():
-        return Literal("double", float(text))
-    return Literal("decimal", decimal.Decimal(text))
-
-
-def _negated(literal: Literal | None) -> Literal | None:
-    if literal is None or literal.kind not in ("int", "decimal", "double", "float"):
-        return None
-    if isinstance(literal.value, decimal.Decimal):
-        return Literal(literal.kind, literal.value.copy_negate())
-    return Literal(literal.kind, -cast(Any, literal.value))
-
-
-def _type_name(node: Any) -> str:
-    if node.this == exp.DataType.Type.DECIMAL and node.expressions:
-        digits = [str(part.name) for part in node.expressions]
-        return f"DECIMAL({digits[0]}, {digits[1] if len(digits) > 1 else '0'})"
-    if any(value for key, value in node.args.items() if key != "this"):
-        return str(node.sql(dialect="spark")).upper()
-    if node.this not in _PLAIN_TYPES:
-        _PLAIN_TYPES[node.this] = str(node.sql(dialect="spark")).upper()
-    return _PLAIN_TYPES[node.this]
-
-
-def _cast(literal: Literal, target: str, timezone: str) -> Literal | None:
-    """The literals that are written as casts: `DATE '...'`, `3L`, `12.50BD`, `CAST('NaN' AS DOUBLE)`."""
-    if literal.kind == "null":
-        return Literal("null", target)
-    value = literal.value
-    if target == "DATE" and literal.kind == "string":
-        return None if date_days(value) is None else Literal("date", value)
-    if target in ("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") and literal.kind == "string":
-        plain = target == "TIMESTAMP_NTZ"
-        micros = timestamp_micros(str(value), None if plain else timezone)
-        return None if micros is None else Literal("timestamp_ntz" if plain else "timestamp", micros)
-    if target in INTEGER_TYPES and literal.kind == "int":
-        bits = INTEGERS[INTEGER_TYPES[target]]
-        return literal if -(2 ** (bits - 1)) <= cast(int, value) < 2 ** (bits - 1) else None
-    if target in ("DOUBLE", "FLOAT") and literal.kind in ("int", "decimal", "double", "string"):
-        return _as_float(value, target)
-    if target.startswith("DECIMAL(") and literal.kind in ("string", "decimal", "int"):
-        return _as_decimal(str(value), DataType(target.lower().replace(" ", "")))
-    return None
-
-
-def _as_float(value: object, target: str) -> Literal | None:
-    text = str(value)
-    if not _NUMBER.fullmatch(text) and text.lower() not in _SPECIAL:
-        return None
-    number = float(text)
-    if target == "DOUBLE":
-        return Literal("double", number)
-    with np.errstate(over="ignore"):
-        single = float(np.float32(number))
-    if math.isfinite(number) and _between_singles(number):
-        return None
-    return Literal("float", single)
-
-
-def _between_singles(number: float) -> bool:
-    """Whether a double lies just in the middle of two singles, so that it may have been rounded once too often."""
-    mantissa, exponent = math.frexp(number)
-    bits = 24 if exponent >= -125 else max(149 + exponent, 0)
-    scaled = math.ldexp(abs(mantissa), bits)
-    return scaled - math.floor(scaled) == 0.5
-
-
-def _as_decimal(text: str, target: DataType) -> Literal | None:
-    if not _NUMBER.fullmatch(text):
-        return None
-    number = decimal.Decimal(text)
-    exponent = number.as_tuple().exponent
-    if (
-        not isinstance(exponent, int)
-        or -exponent > target.scale
-        or number.adjusted() >= target.precision - target.scale
-    ):
-        return None
-    return Literal("decimal", number)
-
-
-def _widens(held: DataType, target: str) -> bool:
-    """Whether a cast keeps every value and the order of all."""
-    if target in INTEGER_TYPES and held.is_integer:
-        return INTEGERS[held.name] <= INTEGERS[INTEGER_TYPES[target]]
-    if target == "DOUBLE":
-        return held.name in ("float", "double", "byte", "short", "integer")
-    if target.startswith("DECIMAL("):
-        wanted = DataType(target.lower().replace(" ", ""))
-        if held.is_integer:
-            return wanted.precision - wanted.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[held.name]]
-        if held.is_decimal:
-            whole = held.precision - held.scale
-            return wanted.scale >= held.scale and wanted.precision - wanted.scale >= whole
-    return held.name != "string" and target == held.name.upper()  # Lengths and collations are strings to sqlglot, too.

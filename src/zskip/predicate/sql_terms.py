@@ -1,0 +1,123 @@
+"""Terms of SQL text: columns, and monotone functions of them."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from zskip.errors import ColumnError
+from zskip.predicate.columns import Columns
+from zskip.predicate.literals import INTEGER_TYPES
+from zskip.predicate.sql_literals import Node, type_name
+from zskip.predicate.tree import Call, Column, Term
+from zskip.records import Field
+from zskip.types import INTEGERS, DataType
+
+WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+"""Of the decimals that Spark casts integers to; 19 would hold all of a long."""
+_SQL_NAMES = {name: sql for sql, name in INTEGER_TYPES.items()}
+
+
+class Terms:
+    """Finds the terms that nodes of sqlglot's tree write."""
+
+    def __init__(self, columns: Columns, timezone: str, lenient: bool) -> None:
+        self._columns = columns
+        self._timezone = timezone
+        self._lenient = lenient
+
+    def field(self, node: exp.Column) -> Field | None:
+        """The column that a name stands for; None where it leads elsewhere. Raises ColumnError in strict mode."""
+        try:
+            return self._columns.find([part.name for part in node.parts])
+        except ColumnError:
+            if self._lenient:
+                return None
+            raise
+
+    def find(self, node: Node) -> Term | None:
+        """The term that a node writes; None where it is none that is understood."""
+        node = node.unnest()
+        if isinstance(node, exp.Cast):
+            inner = self.find(node.this)
+            return None if inner is None else cast_term(inner, type_name(node.to))
+        if not isinstance(node, exp.Column):
+            return None
+        field = self.field(node)
+        return None if field is None else Column((field.name,), field.type)
+
+
+def cast_term(term: Term, target: str) -> Term | None:
+    """A term under a cast that keeps every value; None under any other."""
+    if target == sql_name(term.type):
+        return term if term.type.name != "string" else None  # Lengths and collations are strings to sqlglot, too.
+    if not _widens(term.type, target):
+        return None
+    return Call("cast", term, (), DataType(INTEGER_TYPES.get(target, target.lower().replace(" ", ""))))
+
+
+def peeled(term: Term) -> tuple[Term, list[str]]:
+    """What is below casts that change no comparison, and the names of their types, outermost first."""
+    casts = []
+    while isinstance(term, Call) and term.function == "cast" and _widens(term.term.type, sql_name(term.type)):
+        casts.append(sql_name(term.type))
+        term = term.term
+    return term, casts
+
+
+def alike(left: Term, right: Term) -> tuple[Term, Term] | None:
+    """Two terms as Spark brings them to one type; None where it is not sure which, or values may change."""
+    if left.type != right.type:
+        wanted = _common_type(left.type, right.type)
+        if wanted is None:
+            return None
+        one, other = cast_term(left, sql_name(wanted)), cast_term(right, sql_name(wanted))
+        if one is None or other is None:
+            return None
+        left, right = one, other
+    return (left, right) if left.type.form is not None else None
+
+
+def sql_name(data_type: DataType) -> str:
+    """A type as SQL names it.
+
+    >>> sql_name(DataType("long")), sql_name(DataType("decimal(9,2)"))
+    ('BIGINT', 'DECIMAL(9, 2)')
+    """
+    if data_type.is_decimal:
+        return f"DECIMAL({data_type.precision}, {data_type.scale})"
+    return _SQL_NAMES.get(data_type.name, data_type.name.upper())
+
+
+def _common_type(left: DataType, right: DataType) -> DataType | None:
+    if left.is_integer and right.is_integer:
+        return max(left, right, key=lambda t: INTEGERS[t.name])
+    names = {left.name, right.name}
+    if names <= {"float", "double"} or ("double" in names and names & {"byte", "short", "integer"}):
+        return DataType("double")
+    sizes = [_digits(t) for t in (left, right)]
+    if any(size is None for size in sizes):
+        return None
+    whole, scale = (max(parts) for parts in zip(*(size for size in sizes if size), strict=True))
+    return DataType(f"decimal({whole + scale},{scale})") if whole + scale <= 38 else None
+
+
+def _digits(data_type: DataType) -> tuple[int, int] | None:
+    if data_type.is_decimal:
+        return data_type.precision - data_type.scale, data_type.scale
+    return (WHOLE_DIGITS[data_type.name], 0) if data_type.is_integer else None
+
+
+def _widens(held: DataType, target: str) -> bool:
+    """Whether a cast keeps every value and the order of all."""
+    if target in INTEGER_TYPES and held.is_integer:
+        return INTEGERS[held.name] <= INTEGERS[INTEGER_TYPES[target]]
+    if target == "DOUBLE":
+        return held.name in ("float", "double", "byte", "short", "integer")
+    if target.startswith("DECIMAL("):
+        wanted = DataType(target.lower().replace(" ", ""))
+        if held.is_integer:
+            return wanted.precision - wanted.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[held.name]]
+        if held.is_decimal:
+            whole = held.precision - held.scale
+            return wanted.scale >= held.scale and wanted.precision - wanted.scale >= whole
+    return False
