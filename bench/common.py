@@ -170,16 +170,27 @@ def _whole(column: Any) -> np.ndarray:
 def decoded_rows(df: Any) -> int:
     """Rows that the Parquet scans of an executed query really decoded, by Spark's own metric."""
     df.collect()
-    total, todo = 0, [df._jdf.queryExecution().executedPlan()]
+    return sum(scan.metrics().apply("numOutputRows").value() for scan in scans(df))
+
+
+def files_and_bytes(df: Any) -> tuple[int, int]:
+    """Files that the scans of an executed query read, and their size, by Spark's own metrics."""
+    found = [scan.metrics() for scan in scans(df)]
+    return tuple(sum(int(m.apply(name).value()) for m in found) for name in ("numFiles", "filesSize"))  # type: ignore[return-value]
+
+
+def scans(df: Any) -> list[Any]:
+    """The file scans in the final plan of a query, those of its subqueries included."""
+    found, todo = [], [df._jdf.queryExecution().executedPlan()]
     while todo:
         node = todo.pop()
         kind = node.getClass().getSimpleName()
         if kind == "FileSourceScanExec":
-            total += node.metrics().apply("numOutputRows").value()
+            found.append(node)
         elif kind == "AdaptiveSparkPlanExec":
             todo.append(node.executedPlan())
         elif "QueryStage" in kind:
             todo.append(node.plan())
-        children = node.children()
-        todo.extend(children.apply(i) for i in range(children.size()))
-    return int(total)
+        for inner in (node.children(), node.subqueries()):
+            todo.extend(inner.apply(i) for i in range(inner.size()))
+    return found
