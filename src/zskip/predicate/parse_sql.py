@@ -248,10 +248,12 @@ class _Binder:
         return like(*found)
 
     def _escape(self, node: Node) -> Predicate | None:
-        found, escape = self._pattern(node.this.unnest()), self._literal(node.expression)
+        pattern, escape = node.this, self._literal(node.expression)
+        found = self._pattern(pattern)
         if found is None or escape is None or escape.kind != "string" or len(str(escape.value)) != 1:
             return None
-        return None if escape.value in ("%", "_") else like(*found, str(escape.value))
+        matches = None if escape.value in ("%", "_") else like(*found, str(escape.value))
+        return Not(matches) if matches is not None and pattern.args.get("negate") else matches
 
     def _pattern(self, node: Node) -> tuple[Term, str] | None:
         if not isinstance(node, exp.Like):
