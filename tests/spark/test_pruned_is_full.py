@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,17 @@ from zskip.spark.relation import scan
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 
-ROWS, FILES, PREDICATES = 600, 12, 36
+ROWS, FILES, PREDICATES = 600, 12, 80
+MOST = 10**38 - 1
+WIDE = Context(prec=50)
+EXTREME_DAYS = [
+    dt.date(1, 1, 1),
+    dt.date(1582, 10, 15),
+    dt.date(1900, 1, 1),
+    dt.date(2024, 2, 29),
+    dt.date(9999, 12, 31),
+]
+STRUCT = pa.struct([("v", pa.int32()), ("w", pa.struct([("z", pa.string())]))])
 WORDS = ["", "a", "ab", "abc", "b%", "é", "日本", "z'q", 'd"q', "x\\y", "\U0001f600"]
 
 
@@ -57,8 +67,23 @@ def random_table(rng: np.random.Generator) -> pa.Table:
             "s": nulled([WORDS[int(b) // 10 + 5] + str(b % 3) for b in base], pa.string()),
             "y": nulled([WORDS[int(b) // 10 + 5].encode() for b in base], pa.binary()),
             "b": nulled((base > 3).tolist(), pa.bool_()),
+            "k": nulled([Decimal(MOST * int(b) // 50).scaleb(-5, WIDE) for b in base], pa.decimal128(38, 5)),
+            "e": nulled([EXTREME_DAYS[(int(b) + 50) // 21] for b in base], pa.date32()),
+            "x": nulled([b"\xff" * ((int(b) + 50) // 10) + bytes([int(b) % 3]) for b in base], pa.binary()),
+            "q": nulled([f"{'long ' * 30}{int(b):+04d}" for b in base], pa.string()),
+            "u": nulled([{"v": int(b), "w": {"z": f"z{int(b) // 10}"}} for b in base], STRUCT),
+            "v": nulled((base * 3 % 50).tolist(), pa.int32()),
         }
     )
+
+
+def write_files(table: pa.Table, path: Path, rng: np.random.Generator) -> None:
+    """Files of uneven sizes, one of them empty and one of a single row."""
+    path.mkdir()
+    cuts = [0, 0, 1, *np.sort(rng.choice(range(2, ROWS), FILES - 3, replace=False)).tolist(), ROWS]
+    for i in range(FILES):
+        part = table.slice(cuts[i], cuts[i + 1] - cuts[i])
+        pq.write_table(part, path / f"{i:03d}.parquet", row_group_size=20)
 
 
 LITERALS: dict[str, list[str]] = {
@@ -75,44 +100,104 @@ LITERALS: dict[str, list[str]] = {
     "s": ["''", "'a'", "'ab1'", "'é0'", "'z''q1'", "'日本2'", "'x\\\\\\\\y0'", "'zzz'", "NULL"],
     "y": ["X''", "X'61'", "X'C3A9'", "X'FF'"],
     "b": ["true", "false", "NULL"],
+    "k": ["0", "1e32", "999999999999999999999999999999999.99999BD", "-999999999999999999999999999999999.99999BD"],
+    "e": ["DATE '0001-01-01'", "DATE '9999-12-31'", "'1900-01-01'", "DATE '1700-05-05'", "NULL"],
+    "x": ["X''", "X'FF'", "X'FFFFFF00'", "X'FFFFFFFFFFFFFFFFFFFFFF'"],
+    "q": ["'long '", f"'{'long ' * 30}+007'", f"'{'long ' * 30}'", "'m'"],
+    "u.v": ["0", "-7", "12.5", "99999999999", "NULL"],
+    "u.w.z": ["'z1'", "'z-2'", "''", "NULL"],
+    "v": ["0", "17", "NULL"],
 }
+FUNCTIONS = [
+    "CAST(t AS DATE) = DATE '2024-03-31'",
+    "to_date(t) < DATE '2024-03-30'",
+    "date_trunc('day', t) = TIMESTAMP '2024-03-31 00:00:00'",
+    "date_trunc('HOUR', n) >= TIMESTAMP_NTZ '2024-03-31 02:00:00'",
+    "trunc(d, 'MM') = DATE '2024-01-01'",
+    "year(d) = 2023",
+    "year(t) >= 2024",
+    "year(e) < 1900",
+    "unix_seconds(t) > 1711843200",
+    "unix_date(d) <= 19723",
+    "floor(f) = 3",
+    "ceil(m) > 10",
+    "floor(m) <= -3",
+    "substring(s, 1, 1) = 'a'",
+    "left(s, 2) IN ('a0', 'ab', 'é1')",
+    "i + 1 > 10",
+    "l - 5 < 0",
+    "10 + i <= -30",
+    "-i >= 20",
+    "d + INTERVAL '1' DAY < DATE '2024-01-01'",
+    "date_add(d, 10) >= DATE '2024-02-01'",
+    "date_sub(d, 3) = DATE '2024-01-05'",
+    "t + INTERVAL '2' HOUR > TIMESTAMP '2024-03-31 03:00:00'",
+    "CAST(i AS BIGINT) < 5",
+    "CAST(i AS DOUBLE) >= 4.5",
+    "CAST(i AS DECIMAL(20,2)) = 7.00",
+    "CAST(d AS TIMESTAMP) < TIMESTAMP '2024-01-02 00:00:00'",
+    "CAST(t AS STRING) < '2024-03-31'",
+    "CAST(l AS INT) = 0",
+    "abs(i) > 40",
+    "i % 3 = 1",
+    "i * 2 > 90",
+    "upper(s) = 'A1'",
+    "length(s) = 1",
+    "coalesce(i, 0) = 0",
+    "hash(i) % 5 = 1",
+    "CAST(NULL AS BOOLEAN)",
+]
+OTHERS = [
+    "s LIKE 'a%'",
+    "s LIKE 'ab_'",
+    "s LIKE '%1'",
+    "s LIKE '%b%'",
+    "s LIKE 'b\\\\%%'",
+    "s LIKE 'b/%%' ESCAPE '/'",
+    "s NOT LIKE 'é%'",
+    "s RLIKE '^a'",
+    "startswith(s, '日')",
+    "endswith(s, '2')",
+    "contains(s, 'b')",
+    "b",
+    "NOT b",
+    "b IS TRUE",
+    "b = (i > 3)",
+    "isnan(f)",
+    "NOT isnan(f)",
+    "i = h",
+    "i = v",
+    "i < v",
+    "i >= v",
+    "i <=> v",
+    "i <> v",
+    "d < e",
+    "f = f",
+    "u.v = i",
+    "u IS NULL",
+    "u.v IS NULL",
+    "u.w.z IS NOT NULL",
+    "`U`.V > 3",
+    "I = 3",
+]
 
 
 def random_leaf(rng: random.Random) -> str:
     column = rng.choice(list(LITERALS))
     values = LITERALS[column]
     form = rng.random()
-    if form < 0.5:
+    if form < 0.35:
         op = rng.choice(["=", "<=>", "<>", "<", "<=", ">", ">="])
         return f"{column} {op} {rng.choice(values)}"
-    if form < 0.6:
+    if form < 0.42:
         return f"{rng.choice(values)} {rng.choice(['<', '>=', '='])} {column}"
-    if form < 0.72:
+    if form < 0.52:
         return f"{column} {rng.choice(['', 'NOT '])}IN ({', '.join(rng.choices(values, k=rng.choice([1, 3, 14])))})"
-    if form < 0.8:
+    if form < 0.57:
         return f"{column} IS {rng.choice(['', 'NOT '])}NULL"
-    if form < 0.88:
+    if form < 0.65:
         return f"{column} BETWEEN {rng.choice(values)} AND {rng.choice(values)}"
-    return rng.choice(
-        [
-            "s LIKE 'a%'",
-            "s LIKE 'ab_'",
-            "s NOT LIKE 'é%'",
-            "startswith(s, '日')",
-            "b",
-            "i % 3 = 1",
-            "i + 1 > 10",
-            "CAST(i AS BIGINT) < 5",
-            "CAST(i AS DOUBLE) >= 4.5",
-            "CAST(d AS TIMESTAMP) < TIMESTAMP '2024-01-02 00:00:00'",
-            "CAST(t AS DATE) = DATE '2024-03-31'",
-            "isnan(f)",
-            "i = h",
-            "upper(s) = 'A1'",
-            "coalesce(i, 0) = 0",
-            "CAST(NULL AS BOOLEAN)",
-        ]
-    )
+    return rng.choice(FUNCTIONS if rng.random() < 0.5 else OTHERS)
 
 
 def random_predicate(rng: random.Random, depth: int = 2) -> str:
@@ -127,23 +212,25 @@ def random_predicate(rng: random.Random, depth: int = 2) -> str:
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_pruned_is_full(spark: SparkSession, tmp_path: Path, seed: int, zone: str) -> None:
-    table = random_table(np.random.default_rng(seed))
-    step = ROWS // FILES
-    for i in range(FILES):
-        (tmp_path / "t").mkdir(exist_ok=True)
-        pq.write_table(table.slice(i * step, step), tmp_path / "t" / f"{i:03d}.parquet", row_group_size=20)
+    numbers = np.random.default_rng(seed)
+    write_files(random_table(numbers), tmp_path / "t", numbers)
     rng = random.Random(seed)
     predicates = [random_predicate(rng) for _ in range(PREDICATES)]
-    spark.conf.set("spark.sql.session.timeZone", zone)
-    spark.conf.set("spark.sql.ansi.enabled", "false")
-    # Spark itself skips row groups by bounds that pyarrow takes without regard to NaN, and then misses `NaN > x`.
-    spark.conf.set("spark.sql.parquet.filterPushdown", "false")
+    conf = {
+        "spark.sql.session.timeZone": zone,
+        "spark.sql.ansi.enabled": "false",
+        # Spark itself skips row groups by bounds that pyarrow takes without regard to NaN, and then misses `NaN > x`.
+        "spark.sql.parquet.filterPushdown": "false",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    }
+    before = {name: spark.conf.get(name, None) for name in conf}
     try:
+        for name, value in conf.items():
+            spark.conf.set(name, value)
         found = check(spark, tmp_path / "t", predicates)
     finally:
-        spark.conf.set("spark.sql.session.timeZone", "UTC")
-        spark.conf.unset("spark.sql.ansi.enabled")
-        spark.conf.unset("spark.sql.parquet.filterPushdown")
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
     assert sum(found) > PREDICATES // 4, "hardly any predicate skipped files: the test says nothing"
 
 
