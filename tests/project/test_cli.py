@@ -51,6 +51,24 @@ def test_json_is_one_document_and_nothing_else(events: str, capsys: pytest.Captu
     assert json.loads(out)["scan"]["files_total"] == 6
 
 
+def test_explain_and_info_say_why(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("index", events, capsys=capsys)[0] == 0
+    code, out, err = call("explain", events, "--where", "id < 3 AND hash(id) = 1", capsys=capsys)
+    assert (code, err) == (0, "")
+    assert "the table" in out
+    assert "not supported" in out
+    code, out, _ = call("explain", events, "--where", "id = 3", "--analyze", "--json", capsys=capsys)
+    assert code == 0
+    document = json.loads(out)
+    assert document["regret"]["matching_rows"] == 1
+    assert document["regret"]["files"] == document["steps"][-1]["files"] - 1
+    code, out, _ = call("info", events, "--by", "id,day", "--json", capsys=capsys)
+    assert [column["column"] for column in json.loads(out)["clustering"]] == ["id", "day"]
+    assert "depth of day" in call("info", events, "--by", "day", capsys=capsys)[1]
+    code, _, err = call("info", events, "--by", "tags", capsys=capsys)
+    assert (code, "no order" in err) == (2, True)
+
+
 def test_files_prints_paths_and_warns_on_stderr(events: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call("files", events, "--where", "id = 3", capsys=capsys)
     assert code == 0
@@ -122,7 +140,7 @@ def test_commands_that_need_spark(spark: object, events: str, capsys: pytest.Cap
 
 
 def test_ctrl_c_is_130(events: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(_: Any) -> None:
+    def interrupted(_: Any, *__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(zskip.Table, "info", interrupted)
