@@ -7,10 +7,12 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 import tables
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.errors import IndexFormatError, ZskipWarning
@@ -236,3 +238,56 @@ def test_timestamps_are_read_in_the_zone_in_which_spark_writes_them(spark: Spark
     for session in (spark, elsewhere):
         found = zskip.table(session, str(path)).df().where(where).count()
         assert found == session.read.parquet(str(path)).where(where).count() > 0
+
+
+MISFITS = [
+    "id = 'abc'",
+    "id = '12abc'",
+    "id < 99999999999999999999999",
+    "id = -9223372036854775808",
+    "id = 3.7",
+    "id IN ('7', 'x')",
+    "id = ' 7 '",
+    "user = 1e400",
+    "day = '2024-13-45'",
+    "day = 'yesterday'",
+    "day < '2024'",
+    "at > '2024-02-30 00:00:00'",
+    "at >= '2024-01-01T00:00:00+02:00'",
+    "score = 'NaN'",
+    "score > 'much'",
+    "price = '77'",
+    "price = 77.001",
+    "price > 123456789012345678901234567890",
+    "flag = 'maybe'",
+    "flag = 'true'",
+    "flag = 1",
+    "name = 7",
+    "name > 0",
+]
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_literals_that_do_not_fit_do_what_spark_does(spark: SparkSession, clustered: Path, ansi: str) -> None:
+    """The same rows, or the same error, with zskip and without."""
+
+    def answer(frame: DataFrame, where: str) -> list[int] | str:
+        try:
+            return sorted(row.id for row in frame.where(where).select("id").collect())
+        except PySparkException as error:
+            return str(error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass())
+
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        pruned, full = zskip.table(spark, str(clustered)).df(), spark.read.parquet(str(clustered))
+        found = {where: answer(pruned, where) for where in MISFITS}
+        assert found == {where: answer(full, where) for where in MISFITS}
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    assert sum(isinstance(value, str) for value in found.values()) > (5 if ansi == "true" else 0)
+    for where in MISFITS:
+        matching = found[where]
+        kept = ds.dataset(zskip.open(str(clustered)).files(where) or [], schema=pa.schema([("id", pa.int64())]))
+        held = set(kept.to_table()["id"].to_pylist())
+        assert isinstance(matching, str) or set(matching) <= held, where
