@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zskip.predicate.tree import Compare, Constant, In, Predicate, Term
+from zskip.predicate.tree import Call, Compare, Constant, In, Predicate, Term
 from zskip.predicate.zones import micros_of, zone_of
 from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
 
@@ -92,6 +92,8 @@ def _decimals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate
     if literal.kind == "int" and isinstance(value, int):
         value = decimal.Decimal(value)
     if literal.kind in ("int", "decimal") and isinstance(value, decimal.Decimal):
+        if isinstance(term, Call) and digits(value)[1] > term.type.scale:
+            return None  # A sum's type may have more digits than shown here, so that Spark rounds the literal.
         whole = term.type.precision - term.type.scale
         if _fits(max(whole, 20 if literal.kind == "int" else 0), term.type.scale, value):
             return _exact(op, term, Fraction(value), term.type.scale)
@@ -122,7 +124,7 @@ def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Litera
         if isinstance(literal.value, int) and literal.kind == "int":
             sizes.append((10 if -(2**31) <= literal.value < 2**31 else max(20, len(str(abs(literal.value)))), 0))
         elif isinstance(literal.value, decimal.Decimal):
-            sizes.append(_digits(literal.value))
+            sizes.append(digits(literal.value))
     fits = max(whole for whole, _ in sizes) + max(scale for _, scale in sizes) <= MOST_DIGITS
     return literals if fits else None
 
@@ -149,7 +151,7 @@ def _doubled(literal: Literal) -> Literal:
     return literal
 
 
-def _digits(value: decimal.Decimal) -> tuple[int, int]:
+def digits(value: decimal.Decimal) -> tuple[int, int]:
     """How many digits a number has before and after its point."""
     _, digits, exponent = value.as_tuple()
     places = max(-int(exponent), 0)
@@ -158,7 +160,7 @@ def _digits(value: decimal.Decimal) -> tuple[int, int]:
 
 def _fits(whole: int, scale: int, value: decimal.Decimal) -> bool:
     """Whether the common type of a column and a decimal literal holds both without rounding."""
-    before, places = _digits(value)
+    before, places = digits(value)
     return max(whole, before) + max(scale, places) <= MOST_DIGITS
 
 

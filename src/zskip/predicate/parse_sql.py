@@ -17,8 +17,9 @@ from zskip.errors import PredicateError
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import Literal, common, compare, is_nan, is_type, never
 from zskip.predicate.sql_like import like, like_of_any_escape
-from zskip.predicate.sql_literals import Node, read_literal
-from zskip.predicate.sql_terms import Terms, alike, peeled
+from zskip.predicate.sql_literals import Node
+from zskip.predicate.sql_terms import Terms
+from zskip.predicate.term_types import alike, peeled
 from zskip.predicate.tree import (
     And,
     Compare,
@@ -39,6 +40,7 @@ from zskip.predicate.tree import (
 from zskip.types import Encoded, Form
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
+_SHORT_UNIT = re.compile(r"['\"]\s*(?:[A-Z]|MS|NS|US)\s*['\"]", re.IGNORECASE)
 _COMPARISONS: dict[type[Node], tuple[str, str]] = {
     exp.EQ: ("=", "="),
     exp.LT: ("<", ">"),
@@ -74,7 +76,7 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     try:
         if _STRANGE_ESCAPE.match(sql):
             return Unknown(sql, "a string with escapes")
-        return _Binder(columns, timezone, lenient).predicate(_parsed(sql))
+        return _Binder(sql, columns, timezone, lenient).predicate(_parsed(sql))
     except RecursionError:
         return Unknown(sql[:200], "nested too deeply")
     except (PredicateError, ValueError, ArithmeticError):
@@ -110,8 +112,9 @@ def _place(error: sqlglot.errors.SqlglotError) -> str:
 class _Binder:
     """Turns a parsed expression into a bound predicate."""
 
-    def __init__(self, columns: Columns, timezone: str, lenient: bool) -> None:
-        self._terms = Terms(columns, timezone, lenient)
+    def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
+        short_units = _SHORT_UNIT.search(sql) is not None
+        self._terms = Terms(columns, timezone, lenient=lenient, short_units=short_units)
         self._timezone = timezone
         self._lenient = lenient
 
@@ -153,14 +156,14 @@ class _Binder:
         """`left op right` of a term and a literal, either first, or of two terms; None for anything else."""
         one, other = self._term(left), self._term(right)
         if one is not None and other is not None:
-            sides = alike(one, other)
+            sides = alike(one, other, self._timezone)
             return None if sides is None else CompareTerms(op, *sides)
         if one is not None:
             return self._with_literal(op, one, self._literal(right))
         return None if other is None else self._with_literal(_EXCHANGED[op], other, self._literal(left))
 
     def _with_literal(self, op: str, term: Term, literal: Literal | None) -> Predicate | None:
-        side = _beside(term, literal)
+        side = self._beside(term, literal)
         return None if side is None else compare(op, *side, self._timezone)
 
     def _different(self, node: Node) -> Predicate | None:
@@ -173,9 +176,9 @@ class _Binder:
     def _null_safe(self, node: Node) -> Predicate | None:
         one, other = self._term(node.this), self._term(node.expression)
         if one is not None and other is not None:
-            return _same(one, other)
+            return _same(one, other, self._timezone)
         term, written = (one, node.expression) if one is not None else (other, node.this)
-        side = None if term is None else _beside(term, self._literal(written))
+        side = None if term is None else self._beside(term, self._literal(written))
         if side is None:
             return None
         term, literal = side
@@ -282,27 +285,29 @@ class _Binder:
         exp.Column: _bare,
     }
 
+    def _beside(self, term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:
+        """A term and the literal it is compared with: without casts that change nothing, with those that Spark adds."""
+        if literal is None:
+            return None
+        if term.type.name == "date" and literal.kind in ("timestamp", "timestamp_ntz"):
+            wider = self._terms.cast(term, literal.kind.upper())
+            return None if wider is None else (wider, literal)
+        inner, casts = peeled(term)
+        if not casts:
+            return term, literal
+        together = common(inner, [literal], casts)
+        return None if together is None else (inner, together[0])
+
     def _term(self, node: Node) -> Term | None:
         return self._terms.find(node)
 
     def _literal(self, node: Node) -> Literal | None:
-        return read_literal(node, self._timezone)
+        return self._terms.literal(node)
 
 
-def _beside(term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:
-    """A term and the literal it is compared with, without casts that change nothing."""
-    if literal is None:
-        return None
-    inner, casts = peeled(term)
-    if not casts:
-        return term, literal
-    together = common(inner, [literal], casts)
-    return None if together is None else (inner, together[0])
-
-
-def _same(left: Term, right: Term) -> Predicate | None:
+def _same(left: Term, right: Term, timezone: str) -> Predicate | None:
     """`left <=> right`: both null, or neither and equal; never null itself."""
-    sides = alike(left, right)
+    sides = alike(left, right, timezone)
     if sides is None:
         return None
     one, other = (IsNull(peeled(side)[0]) for side in sides)

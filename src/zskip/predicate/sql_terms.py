@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from zskip.errors import ColumnError
+from zskip.predicate import functions
 from zskip.predicate.columns import Columns
-from zskip.predicate.literals import INTEGER_TYPES
-from zskip.predicate.sql_literals import Node, type_name
+from zskip.predicate.literals import Literal
+from zskip.predicate.sql_literals import Node, read_literal, type_name
+from zskip.predicate.sql_sums import interval, plus
+from zskip.predicate.term_types import cast_term
 from zskip.predicate.tree import Call, Column, Term
 from zskip.records import Field
-from zskip.types import INTEGERS, DataType
 
-WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
-"""Of the decimals that Spark casts integers to; 19 would hold all of a long."""
-_SQL_NAMES = {name: sql for sql, name in INTEGER_TYPES.items()}
+_DEEPEST = 16
+"""Functions of functions of functions ... that are followed."""
+_UNITS = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
+_ADDED_UNITS = {
+    "MICROSECOND": (0, 1),
+    "MILLISECOND": (0, 10**3),
+    "SECOND": (0, 10**6),
+    "MINUTE": (0, 60 * 10**6),
+    "HOUR": (0, 3600 * 10**6),
+    "DAY": (1, 0),
+    "WEEK": (7, 0),
+}
+"""Days and microseconds."""
 
 
 class Terms:
     """Finds the terms that nodes of sqlglot's tree write."""
 
-    def __init__(self, columns: Columns, timezone: str, lenient: bool) -> None:
+    def __init__(self, columns: Columns, timezone: str, *, lenient: bool, short_units: bool) -> None:
+        """short_units: whether units may be written as `M` or `D`, of which sqlglot makes others than Spark."""
         self._columns = columns
         self._timezone = timezone
         self._lenient = lenient
+        self._short_units = short_units
+        self._depth = 0
 
     def field(self, node: exp.Column) -> Field | None:
         """The column that a name stands for; None where it leads elsewhere. Raises ColumnError in strict mode."""
@@ -34,90 +51,160 @@ class Terms:
                 return None
             raise
 
+    def literal(self, node: Node) -> Literal | None:
+        """The literal that a node writes; None where it is none."""
+        return read_literal(node, self._timezone)
+
     def find(self, node: Node) -> Term | None:
         """The term that a node writes; None where it is none that is understood."""
         node = node.unnest()
-        if isinstance(node, exp.Cast):
-            inner = self.find(node.this)
-            return None if inner is None else cast_term(inner, type_name(node.to))
-        if not isinstance(node, exp.Column):
+        if isinstance(node, exp.Column):
+            field = self.field(node)
+            return None if field is None else Column((field.name,), field.type)
+        handler, parts = _HANDLERS.get(type(node), (None, frozenset[str]()))
+        if handler is None or any(value and key not in parts for key, value in node.args.items()):
             return None
-        field = self.field(node)
-        return None if field is None else Column((field.name,), field.type)
-
-
-def cast_term(term: Term, target: str) -> Term | None:
-    """A term under a cast that keeps every value; None under any other."""
-    if target == sql_name(term.type):
-        return term if term.type.name != "string" else None  # Lengths and collations are strings to sqlglot, too.
-    if not _widens(term.type, target):
-        return None
-    return Call("cast", term, (), DataType(INTEGER_TYPES.get(target, target.lower().replace(" ", ""))))
-
-
-def peeled(term: Term) -> tuple[Term, list[str]]:
-    """What is below casts that change no comparison, and the names of their types, outermost first."""
-    casts = []
-    while isinstance(term, Call) and term.function == "cast" and _widens(term.term.type, sql_name(term.type)):
-        casts.append(sql_name(term.type))
-        term = term.term
-    return term, casts
-
-
-def alike(left: Term, right: Term) -> tuple[Term, Term] | None:
-    """Two terms as Spark brings them to one type; None where it is not sure which, or values may change."""
-    if left.type != right.type:
-        wanted = _common_type(left.type, right.type)
-        if wanted is None:
+        if self._depth >= _DEEPEST:
             return None
-        one, other = cast_term(left, sql_name(wanted)), cast_term(right, sql_name(wanted))
-        if one is None or other is None:
+        self._depth += 1
+        try:
+            return handler(self, node)
+        finally:
+            self._depth -= 1
+
+    def _cast(self, node: Node) -> Term | None:
+        inner = self.find(node.this)
+        return None if inner is None else self.cast(inner, type_name(node.to))
+
+    def cast(self, term: Term, target: str) -> Term | None:
+        """A term as another type; None where the cast is not monotone."""
+        return cast_term(term, target, self._timezone)
+
+    def _call(self, name: str, term: Term | None, *arguments: int | str) -> Call | None:
+        return None if term is None else functions.call(name, term, *arguments)
+
+    def _date(self, node: Node) -> Term | None:
+        """What Spark takes for a date: dates, and timestamps cut to theirs."""
+        term = self.find(node)
+        return None if term is None or term.type.name == "string" else self.cast(term, "DATE")
+
+    def _year(self, node: Node) -> Term | None:
+        return self._call("year", self._date(node.this))
+
+    def _extract(self, node: Node) -> Term | None:
+        return self._call("year", self._date(node.expression)) if node.name.upper() == "YEAR" else None
+
+    def _to_date(self, node: Node) -> Term | None:
+        return self._date(node.this)
+
+    def _unit(self, node: Node) -> str:
+        unit = node.args["unit"].name.upper()
+        return "" if self._short_units else _UNITS.get(unit, unit)
+
+    def _date_trunc(self, node: Node) -> Term | None:
+        term = self.find(node.this)
+        if term is not None and term.type.name == "date":
+            term = self.cast(term, "TIMESTAMP")
+        return self._call("date_trunc", term, self._unit(node), self._timezone)
+
+    def _trunc(self, node: Node) -> Term | None:
+        return self._call("trunc", self._date(node.this), self._unit(node))
+
+    def _unix(self, node: Node) -> Term | None:
+        return self._call(_UNIX[type(node)], self.find(node.this))
+
+    def _rounded(self, node: Node) -> Term | None:
+        """Floor and ceil of a float or a short integer are those of the double."""
+        term = self.find(node.this)
+        if term is not None and term.type.name in ("float", "byte", "short", "integer"):
+            term = self.cast(term, "DOUBLE")
+        return self._call("floor" if isinstance(node, exp.Floor) else "ceil", term)
+
+    def _substring(self, node: Node) -> Term | None:
+        start, length = self._whole(node.args.get("start")), self._whole(node.args.get("length"))
+        if start not in (0, 1) or length is None:
             return None
-        left, right = one, other
-    return (left, right) if left.type.form is not None else None
+        return self._call("substring", self.find(node.this), max(length, 0))
+
+    def _left(self, node: Node) -> Term | None:
+        length = self._whole(node.expression)
+        return None if length is None else self._call("substring", self.find(node.this), max(length, 0))
+
+    def _date_add(self, node: Node) -> Term | None:
+        """`date_sub(d, 3)` is written as `d + 3 * -1` by sqlglot."""
+        days = node.expression.unnest()
+        backwards = isinstance(days, exp.Mul) and self._whole(days.expression) == -1
+        number = self._whole(days.this if backwards else days)
+        if number is None or node.args["unit"].name.upper() != "DAY":
+            return None
+        return self._call("date_add", self._date(node.this), -number if backwards else number)
+
+    def _timestamp_add(self, node: Node) -> Term | None:
+        number, unit = self._whole(node.expression), _ADDED_UNITS.get(node.args["unit"].name.upper())
+        term = self.find(node.this)
+        if number is None or unit is None or term is None:
+            return None
+        if term.type.name == "date":
+            term = self.cast(term, "TIMESTAMP")
+        return self._call("shift", term, unit[0] * number, unit[1] * number, self._timezone)
+
+    def _negative(self, node: Node) -> Term | None:
+        return self._call("negative", self.find(node.this))
+
+    def _sum(self, node: Node) -> Term | None:
+        sign = -1 if isinstance(node, exp.Sub) else 1
+        left, right = node.this.unnest(), node.expression.unnest()
+        term = self.find(left)
+        if term is not None:
+            return self._plus(term, right, sign)
+        term = self.find(right)
+        if term is not None and sign < 0:
+            term = None if isinstance(left, exp.Interval) else self._call("negative", term)
+        return None if term is None else self._plus(term, left, 1)
+
+    def _plus(self, term: Term, node: Node, sign: int) -> Term | None:
+        if isinstance(node, exp.Interval):
+            return interval(term, node, sign, self._timezone)
+        literal = self.literal(node)
+        return None if literal is None else plus(term, literal, node, sign)
+
+    def _whole(self, node: Node | None) -> int | None:
+        literal = None if node is None else self.literal(node)
+        return (
+            literal.value if literal is not None and isinstance(literal.value, int) and literal.kind == "int" else None
+        )
 
 
-def sql_name(data_type: DataType) -> str:
-    """A type as SQL names it.
-
-    >>> sql_name(DataType("long")), sql_name(DataType("decimal(9,2)"))
-    ('BIGINT', 'DECIMAL(9, 2)')
-    """
-    if data_type.is_decimal:
-        return f"DECIMAL({data_type.precision}, {data_type.scale})"
-    return _SQL_NAMES.get(data_type.name, data_type.name.upper())
+_UNIX = {
+    exp.UnixSeconds: "unix_seconds",
+    exp.UnixMillis: "unix_millis",
+    exp.UnixMicros: "unix_micros",
+    exp.UnixDate: "unix_date",
+}
+_Handler = Callable[[Terms, Node], "Term | None"]
 
 
-def _common_type(left: DataType, right: DataType) -> DataType | None:
-    if left.is_integer and right.is_integer:
-        return max(left, right, key=lambda t: INTEGERS[t.name])
-    names = {left.name, right.name}
-    if names <= {"float", "double"} or ("double" in names and names & {"byte", "short", "integer"}):
-        return DataType("double")
-    sizes = [_digits(t) for t in (left, right)]
-    if any(size is None for size in sizes):
-        return None
-    whole, scale = (max(parts) for parts in zip(*(size for size in sizes if size), strict=True))
-    return DataType(f"decimal({whole + scale},{scale})") if whole + scale <= 38 else None
+def _handler(method: _Handler, *parts: str) -> tuple[_Handler, frozenset[str]]:
+    return method, frozenset(("this", *parts))
 
 
-def _digits(data_type: DataType) -> tuple[int, int] | None:
-    if data_type.is_decimal:
-        return data_type.precision - data_type.scale, data_type.scale
-    return (WHOLE_DIGITS[data_type.name], 0) if data_type.is_integer else None
-
-
-def _widens(held: DataType, target: str) -> bool:
-    """Whether a cast keeps every value and the order of all."""
-    if target in INTEGER_TYPES and held.is_integer:
-        return INTEGERS[held.name] <= INTEGERS[INTEGER_TYPES[target]]
-    if target == "DOUBLE":
-        return held.name in ("float", "double", "byte", "short", "integer")
-    if target.startswith("DECIMAL("):
-        wanted = DataType(target.lower().replace(" ", ""))
-        if held.is_integer:
-            return wanted.precision - wanted.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[held.name]]
-        if held.is_decimal:
-            whole = held.precision - held.scale
-            return wanted.scale >= held.scale and wanted.precision - wanted.scale >= whole
-    return False
+_HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
+    exp.Cast: _handler(Terms._cast, "to", "_type"),
+    exp.TryCast: _handler(Terms._cast, "to", "safe", "_type"),
+    exp.TsOrDsToDate: _handler(Terms._to_date, "safe"),
+    exp.Year: _handler(Terms._year),
+    exp.Extract: _handler(Terms._extract, "expression"),
+    exp.TimestampTrunc: _handler(Terms._date_trunc, "unit"),
+    exp.DateTrunc: _handler(Terms._trunc, "unit"),
+    **dict.fromkeys(_UNIX, _handler(Terms._unix)),
+    exp.Floor: _handler(Terms._rounded),
+    exp.Ceil: _handler(Terms._rounded),
+    exp.Substring: _handler(Terms._substring, "start", "length"),
+    exp.Left: _handler(Terms._left, "expression"),
+    exp.TsOrDsAdd: _handler(Terms._date_add, "expression", "unit"),
+    exp.TimestampAdd: _handler(Terms._timestamp_add, "expression", "unit"),
+    exp.Neg: _handler(Terms._negative),
+    exp.Add: _handler(Terms._sum, "expression"),
+    exp.Sub: _handler(Terms._sum, "expression"),
+}
+"""What reads a function, and the parts of its node that are looked at: any other part means something else."""

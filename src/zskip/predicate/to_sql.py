@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 
+from zskip.predicate.functions import FUNCTIONS
 from zskip.predicate.tree import (
     And,
     Call,
@@ -94,7 +95,7 @@ def _in_sql(node: In, shorten: bool) -> str:
 def term_sql(term: Term) -> str:
     """A column, or a function of one, as text."""
     if isinstance(term, Call):
-        return f"{term.function}({', '.join([term_sql(term.term), *map(str, term.arguments)])})"
+        return FUNCTIONS[term.function].sql(term_sql(term.term), term)
     return name_sql(term)
 
 

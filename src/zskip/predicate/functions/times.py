@@ -1,0 +1,291 @@
+"""Monotone functions of dates and timestamps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from zskip.predicate.functions.base import Arguments, Function, Range, everywhere, increasing
+from zskip.predicate.functions.clocks import DAY, FAR, HOUR, SECOND, Clock, above, below, clock_of, widest
+from zskip.predicate.tree import Call
+from zskip.records import Bools, Ints, Values
+from zskip.types import DataType, Encoded
+
+_INT = (-(2**31), 2**31 - 1)
+_FIXED_UNITS = {"MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": SECOND}
+_CLOCK_UNITS = {"MINUTE": 60 * SECOND, "HOUR": HOUR, "DAY": DAY}
+_DATE_UNITS = ("WEEK", "MONTH", "QUARTER", "YEAR")
+UNITS = (*_FIXED_UNITS, *_CLOCK_UNITS, *_DATE_UNITS)
+"""Of `date_trunc`."""
+DATE_UNITS = _DATE_UNITS
+"""Of `trunc`."""
+_Step = Callable[[Ints], Ints]
+
+
+def _years(days: Ints) -> Ints:
+    return days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
+
+
+def truncated_days(days: Ints, unit: str) -> Ints:
+    """Days since 1970 of the first days of their weeks (Mondays), months, quarters or years."""
+    if unit == "WEEK":
+        return days - (days + 3) % 7
+    if unit == "YEAR":
+        return (_years(days) - 1970).astype("datetime64[Y]").astype("datetime64[D]").astype(np.int64)
+    months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+    if unit == "QUARTER":
+        months = months - months % 3
+    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
+
+
+# Functions of instants in a zone.
+
+
+def _zone(call: Call) -> Clock | None:
+    """The clock of the zone of the session, which is the last argument; plain timestamps have none."""
+    plain = "timestamp_ntz" in (call.term.type.name, call.type.name)
+    return clock_of("UTC" if plain or call.arguments[0] in _FIXED_UNITS else str(call.arguments[-1]))
+
+
+def _near(*arrays: Ints) -> Bools:
+    near = np.ones(len(arrays[0]), np.bool_)
+    for values in arrays:
+        near &= (values > -FAR) & (values < FAR)
+    return near
+
+
+def _zoned(
+    exact: Callable[[Call, Clock], _Step], low: Callable[[Call, Ints], Ints], high: Callable[[Call, Ints], Ints]
+) -> Callable[[Call, Values, Values], Range]:
+    """Bounds of a function of local time; where the zone's offsets are not sure, those that hold for any offset."""
+
+    def bounds(call: Call, lower: Any, upper: Any) -> Range:
+        clock = _zone(call)
+        known = _near(lower, upper)
+        lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
+        if clock is None:
+            return low(call, lower), high(call, upper), known
+        sure = clock.sure(lower, upper)
+        one, other = clock.bounds(
+            exact(call, clock), np.where(sure, lower, clock.first), np.where(sure, upper, clock.first)
+        )
+        return np.where(sure, one, low(call, lower)), np.where(sure, other, high(call, upper)), known
+
+    return bounds
+
+
+def _value(exact: Callable[[Call, Clock], _Step]) -> Callable[[Call, Encoded], Encoded | None]:
+    def value(call: Call, one: Encoded) -> Encoded | None:
+        clock = _zone(call)
+        instant = np.array([one], np.int64)
+        if clock is None or not _near(instant)[0] or not clock.sure(instant, instant)[0]:
+            return None
+        return int(exact(call, clock)(instant)[0])
+
+    return value
+
+
+def _date_of(call: Call, clock: Clock) -> _Step:
+    return lambda instants: clock.local(instants) // DAY
+
+
+def _truncated(call: Call, clock: Clock) -> _Step:
+    unit = str(call.arguments[0])
+
+    def step(instants: Ints) -> Ints:
+        if unit in _FIXED_UNITS:
+            return instants - instants % _FIXED_UNITS[unit]
+        local = clock.local(instants)
+        if unit in _CLOCK_UNITS:
+            return clock.instant(local - local % _CLOCK_UNITS[unit], clock.offset(instants))
+        return clock.start_of_day(truncated_days(local // DAY, unit))
+
+    return step
+
+
+def _local_unit(call: Call, local: Ints) -> Ints:
+    unit = str(call.arguments[0])
+    if unit in _DATE_UNITS:
+        return truncated_days(local // DAY, unit) * DAY
+    return local - local % {**_FIXED_UNITS, **_CLOCK_UNITS}[unit]
+
+
+def _start_of_day(call: Call, clock: Clock) -> _Step:
+    return clock.start_of_day
+
+
+def _shift(call: Call) -> tuple[int, int]:
+    return int(call.arguments[0]), int(call.arguments[1])
+
+
+def _shifted(call: Call, clock: Clock) -> _Step:
+    days, micros = _shift(call)
+
+    def step(instants: Ints) -> Ints:
+        if not days:
+            return instants + micros
+        return clock.instant(clock.local(instants) + days * DAY, clock.offset(instants)) + micros
+
+    return step
+
+
+def _shift_bounds(call: Call, lower: Any, upper: Any) -> Range:
+    """Days are added to local time, so that a change of the clock in between moves the sum, up or down."""
+    days, micros = _shift(call)
+    total = days * DAY + micros
+    if abs(total) >= FAR:
+        return lower, upper, np.zeros(len(lower), np.bool_)
+    known = _near(lower, upper)
+    lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
+    clock, slack = _zone(call), 0
+    if clock is None or len(clock.starts):
+        slack = 2 * DAY if abs(total) >= DAY else 0
+    if slack and clock is not None and len(lower):
+        reach = abs(total) + 2 * DAY
+        if clock.sure(np.array([lower.min() - reach]), np.array([upper.max() + reach]))[0]:
+            slack = widest(clock)
+    return lower + (total - slack), upper + (total + slack), known
+
+
+# Functions of dates.
+
+
+def _date_step(
+    function: Callable[[Call, Ints], Ints], least: int = _INT[0], most: int = _INT[1]
+) -> Callable[[Call, Values], tuple[Values, Bools]]:
+    def image(call: Call, values: Any) -> tuple[Values, Bools]:
+        known = (values >= _INT[0]) & (values <= _INT[1])
+        found = function(call, np.where(known, values, 0))
+        return found, known & (found >= least) & (found <= most)
+
+    return image
+
+
+def _date_function(
+    function: Callable[[Call, Ints], Ints],
+    result: Callable[[DataType, Arguments], DataType | None],
+    sql: Callable[[str, Call], str],
+    total: bool = True,
+) -> Function:
+    image = _date_step(function)
+
+    def value(call: Call, one: Encoded) -> Encoded | None:
+        found, known = image(call, np.array([one], np.int64))
+        return int(found[0]) if known[0] else None
+
+    return Function(result=result, value=value, bounds=increasing(image), sql=sql, total=total)
+
+
+def _of(held: str, gives: str) -> Callable[[DataType, Arguments], DataType | None]:
+    return lambda data_type, arguments: DataType(gives) if data_type.name == held else None
+
+
+# Casts between dates and timestamps.
+
+
+def cast_result(held: DataType, target: DataType) -> bool:
+    """Whether a cast between dates and timestamps is one of these."""
+    return (held.name, target.name) in (
+        ("timestamp", "date"),
+        ("timestamp_ntz", "date"),
+        ("date", "timestamp"),
+        ("date", "timestamp_ntz"),
+    )
+
+
+def cast_value(call: Call, value: Encoded) -> Encoded | None:
+    """Just what Spark makes of one value."""
+    if call.type.name == "date":
+        return _value(_date_of)(call, value)
+    days = int(value)
+    if not -FAR < days * DAY < FAR:
+        return None
+    clock = _zone(call)
+    day = np.array([days], np.int64)
+    if clock is None or not clock.sure((day - 1) * DAY, (day + 2) * DAY)[0]:
+        return None
+    return int(clock.start_of_day(day)[0])
+
+
+def cast_bounds(call: Call, lower: Any, upper: Any) -> Range:
+    """Bounds of such a cast."""
+    if call.type.name == "date":
+        return _zoned(_date_of, lambda call, v: below(v) // DAY, lambda call, v: above(v) // DAY)(call, lower, upper)
+    limit = FAR // DAY - 2
+    known = (lower > -limit) & (upper < limit)
+    lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
+    clock = _zone(call)
+    low, high = below(lower * DAY), above(upper * DAY)
+    if clock is None:
+        return low, high, known
+    sure = clock.sure((lower - 1) * DAY, (upper + 2) * DAY)
+    one, other = clock.start_of_day(np.where(sure, lower, 0)), clock.start_of_day(np.where(sure, upper, 0))
+    return np.where(sure, one, low), np.where(sure, other, high), known
+
+
+def _trunc_result(held: DataType, arguments: Arguments) -> DataType | None:
+    return DataType("date") if held.name == "date" and arguments[0] in DATE_UNITS else None
+
+
+def _date_trunc_result(held: DataType, arguments: Arguments) -> DataType | None:
+    return DataType("timestamp") if held.name == "timestamp" and arguments[0] in UNITS else None
+
+
+def _shift_result(held: DataType, arguments: Arguments) -> DataType | None:
+    return held if held.name in ("timestamp", "timestamp_ntz") else None
+
+
+def _shift_sql(inner: str, call: Call) -> str:
+    days, micros = _shift(call)
+    sums = [f"timestampadd({unit}, {number}L, " for unit, number in (("MICROSECOND", micros), ("DAY", days)) if number]
+    return "".join(sums) + inner + ")" * len(sums)
+
+
+def _unix(per: int) -> Function:
+    def image(call: Call, values: Any) -> tuple[Values, Bools]:
+        return values // per, everywhere(values)
+
+    return Function(
+        result=_of("timestamp", "long"),
+        value=lambda call, one: int(one) // per,
+        bounds=increasing(image),
+        sql=lambda inner, call: f"{call.function}({inner})",
+    )
+
+
+FUNCTIONS: dict[str, Function] = {
+    "date_trunc": Function(
+        result=_date_trunc_result,
+        value=_value(_truncated),
+        bounds=_zoned(
+            _truncated,
+            lambda call, v: below(_local_unit(call, below(v))),
+            lambda call, v: above(_local_unit(call, above(v))),
+        ),
+        sql=lambda inner, call: f"date_trunc('{call.arguments[0]}', {inner})",
+    ),
+    "shift": Function(result=_shift_result, value=_value(_shifted), bounds=_shift_bounds, sql=_shift_sql, total=False),
+    "unix_seconds": _unix(SECOND),
+    "unix_millis": _unix(1000),
+    "unix_micros": _unix(1),
+    "unix_date": _date_function(
+        lambda call, days: days, _of("date", "integer"), lambda inner, call: f"unix_date({inner})"
+    ),
+    "year": _date_function(
+        lambda call, days: _years(days), _of("date", "integer"), lambda inner, call: f"year({inner})"
+    ),
+    "trunc": _date_function(
+        lambda call, days: truncated_days(days, str(call.arguments[0])),
+        _trunc_result,
+        lambda inner, call: f"trunc({inner}, '{call.arguments[0]}')",
+        total=False,
+    ),
+    "date_add": _date_function(
+        lambda call, days: days + int(call.arguments[0]),
+        _of("date", "date"),
+        lambda inner, call: f"date_add({inner}, {call.arguments[0]})",
+        total=False,
+    ),
+}
