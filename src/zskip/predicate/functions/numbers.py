@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -40,12 +41,13 @@ def _whole(value: Encoded, data_type: DataType) -> int:
     return decode_decimal(value, data_type) if data_type.is_decimal else int(value)
 
 
-def _each(call: Call, values: Values, least: int, most: int) -> tuple[Values, Bools] | None:
+def _each(
+    value: Callable[[Call, Encoded], Encoded | None], call: Call, values: Values, least: int, most: int
+) -> tuple[Values, Bools] | None:
     """Nothing where all values lie between bounds, so that arrays of int64 can do; else one by one."""
     plain = values.dtype == np.int64 and call.type.form is Form.INT
     if plain and (not len(values) or (least <= int(values.min()) and int(values.max()) <= most)):
         return None
-    value = FUNCTIONS[call.function].value
     found = [value(call, v) for v in values.tolist()]
     known = np.array([v is not None for v in found], np.bool_)
     if call.type.form is Form.BYTES:
@@ -96,7 +98,7 @@ def cast_image(call: Call, values: Values) -> tuple[Values, Bools]:
         rounded: Any = values.astype(np.float32) if target.name == "float" else values
         return rounded.astype(np.float64), everywhere(values)
     factor = _factor(held, target)
-    found = _each(call, values, -(_LONG[1] // factor), _LONG[1] // factor)
+    found = _each(cast_value, call, values, -(_LONG[1] // factor), _LONG[1] // factor)
     return (cast("Any", values) * factor, everywhere(values)) if found is None else found
 
 
@@ -105,7 +107,10 @@ def cast_image(call: Call, values: Values) -> tuple[Values, Bools]:
 
 def _add_result(held: DataType, arguments: Arguments) -> DataType | None:
     """Integers and floats stay what they are; decimals get one digit more, as Spark gives them."""
-    if held.is_integer or held.form is Form.FLOAT:
+    if held.form is Form.FLOAT:
+        most = np.finfo(np.float32 if held.name == "float" else np.float64).max
+        return held if abs(float(arguments[0])) <= most else None
+    if held.is_integer:
         return held
     return DataType(str(arguments[1])) if held.is_decimal else None
 
@@ -142,7 +147,7 @@ def _add_image(call: Call, values: Values) -> tuple[Values, Bools]:
             return numbers + float(amount), everywhere(values)
     factor = _factor(held, call.type) if held.is_decimal else 1
     least, most = number_range(call.type)
-    found = _each(call, values, -((int(amount) - least) // factor), (most - int(amount)) // factor)
+    found = _each(_add_value, call, values, -((int(amount) - least) // factor), (most - int(amount)) // factor)
     return (numbers * factor + int(amount), everywhere(values)) if found is None else found
 
 
@@ -176,7 +181,7 @@ def _negative_image(call: Call, values: Values) -> tuple[Values, Bools]:
     if call.type.form is Form.FLOAT:
         return -cast("Any", values), everywhere(values)
     least, most = number_range(call.type)
-    found = _each(call, values, max(least, -most), most)
+    found = _each(_negative_value, call, values, max(least, -most), most)
     return (-cast("Any", values), everywhere(values)) if found is None else found
 
 
@@ -216,7 +221,7 @@ def _rounded_image(call: Call, values: Values) -> tuple[Values, Bools]:
         inside = np.clip(whole, -(2.0**63), 2.0**62)
         found = np.where(whole >= 2.0**63, _LONG[1], np.where(whole > 2.0**62, _below(whole), inside.astype(np.int64)))
         return found, everywhere(values)
-    each = _each(call, values, *_LONG)
+    each = _each(_rounded_value, call, values, *_LONG)
     unit = int(10**held.scale)
     if each is not None:
         return each

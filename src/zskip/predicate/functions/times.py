@@ -131,6 +131,14 @@ def _shifted(call: Call, clock: Clock) -> _Step:
     return step
 
 
+def _shift_value(call: Call, value: Encoded) -> Encoded | None:
+    days, micros = _shift(call)
+    if days:
+        return _value(_shifted)(call, value)
+    found = int(value) + micros
+    return found if -FAR < found < FAR else None
+
+
 def _shift_bounds(call: Call, lower: Any, upper: Any) -> Range:
     """Days are added to local time, so that a change of the clock in between moves the sum, up or down."""
     days, micros = _shift(call)
@@ -266,7 +274,7 @@ FUNCTIONS: dict[str, Function] = {
         ),
         sql=lambda inner, call: f"date_trunc('{call.arguments[0]}', {inner})",
     ),
-    "shift": Function(result=_shift_result, value=_value(_shifted), bounds=_shift_bounds, sql=_shift_sql, total=False),
+    "shift": Function(result=_shift_result, value=_shift_value, bounds=_shift_bounds, sql=_shift_sql, total=False),
     "unix_seconds": _unix(SECOND),
     "unix_millis": _unix(1000),
     "unix_micros": _unix(1),
