@@ -8,6 +8,7 @@ from typing import Any
 
 from zskip.predicate import (
     And,
+    Call,
     Column,
     Compare,
     CompareTerms,
@@ -23,6 +24,7 @@ from zskip.predicate import (
     StartsWith,
     Term,
 )
+from zskip.predicate.functions import function_of
 
 Row = Mapping[tuple[str, ...], Any]
 """Path of a column to a value in the form of its type; None is null."""
@@ -52,14 +54,27 @@ def like(text: str, pattern: str, escape: str) -> bool:
     return bool(text) and pattern[0] in ("_", text[0]) and like(text[1:], pattern[1:], escape)
 
 
+class NoValue(Exception):
+    """A function has no value here, or none that we know: Spark may fail, give null or wrap around."""
+
+
 def value(term: Term, row: Row) -> Any:
-    """What a term is in one row."""
-    assert isinstance(term, Column)
-    return row[term.path]
+    """What a term is in one row; raises NoValue."""
+    return row[term.path] if isinstance(term, Column) else of_call(term, value(term.term, row))
+
+
+def of_call(call: Call, argument: Any) -> Any:
+    """What a function is of one value, null of null; raises NoValue."""
+    function = function_of(call)
+    assert function is not None
+    found = None if argument is None else function.value(call, argument)
+    if found is None and argument is not None:
+        raise NoValue
+    return found
 
 
 def truth(predicate: Predicate, row: Row) -> bool | None:
-    """True, False or None."""
+    """True, False or None; raises NoValue where a function has none."""
     if isinstance(predicate, And | Or):
         found = [truth(child, row) for child in predicate.children]
         decisive = isinstance(predicate, Or)

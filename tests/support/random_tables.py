@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from oracle import Row
+from calls import ZONES, calls_of
+from oracle import NoValue, Row, of_call
 
 from zskip.predicate import (
     And,
@@ -114,6 +116,8 @@ class Table:
     stats: dict[tuple[str, ...], ColumnStats]
     pools: dict[tuple[str, ...], list[Any]]
     """Values that occur, and some that do not."""
+    zone: str
+    """Of the session."""
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
         return self.stats.get(path)
@@ -139,7 +143,7 @@ def table(rng: random.Random) -> Table:
         for column in columns
         if rng.random() < 0.97
     }
-    return Table(columns, files, rows, stats, pools)
+    return Table(columns, files, rows, stats, pools, rng.choice(["UTC", *ZONES]))
 
 
 def _pool(rng: random.Random, draw: Draw) -> list[Any]:
@@ -208,25 +212,43 @@ def predicate(rng: random.Random, table: Table, depth: int = 3) -> Predicate:
 
 def leaf(rng: random.Random, table: Table) -> Predicate:
     """A random leaf over one of the columns."""
-    column = rng.choice(table.columns)
+    term = random_term(rng, table)
     kind = rng.random()
     if kind < 0.08:
-        return IsNull(column)
+        return IsNull(term)
     if kind < 0.25:
-        listed = {literal(rng, table, column) for _ in range(rng.choice([0, 1, 2, 3, 20]))}
-        return In(column, tuple(sorted(value for value in listed if value == value)))
+        listed = {literal(rng, table, term) for _ in range(rng.choice([0, 1, 2, 3, 20]))}
+        return In(term, tuple(sorted(value for value in listed if value == value)))
     if kind < 0.35:
-        others: list[Term] = [c for c in table.columns if c.type == column.type]
-        return CompareTerms(rng.choice(OPERATORS), column, rng.choice(others))
-    if column.type.name == "string" and kind < 0.7:
+        others: list[Term] = [term, *(c for c in table.columns if c.type == term.type)]
+        return CompareTerms(rng.choice(OPERATORS), term, rng.choice(others))
+    if term.type.name == "string" and kind < 0.7:
         form: Any = rng.choice([StartsWith, EndsWith, Contains, Like])
         if form is Like:
-            return Like(column, rng.choice(PATTERNS))
-        return form(column, literal(rng, table, column).decode()[: rng.randint(0, 3)].encode())
-    return Compare(rng.choice(OPERATORS), column, literal(rng, table, column))
+            return Like(term, rng.choice(PATTERNS))
+        return form(term, literal(rng, table, term).decode()[: rng.randint(0, 3)].encode())
+    return Compare(rng.choice(OPERATORS), term, literal(rng, table, term))
 
 
-def literal(rng: random.Random, table: Table, column: Column) -> Any:
-    """A value of the column, one just beside such a value, or any."""
-    draw = VALUES[column.type.name]
-    return rng.choice(table.pools[column.path]) if rng.random() < 0.6 else draw(rng)
+def random_term(rng: random.Random, table: Table) -> Term:
+    """One of the columns, or a function of one, or a function of that."""
+    term: Term = rng.choice(table.columns)
+    while rng.random() < 0.3:
+        calls = _calls(term.type.name, table.zone)
+        if not calls:
+            break
+        term = replace(rng.choice(calls), term=term)
+    return term
+
+
+_calls = lru_cache(maxsize=1_000)(calls_of)
+
+
+def literal(rng: random.Random, table: Table, term: Term) -> Any:
+    """A value of the term, or of its type."""
+    if isinstance(term, Column):
+        return rng.choice(table.pools[term.path]) if rng.random() < 0.6 else VALUES[term.type.name](rng)
+    try:
+        return of_call(term, literal(rng, table, term.term))
+    except NoValue:
+        return 0.0 if term.type.form is Form.FLOAT else encode_decimal(0, term.type) if term.type.is_decimal else 0
