@@ -40,9 +40,10 @@ def calls_of(name, zone):
     ]
     found += [call(function, term) for function in ("negative", "floor", "ceil")]
     if name in INTEGERS:
-        found += [call("add", term, k) for k in (1, -1, 100, -(2**31), 2**63)]
+        found += [call("add", term, k) for k in (1, -1, 100, -(2 ** (INTEGERS[name] - 1)), 2**63)]
     if name in ("float", "double"):
-        found += [call("add", term, k) for k in ("1.5", "-0.1", "1e+30")]
+        kind = np.float32 if name == "float" else float
+        found += [call("add", term, repr(float(kind(k)))) for k in (1.5, -0.1, 1e30)]
     if name.startswith("decimal"):
         data_type = DataType(name)
         whole = min(data_type.precision - data_type.scale + 1, 38 - data_type.scale)
@@ -52,7 +53,7 @@ def calls_of(name, zone):
     found += [call("trunc", term, unit) for unit in DATE_UNITS]
     found += [call("date_trunc", term, unit, zone) for unit in UNITS]
     found += [call("date_add", term, days) for days in (0, 3, -3, 2**31 - 1)]
-    found += [call("shift", term, *amount, zone) for amount in ((0, 90 * 60 * 10**6), (2, 1), (-1, -3600 * 10**6))]
+    found += [call("shift", term, *amount, zone) for amount in ((0, 90 * 60 * 10**6), (2, 0), (-1, 0), (0, -1))]
     found += [call("substring", term, n) for n in (0, 1, 3)]
     return [found_call for found_call in found if isinstance(found_call, Call)]
 

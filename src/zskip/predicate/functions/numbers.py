@@ -14,6 +14,7 @@ from zskip.records import Bools, Values
 from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encode_decimal
 
 MOST_DIGITS = 38
+_EXACT_DIGITS = 34
 _LONG = (-(2**63), 2**63 - 1)
 
 
@@ -59,13 +60,14 @@ def _each(
 
 
 def cast_result(held: DataType, target: DataType) -> bool:
-    """Whether a cast of one number type to another keeps the order and gives every value a result."""
+    """Whether a cast of one number type to another keeps the order and gives every value a result.
+
+    Casts to float are not among them: Spark leaves them out where they stand below a cast to double.
+    """
     if held.is_integer and target.is_integer:
         return INTEGERS[held.name] <= INTEGERS[target.name]
     if target.name == "double":
         return held.is_integer or held.name == "float"
-    if target.name == "float":
-        return held.is_integer
     if not target.is_decimal or not _is_whole(held):
         return False
     least, most = number_range(held)
@@ -74,14 +76,12 @@ def cast_result(held: DataType, target: DataType) -> bool:
 
 
 def cast_value(call: Call, value: Encoded) -> Encoded | None:
-    """Any integer to floats is rounded to the nearest, ties to even."""
+    """What Spark makes of one value; a long as a double is rounded to the nearest, ties to even."""
     held, target = call.term.type, call.type
     if target.is_integer:
         return int(value)
     if target.name == "double":
         return float(value)
-    if target.name == "float":
-        return float(np.array([value], np.int64).astype(np.float32)[0])
     return _encoded(_whole(value, held) * _factor(held, target), target)
 
 
@@ -95,8 +95,7 @@ def cast_image(call: Call, values: Values) -> tuple[Values, Bools]:
     if target.is_integer:
         return values, everywhere(values)
     if target.form is Form.FLOAT:
-        rounded: Any = values.astype(np.float32) if target.name == "float" else values
-        return rounded.astype(np.float64), everywhere(values)
+        return cast("Any", values).astype(np.float64), everywhere(values)
     factor = _factor(held, target)
     found = _each(cast_value, call, values, -(_LONG[1] // factor), _LONG[1] // factor)
     return (cast("Any", values) * factor, everywhere(values)) if found is None else found
@@ -108,10 +107,11 @@ def cast_image(call: Call, values: Values) -> tuple[Values, Bools]:
 def _add_result(held: DataType, arguments: Arguments) -> DataType | None:
     """Integers and floats stay what they are; decimals get one digit more, as Spark gives them."""
     if held.form is Form.FLOAT:
-        most = np.finfo(np.float32 if held.name == "float" else np.float64).max
+        most = float(np.finfo(np.float32 if held.name == "float" else np.float64).max)
         return held if abs(float(arguments[0])) <= most else None
     if held.is_integer:
-        return held
+        least, most = number_range(held)
+        return held if least <= int(arguments[0]) <= most else None
     return DataType(str(arguments[1])) if held.is_decimal else None
 
 
@@ -161,14 +161,18 @@ def _add_sql(inner: str, call: Call) -> str:
         number = f"{digits[:point]}.{digits[point:]}".rstrip(".")
         return f"({inner} {'-' if int(amount) < 0 else '+'} {number}BD)"
     suffix = {"byte": "Y", "short": "S", "integer": "", "long": "L"}[held.name]
-    return f"({inner} {'-' if int(amount) < 0 else '+'} {abs(int(amount))}{suffix})"
+    backwards = number_range(held)[0] < int(amount) < 0
+    return f"({inner} {'-' if backwards else '+'} {-int(amount) if backwards else amount}{suffix})"
 
 
 # The opposite.
 
 
 def _signed(held: DataType, arguments: Arguments) -> DataType | None:
-    return held if _is_whole(held) or held.form is Form.FLOAT else None
+    """The type itself; Spark rounds the opposites of decimals to 34 digits."""
+    if held.is_decimal:
+        return held if held.precision <= _EXACT_DIGITS else None
+    return held if held.is_integer or held.form is Form.FLOAT else None
 
 
 def _negative_value(call: Call, value: Encoded) -> Encoded | None:
@@ -192,7 +196,7 @@ def _rounded_result(held: DataType, arguments: Arguments) -> DataType | None:
     if held.name in ("double", "long"):
         return DataType("long")
     if held.is_decimal:
-        return DataType(f"decimal({min(held.precision - held.scale + 1, MOST_DIGITS)},0)")
+        return DataType(f"decimal({held.precision - held.scale + 1},0)") if held.scale else held
     return None
 
 

@@ -17,6 +17,7 @@ _INT = (-(2**31), 2**31 - 1)
 _FIXED_UNITS = {"MICROSECOND": 1, "MILLISECOND": 1000, "SECOND": SECOND}
 _CLOCK_UNITS = {"MINUTE": 60 * SECOND, "HOUR": HOUR, "DAY": DAY}
 _DATE_UNITS = ("WEEK", "MONTH", "QUARTER", "YEAR")
+_ADDED_UNITS = {"HOUR": HOUR, "MINUTE": 60 * SECOND, "SECOND": SECOND, "MILLISECOND": 1000, "MICROSECOND": 1}
 UNITS = (*_FIXED_UNITS, *_CLOCK_UNITS, *_DATE_UNITS)
 """Of `date_trunc`."""
 DATE_UNITS = _DATE_UNITS
@@ -247,8 +248,10 @@ def _shift_result(held: DataType, arguments: Arguments) -> DataType | None:
 
 def _shift_sql(inner: str, call: Call) -> str:
     days, micros = _shift(call)
-    sums = [f"timestampadd({unit}, {number}L, " for unit, number in (("MICROSECOND", micros), ("DAY", days)) if number]
-    return "".join(sums) + inner + ")" * len(sums)
+    if days:
+        inner = f"timestampadd(DAY, {days}, {inner})"
+    unit = next(unit for unit in _ADDED_UNITS if micros % _ADDED_UNITS[unit] == 0)
+    return f"timestampadd({unit}, {micros // _ADDED_UNITS[unit]}, {inner})" if micros or not days else inner
 
 
 def _unix(per: int) -> Function:

@@ -1,0 +1,161 @@
+"""What zskip takes a monotone function to be is what Spark computes, in every zone, at the edges of each type."""
+
+import math
+
+import pytest
+from tests.support.calls import NAMES, ZONES, calls_of, values
+
+from zskip.predicate import Attributes, Columns, IsNull, Or, Unknown, column_of, nodes, parse, to_sql
+from zskip.predicate.functions import function_of
+from zskip.predicate.term_types import peeled
+from zskip.predicate.to_sql import term_sql
+from zskip.records import Field
+from zskip.types import DataType, decode_decimal
+
+SPARK_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
+
+
+def spark_name(data_type):
+    return SPARK_NAMES.get(data_type.name, data_type.name)
+
+
+def written(value, data_type):
+    """A value in its form as text that a JSON reader of longs, doubles and strings takes."""
+    if data_type.is_decimal:
+        return str(decode_decimal(value, data_type))
+    if isinstance(value, bytes):
+        return value.hex()
+    return repr(value)
+
+
+def read(data_type):
+    """An expression of the text `v` that gives the value."""
+    name = data_type.name
+    if name == "date":
+        return "date_from_unix_date(CAST(v AS INT))"
+    if name == "timestamp":
+        return "timestamp_micros(CAST(v AS BIGINT))"
+    if name == "timestamp_ntz":
+        seconds = "CAST(pmod(CAST(v AS BIGINT), 86400000000L) AS DECIMAL(18, 0)) / 1000000"
+        days = "CAST(floor(CAST(v AS DECIMAL(20, 0)) / 86400000000) AS INT)"
+        return f"TIMESTAMP_NTZ '1970-01-01 00:00:00' + make_dt_interval({days}, 0, 0, {seconds})"
+    if name == "string":
+        return "CAST(unhex(v) AS STRING)"
+    if data_type.is_decimal:
+        places = data_type.scale
+        point = f"regexp_replace(lpad(regexp_replace(v, '-', ''), 50, '0'), '(.{{{places}}})$', '.$1')"
+        return f"CAST(concat(if(v LIKE '-%', '-', ''), {point}) AS {name})"
+    return f"CAST(v AS {spark_name(data_type)})"
+
+
+def shown(expression, data_type):
+    """An expression of the text of a value in its form."""
+    name = data_type.name
+    if name == "date":
+        return f"CAST(unix_date({expression}) AS STRING)"
+    if name == "timestamp":
+        return f"CAST(unix_micros({expression}) AS STRING)"
+    if name == "timestamp_ntz":
+        parts = [
+            f"{part}({expression}) * {micros}L" for part, micros in (("hour", 3600 * 10**6), ("minute", 60 * 10**6))
+        ]
+        seconds = f"CAST(extract(SECOND FROM {expression}) * 1000000 AS BIGINT)"
+        return f"CAST(unix_date(CAST({expression} AS DATE)) * 86400000000L + {' + '.join(parts)} + {seconds} AS STRING)"
+    if name == "string":
+        return f"lower(hex({expression}))"
+    if data_type.is_decimal:
+        return f"regexp_replace(CAST({expression} AS STRING), '[.]', '')"
+    return f"CAST(CAST({expression} AS DOUBLE) AS STRING)" if name == "float" else f"CAST({expression} AS STRING)"
+
+
+def same(text, value, data_type):
+    """Whether the text that Spark gave is that of a value."""
+    if data_type.is_decimal:
+        return int(text) == decode_decimal(value, data_type)
+    if isinstance(value, bytes):
+        return text == value.hex()
+    if isinstance(value, float):
+        number = float(text)
+        return number == value or (math.isnan(number) and math.isnan(value))
+    return int(text) == value
+
+
+@pytest.fixture(scope="module", params=ZONES)
+def zone(request, spark):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    ansi = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.session.timeZone", request.param)
+    spark.conf.set("spark.sql.ansi.enabled", "false")
+    yield request.param
+    spark.conf.set("spark.sql.session.timeZone", before)
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+
+
+def test_spark_computes_the_same(zone, spark, tmp_path):
+    for name in NAMES if zone == "UTC" else ("date", "timestamp", "timestamp_ntz"):
+        data_type = DataType(name)
+        some = values(name, zone)
+        source = tmp_path / name
+        source.write_text("\n".join(written(value, data_type) for value in some))
+        frame = spark.read.text(str(source)).selectExpr("value AS v")
+        column = f"`c {name}`"
+        calls = calls_of(name, zone)
+        rows = frame.selectExpr("v", f"{read(data_type)} AS {column}").selectExpr(
+            "v", *[f"{shown(term_sql(call), call.type)} AS r{i}" for i, call in enumerate(calls)]
+        )
+        known = {written(value, data_type): value for value in some}
+        found = rows.collect()
+        assert len(found) == len(some)
+        for i, call in enumerate(calls):
+            function, compared = function_of(call), 0
+            for row in found:
+                expected = function.value(call, known[row["v"]])
+                if expected is None:
+                    continue
+                assert same(row[f"r{i}"], expected, call.type), (call, row["v"], row[f"r{i}"], expected)
+                compared += 1
+            assert compared or call.arguments[0] == 2**31 - 1, call
+
+
+def test_types_are_those_of_spark(spark):
+    for name in NAMES:
+        data_type = DataType(name)
+        frame = spark.range(0).selectExpr(f"CAST(NULL AS {spark_name(data_type)}) AS `c {name}`")
+        for call in calls_of(name, "UTC"):
+            if call.function != "add" or not data_type.is_decimal:
+                given = frame.selectExpr(f"{term_sql(call)} AS r").schema[0].dataType.jsonValue()
+                assert given == call.type.name, call
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_what_catalyst_prints_is_read_again(spark, ansi):
+    """Each call, written by zskip and printed by Catalyst after its optimizer, is read as the same call."""
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        for name in NAMES:
+            data_type = DataType(name)
+            calls = calls_of(name, "UTC")
+            columns = Columns([Field(name=f"c {name}", type=data_type)])
+            frame = spark.createDataFrame([], f"`c {name}` {spark_name(data_type)}")
+            for call in calls:
+                own = parse(f"{term_sql(call)} IS NULL", columns)
+                assert own == IsNull(peeled(call)[0]), to_sql(own)
+            tests = " OR ".join(f"{term_sql(call)} IS NULL" for call in calls)
+            attributes = Attributes(columns.fields, {f"`c {name}`": f"c {name}"})
+            printed = parse(filter_of(frame.where(tests)), attributes, lenient=True)
+            leaves = [node for node in nodes(printed) if not isinstance(node, Or)]
+            assert not any(isinstance(node, Unknown) for node in leaves), to_sql(printed)
+            found = {node.term for node in leaves}
+            assert found <= {*calls, column_of(calls[0])}
+            assert found >= {peeled(call)[0] for call in calls}
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+def filter_of(frame):
+    """The condition of a filter as Catalyst prints it."""
+    found = frame._jdf.queryExecution().optimizedPlan()
+    while found.nodeName() != "Filter":
+        found = found.children().apply(0)
+    return found.condition().sql()
