@@ -50,6 +50,16 @@ def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("page", ["predicates"])
+def test_python_blocks_of_the_docs_run(spark: object, events: Path, page: str) -> None:
+    found = blocks(f"docs/{page}.md", "python")
+    assert found
+    for code in found:
+        placed = code.replace('"events"', repr(str(events / "events")), 1)
+        exec(compile(placed, page, "exec"), {"spark": spark})
+
+
+@pytest.mark.spark
 @pytest.mark.slow
 def test_shell_blocks_of_the_readme_run(events: Path) -> None:
     (script,) = blocks("README.md", "bash")
