@@ -5,14 +5,22 @@ are comments; `# zone X` sets the session's time zone, `# lenient` reads texts t
 Set REWRITE_FIXTURES=1 to write the trees anew.
 """
 
+import datetime as dt
 import os
+import pickle
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+import sqlglot
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from zskip.errors import ColumnError, PredicateError
-from zskip.predicate import And, Attributes, Columns, In, Not, Or, Unknown, nodes, parse, parse_many, to_sql
+from zskip.predicate import And, Attributes, Columns, In, Not, Or, Unknown, parse, parse_many, to_sql
+from zskip.prune import outcomes
 from zskip.records import Field
 from zskip.types import DataType
 
@@ -96,24 +104,233 @@ def test_long_or_chain():
     assert len(found.children) == 3000
 
 
-def test_nested_chains_are_read_or_given_up():
-    sql = "(" * 2999 + "(t.a = 0)" + "".join(f" OR (t.a = {i}))" for i in range(1, 3000))
-    assert isinstance(parse(sql, ATTRIBUTES, lenient=True), Or | Unknown)
-    assert isinstance(parse("NOT " * 3000 + "a = 1", COLUMNS), Not | Unknown)
-    sql = "(" * 40 + "(t.a = 0)" + "".join(f" OR (t.a = {i}))" for i in range(1, 41))
-    assert len(list(nodes(parse(sql, ATTRIBUTES, lenient=True)))) == 42
+def test_nested_chains_are_read():
+    for start, end in (("(" * 9999 + "(t.a = 0)", " OR (t.a = {}))"), ("(t.a = 0)", " OR ((t.a = {})" + ")")):
+        sql = start + "".join(end.format(i) for i in range(1, 10_000))
+        found = parse(sql, ATTRIBUTES, lenient=True)
+        assert isinstance(found, Or)
+        assert len(found.children) == 10_000
+    assert parse("NOT " * 3001 + "a = 1", COLUMNS) == parse("NOT a = 1", COLUMNS)
+    assert parse("(" * 10_000 + "a = 1" + ")" * 10_000, COLUMNS) == parse("a = 1", COLUMNS)
+
+
+DEEP = {
+    "AND and OR": "(" * 5000 + "a = 0" + "".join(f" {'AND' if i % 2 else 'OR'} a = {i})" for i in range(5000)),
+    "to the right": "".join(f"a = {i} {'AND' if i % 2 else 'OR'} (" for i in range(5000)) + "a = 0" + ")" * 5000,
+    "NOT": "NOT (" * 10_000 + "a = 1 OR b = 2" + ")" * 10_000,
+    "functions": "abs(" * 10_000 + "a" + ")" * 10_000 + " = 1",
+    "parentheses of a term": "(" * 10_000 + "a" + ")" * 10_000 + " = 1",
+    "minus": "a = " + "- " * 10_000 + "1",
+    "plus": "a" + " + 1" * 10_000 + " = 1",
+    "concat": "s" + " || s" * 10_000 + " = 'a'",
+    "case": "CASE WHEN " * 10_000 + "a = 1" + " THEN 1 END" * 10_000 + " = 1",
+    "brackets": "a = m" + "[m" * 10_000 + "]" * 10_000,
+    "comparisons": "a = " * 10_000 + "a",
+    "queries": "a IN (SELECT 1 WHERE " * 5000 + "a = 1" + ")" * 5000,
+    "unbalanced": "(" * 10_000 + "a = 1",
+    "unbalanced to the right": "a = 1" + ")" * 10_000,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_nesting_is_given_up_or_refused(name):
+    """Never a crash, and nothing that is too deep for what walks along the tree."""
+    for lenient in (False, True):
+        try:
+            found = parse(DEEP[name], COLUMNS, lenient=lenient)
+        except (PredicateError, ColumnError):
+            assert not lenient
+            continue
+        to_sql(found)
+        outcomes(found, SimpleNamespace(rows=np.array([1]), column=lambda path: None))
+        pickle.loads(pickle.dumps(found))
+        assert found == parse(DEEP[name], COLUMNS, lenient=lenient)
+        assert repr(found)
+        assert hash(found) is not None
 
 
 @pytest.mark.parametrize(
-    ("name", "literal"), [("a", "{}"), ("s", "'{}'"), ("d", "{}.25BD"), ("b", "{}L"), ("x", "{}.5D"), ("a", "-{}")]
+    ("name", "literal"),
+    [
+        ("a", "{}"),
+        ("s", "'{}'"),
+        ("s", "'it\\'s {}'"),
+        ("d", "{}.25BD"),
+        ("b", "{}L"),
+        ("x", "{}.5D"),
+        ("a", "-{}"),
+        ("f", "CAST('{}.5' AS FLOAT)"),
+        ("dt", "date '{date}'"),
+        ("dt", "'{date}'"),
+        ("ts", "TIMESTAMP '{date} 01:02:03.5'"),
+        ("n", "TIMESTAMP_NTZ '{date} 01:02:03'"),
+        ("bi", "X'{number:06x}'"),
+        ("cast(a as bigint)", "{}"),
+        ("year(dt)", "{}"),
+    ],
 )
 def test_long_list(name, literal):
-    sql = f"{name} IN ({', '.join(literal.format(i) for i in range(5000))})"
-    start = time.perf_counter()
-    found = parse(sql, COLUMNS)
-    assert time.perf_counter() - start < 20  # Far more than it takes: only to notice what is quadratic.
+    start = dt.date(1980, 1, 1)
+    values = [literal.format(i, date=start + dt.timedelta(days=i), number=i) for i in range(10_000)]
+    begun = time.perf_counter()
+    found = parse(f"{name} IN ({', '.join(values)})", COLUMNS)
+    assert time.perf_counter() - begun < 20  # Far more than it takes: only to notice what is quadratic.
     assert isinstance(found, In)
-    assert len(found.values) == 5000
+    assert len(found.values) == 10_000
+    some = values[::500]
+    one_by_one = [parse(f"{name} = {value}", COLUMNS).value for value in some]
+    assert parse(f"{name} IN ({', '.join(some[:19])})", COLUMNS).values == tuple(sorted(one_by_one[:19]))
+    assert set(one_by_one) <= set(found.values)
+    assert parse(f"{name} NOT IN ({', '.join(values)})", COLUMNS) == Not(found)
+
+
+def test_long_lists_of_many_shapes():
+    kinds = ["{}", "-{}", "{}L", "{}Y", "+{}", "({})", "{}.0", "{}.5", "CAST({} AS INT)", "NULL", "- {}L", "{}BD"]
+    values = [kinds[i % len(kinds)].format(i % 100) for i in range(1000)]
+    found = parse(f"a IN ({', '.join(values)})", COLUMNS)
+    parts = [parse(f"a IN ({', '.join(values[i : i + 10])})", COLUMNS) for i in range(0, 1000, 10)]
+    listed = [part for whole in parts for part in (whole.children if isinstance(whole, Or) else (whole,))]
+    expected = {value for part in listed if isinstance(part, In) for value in part.values}
+    assert set(found.children[0].values) == expected
+    for odd in ("b", "a + 1", "rand()", "'x'", "(SELECT 1)", "1 + 1"):
+        assert isinstance(parse(f"a IN ({', '.join([*values, odd])})", COLUMNS), Unknown)
+    with pytest.raises(ColumnError):
+        parse(f"a IN ({', '.join([*values, 'nowhere'])})", COLUMNS)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_splitting_changes_nothing(data):
+    """Texts put together of ANDs, ORs, NOTs and parentheses mean what sqlglot, reading all at once, makes of them."""
+    leaves = st.sampled_from(
+        [
+            "a = 1",
+            "a BETWEEN 1 AND 2",
+            "a NOT BETWEEN 1 AND b",
+            "bo",
+            "(a) = 3",
+            "(a + 1) > 2",
+            "s = 'x AND (y'",
+            "a IS NOT NULL",
+            "CASE WHEN a = 1 AND bo THEN true ELSE bo OR bo END",
+            "`o``k` IN (1, 2)",
+            "f(a AND b, (bo OR bo))",
+            "true",
+            "(bo)",
+            "a BETWEEN (CASE WHEN bo AND bo THEN 1 ELSE 2 END) AND 3",
+            "m[a AND b] = 1",
+            "a IN (SELECT 1 WHERE bo AND bo)",
+        ]
+    )
+    texts = st.recursive(
+        leaves,
+        lambda inner: (
+            st.tuples(inner, st.sampled_from([" AND ", " OR ", " and ", "\nOR\t"]), inner).map("".join)
+            | inner.map("NOT {}".format)
+            | inner.map("({})".format)
+            | inner.map("! ({}) -- words".format).map(lambda text: text + "\n")
+        ),
+        max_leaves=12,
+    )
+    sql = data.draw(texts)
+    columns = Columns([*FIELDS, Field(name="m", type=DataType("map<int,int>"))])
+    whole = sqlglot.parse_one(sql, dialect="spark", into=sqlglot.exp.Condition)
+    assert flat(parse(sql, columns)) == flat(_whole(whole, columns))
+
+
+def _whole(node, columns):
+    node = node.unnest()
+    if isinstance(node, sqlglot.exp.And | sqlglot.exp.Or):
+        kind = And if isinstance(node, sqlglot.exp.And) else Or
+        return kind((_whole(node.this, columns), _whole(node.expression, columns)))
+    if isinstance(node, sqlglot.exp.Not):
+        return Not(_whole(node.this, columns))
+    return parse(node.sql(dialect="spark"), columns)
+
+
+def flat(predicate):
+    """The predicate with chains of one operator made one node, double negation left out, and unknowns alike."""
+    if isinstance(predicate, And | Or):
+        parts = [flat(child) for child in predicate.children]
+        children = [c for part in parts for c in (part.children if isinstance(part, type(predicate)) else [part])]
+        return type(predicate)(tuple(children))
+    if isinstance(predicate, Not):
+        child = flat(predicate.child)
+        return child.child if isinstance(child, Not) else Not(child)
+    return Unknown("") if isinstance(predicate, Unknown) else predicate
+
+
+def test_names_and_strings_of_all_kinds():
+    names = [
+        "a b",
+        "a.b",
+        "a`b",
+        "a'b",
+        'a"b',
+        "ä€😀",
+        "select",
+        "1a",
+        "a\\b",
+        "AND",
+        "--",
+        "/*",
+        ";",
+        "a\nb",
+        "x)",
+        "%",
+    ]
+    columns = Columns([Field(name=name, type=DataType("string")) for name in names])
+    for name in names:
+        quoted = "`" + name.replace("`", "``") + "`"
+        for text in [
+            "x",
+            "it's",
+            'say "x"',
+            "back\\slash",
+            "`tick`",
+            ") OR (1=1",
+            "-- x",
+            "/* x",
+            "ä€😀",
+            "a;b",
+            "%_",
+            "\n",
+            "",
+        ]:
+            literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            if "\\" in name:
+                assert isinstance(parse(f"{quoted} = {literal}", columns), Unknown)
+                continue
+            found = parse(f"NOT ({quoted} = {literal} AND {quoted} > {literal})", columns).child.children[0]
+            assert (found.term.path, found.value) == ((name,), text.encode())
+            assert parse(to_sql(found), columns) == found
+            doubled = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+            assert parse(f"{quoted} = {doubled}", columns) == found
+            if name.isidentifier() and name.isascii() and name not in ("select", "AND"):
+                assert parse(f"{name} = {literal}", columns) == found
+
+
+def test_one_condition_only():
+    for sql in ("a = 1; a = 2", "a = 1;", "a = 1; DROP TABLE t", ";"):
+        with pytest.raises(PredicateError, match="semicolon"):
+            parse(sql, COLUMNS)
+        assert isinstance(parse(sql, COLUMNS, lenient=True), Unknown)
+    for sql in (
+        "",
+        " ",
+        "-- nothing",
+        "()",
+        "a = 1 AND ()",
+        "AND a = 1",
+        "a = 1 OR OR a = 2",
+        "NOT",
+        "a = 1)",
+        "(a = 1",
+        "a b",
+    ):
+        with pytest.raises(PredicateError, match=r"cannot read|is no predicate"):
+            parse(sql, COLUMNS)
+        assert isinstance(parse(sql, COLUMNS, lenient=True), Unknown), sql
 
 
 def test_errors_of_strange_numbers_stay_inside_in_lenient_mode():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 
 from zskip.predicate.functions import FUNCTIONS
 from zskip.predicate.tree import (
@@ -29,6 +30,13 @@ from zskip.predicate.tree import (
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_RESERVED = re.compile(
+    "all|and|any|as|between|case|cast|date|distinct|else|end|escape|except|exists|false|filter|for|from|group|having|in|"
+    "interval|into|is|join|left|like|limit|not|null|on|or|order|outer|right|rlike|select|set|some|table|then|timestamp|"
+    "true|union|using|values|when|where|with",
+    re.IGNORECASE,
+)
+"""Names that are quoted, since a parser may take them for something else."""
 _SHOWN = 20
 """Values of a long IN that are written out where the text is for people."""
 
@@ -101,7 +109,11 @@ def term_sql(term: Term) -> str:
 
 def name_sql(column: Column) -> str:
     """A column's name, quoted where need be."""
-    return ".".join(part if part.isidentifier() else "`" + part.replace("`", "``") + "`" for part in column.path)
+    return ".".join(part if _is_plain(part) else "`" + part.replace("`", "``") + "`" for part in column.path)
+
+
+def _is_plain(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not _RESERVED.fullmatch(name)
 
 
 def literal_sql(value: Encoded, data_type: DataType) -> str:
