@@ -49,15 +49,18 @@ class TableSchema:
     partition_json: str
 
 
-def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
+def read_schema(
+    spark: SparkSession, snapshot: Snapshot, *, declared: tuple[JavaObject, JavaObject] | None = None
+) -> TableSchema:
     """Let Spark infer a table's schema and partition values from the files of a snapshot.
 
-    Reads the footer of one file, or of all where the session merges schemas. Raises what Spark raises for files it
-    cannot read, and UnsupportedError for directories that are no partitions of one table.
+    Reads the footer of one file, or of all where the session merges schemas, unless the columns are declared.
+    declared: `StructType`s of the columns in the files and of the partition columns, as a catalog has them. Raises what
+    Spark raises for files it cannot read, and UnsupportedError for directories that are no partitions of one table.
     """
     jvm = Jvm.of(spark)
-    data = _data_schema(spark, jvm, snapshot)
-    partition, rows = _partitions(spark, jvm, snapshot)
+    data = _data_schema(spark, jvm, snapshot) if declared is None else declared[0]
+    partition, rows = _partitions(spark, jvm, snapshot, None if declared is None else declared[1])
     data_json, partition_json = data.json(), partition.json()
     partition_fields = read_fields(partition_json)
     columns = [_encoded(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
@@ -154,26 +157,46 @@ def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
     return [files.getFileStatus(p) for p in named if files.exists(p)]
 
 
-def _partitions(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
-    """Partition columns as a `StructType`, and a `java.util.List` of one InternalRow for each partition."""
+def _partitions(
+    spark: SparkSession, jvm: Jvm, snapshot: Snapshot, declared: JavaObject = None
+) -> tuple[JavaObject, JavaObject]:
+    """Partition columns as a `StructType`, and a `java.util.List` of one InternalRow for each partition.
+
+    declared: the partition columns that a catalog knows.
+    """
     directories = [p.directory for p in snapshot.partitions]
     if not any(directories):
         row = jvm.call(_ROW, "empty")()
         struct = jvm.find("org.apache.spark.sql.types.StructType")()
+        _check_declared(snapshot, struct, declared)
         return struct, jvm.list_of(*[row] * len(directories))
     root = qualified(snapshot.root)
     make = jvm.handles.function(path_maker(jvm, root))
     paths = jvm.map(jvm.strings(directories), make)
     base = jvm.seq_of(jvm.find("org.apache.hadoop.fs.Path")(root)).toSet()
     utils = jvm.module("org.apache.spark.sql.execution.datasources.PartitioningUtils")
-    spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, jvm.none)
+    given = jvm.none if declared is None else jvm.some(declared)
+    spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, given)
     found = jvm.to_list(spec.partitions())
     if found.size() != len(directories):
         raise UnsupportedError(
             f'some directories with files in "{snapshot.root}" are no partition directories; move them out of the table'
         )
     values = jvm.once("values_of", lambda: jvm.handles.function(jvm.handles.virtual(_PARTITION_PATH, "values", _ROW)))
-    return spec.partitionColumns(), jvm.map(found, values)
+    _check_declared(snapshot, spec.partitionColumns(), declared)
+    return spec.partitionColumns() if declared is None else declared, jvm.map(found, values)
+
+
+def _check_declared(snapshot: Snapshot, found: JavaObject, declared: JavaObject) -> None:
+    """Refuse directories whose partition columns are not those that are declared, in their order."""
+    if declared is None:
+        return
+    names = [[(f.name, f.type) for f in read_fields(struct.json())] for struct in (found, declared)]
+    if names[0] != names[1]:
+        raise UnsupportedError(
+            f'the directories of "{snapshot.root}" are partitions by {[n for n, _ in names[0]]}, but the table is declared '
+            f"to be partitioned by {[n for n, _ in names[1]]}; declare the table as it lies there"
+        )
 
 
 def _encoded(
