@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zskip.errors import ColumnError, PredicateError
-from zskip.predicate import And, Attributes, Columns, In, Not, Or, Unknown, parse, parse_many, to_sql
+from zskip.predicate import And, Attributes, Columns, Constant, In, Not, Or, Unknown, parse, parse_many, to_sql
 from zskip.prune import outcomes
 from zskip.records import Field
 from zskip.types import DataType
@@ -194,6 +194,11 @@ def test_long_lists_of_many_shapes():
     assert set(found.children[0].values) == expected
     for odd in ("b", "a + 1", "rand()", "'x'", "(SELECT 1)", "1 + 1"):
         assert isinstance(parse(f"a IN ({', '.join([*values, odd])})", COLUMNS), Unknown)
+    strings = [f"'{i}'" for i in range(30)]
+    for odd in ("1", "DATE '2024-01-01'", "X'00'", "true"):
+        assert isinstance(parse(f"s IN ({', '.join([*strings, odd])})", COLUMNS), Unknown)
+        assert isinstance(parse(f"s IN ({', '.join([odd, *strings])})", COLUMNS), Unknown)
+    assert parse(f"s IN ({', '.join([*strings, 'NULL', 'NULL'])})", COLUMNS).children[1] == Constant(None)
     with pytest.raises(ColumnError):
         parse(f"a IN ({', '.join([*values, 'nowhere'])})", COLUMNS)
 

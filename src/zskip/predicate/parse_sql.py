@@ -107,34 +107,36 @@ class _Text:
 
         Elements of one shape, such as `DATE '...'`, are parsed once; then only the text in it changes.
         """
-        shapes: dict[tuple[object, ...], tuple[Node, Node] | None] = {}
+        shapes: dict[tuple[object, ...], tuple[Node, Node | None]] = {}
         found = []
         for element in elements:
-            place = next((i for i, token in enumerate(element) if token.token_type in _TEXTS), 0)
-            text = element[place].text
-            shape = (place, _scale(element, text), *(token.text for token in element[:place] + element[place + 1 :]))
+            place = next((i for i, token in enumerate(element) if token.token_type in _TEXTS), len(element))
+            text = element[place].text if place < len(element) else ""
+            rest = [(token.token_type, token.text) for token in element[:place] + element[place + 1 :]]
+            shape = (*rest, place, element[min(place, len(element) - 1)].token_type, _scale(element, text))
             if shape not in shapes:
                 shapes[shape] = self._template(element, text)
-            template = shapes[shape]
-            if template is None:
-                return []
-            node, written = template
-            written.args["this"] = text
+            node, written = shapes[shape]
+            if written is not None:
+                written.args["this"] = text
             literal = self._terms.literal(node)
-            if literal is None:
+            if literal is None or (written is None and text):
                 return []
             found.append(literal)
         return found
 
-    def _template(self, element: list[Token], text: str) -> tuple[Node, Node] | None:
-        """The node of an element, and the one in it that holds its text; None where it cannot be exchanged."""
-        node = self._parsed(element)
+    def _template(self, element: list[Token], text: str) -> tuple[Node, Node | None]:
+        """The node of an element, and the one in it that holds its text; None where no other can take its place."""
+        try:
+            node = self._parsed(element)
+        except PredicateError:
+            return exp.Placeholder(), None  # No literal; the list as a whole says what is wrong, if anything.
         inside = [found for found in node.find_all(exp.Literal) if not isinstance(found.parent, exp.DataTypeParam)]
         scale = _scale(element, text)
         if scale is not None:
             for size, number in zip(node.find_all(exp.DataTypeParam), (MOST_DIGITS, scale), strict=True):
                 size.set("this", exp.Literal.number(number))
-        return (node, inside[0]) if len(inside) == 1 and inside[0].this == text else None
+        return node, inside[0] if len(inside) == 1 and inside[0].this == text else None
 
 
 def _scale(element: list[Token], text: str) -> int | None:
