@@ -64,8 +64,8 @@ def file_index(jvm: Jvm, index: PrunedFileIndex) -> JavaObject:
         constant = jvm.handles.drop(jvm.handles.constant(kind, value), 0, _OBJECT)
         answers.put(method, jvm.handles.function(constant))
     answers.put("equals", _same_text(jvm, index.name))
-    answers.put("listFiles", _asked(jvm, Question(index.list_files)))
-    answers.put("inputFiles", _asked(jvm, Question(index.input_files)))
+    answers.put("listFiles", asked(jvm, index.list_files))
+    answers.put("inputFiles", asked(jvm, index.input_files))
     make = jvm.call("java.lang.reflect.Proxy", "newProxyInstance")
     interface = jvm.class_of(_FILE_INDEX)
     return make(interface.getClassLoader(), jvm.array("java.lang.Class", [interface]), _handler(jvm, answers))
@@ -93,10 +93,10 @@ def _same_text(jvm: Jvm, text: str) -> JavaObject:
     return handles.function(handles.chain(first, text_of, equals))
 
 
-def _asked(jvm: Jvm, question: Question) -> JavaObject:
-    """A Function that hands a call to one of our threads and waits for Python's answer."""
+def asked(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:
+    """A Function of an array of arguments that hands a call to one of our threads and waits for Python's answer."""
     handles = jvm.handles
-    twin = jvm.call("java.util.Objects", "requireNonNull")(question)
+    twin = jvm.call("java.util.Objects", "requireNonNull")(Question(answer))
     ask = jvm.once("ask", lambda: _ask(jvm))
     return handles.function(handles.bind(ask, 1, twin, jvm.once("threads", lambda: _threads(jvm))))
 

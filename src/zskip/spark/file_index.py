@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import logging
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,11 +24,14 @@ from zskip.spark.exact import PartitionFilter
 from zskip.spark.jvm import JavaObject, Jvm
 from zskip.spark.schema import TableSchema
 from zskip.spark.statuses import FileStatuses, qualified
+from zskip.units import show_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.scan")
+_PREPARED = 64
+"""Plans whose choice of files is remembered."""
 
 Prune = Callable[[Filters], PruneResult]
 """Which files might hold rows for which all of these filters are true."""
@@ -43,10 +48,19 @@ class Pruning:
     on_scan: Callable[[ScanReport], None] | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Choice:
+    """The files that a scan reads, and why."""
+
+    kept: Bools
+    leaves: tuple[LeafReport, ...]
+    seconds: float
+
+
 class PrunedFileIndex:
     """The files of one snapshot, pruned anew for each scan.
 
-    It holds no state between scans, and may be asked from several threads.
+    It may be asked from several threads.
     """
 
     def __init__(self, spark: SparkSession, schema: TableSchema, pruning: Pruning) -> None:
@@ -60,6 +74,8 @@ class PrunedFileIndex:
         self.root_paths = self._jvm.seq_of(self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
         self.size = schema.snapshot.bytes
         """Bytes of all files, for Spark's choice of joins."""
+        self._prepared: OrderedDict[int, _Choice] = OrderedDict()
+        self._tickets = itertools.count()
         self.identity = _digest(schema)
         """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
 
@@ -83,13 +99,43 @@ class PrunedFileIndex:
         Spark does not look at the partition filters again, so they are decided exactly; data filters may keep too
         much.
         """
-        started = time.perf_counter()
         set_active(self._spark)
+        return self._listed(self._choose(partition_filters, data_filters))
+
+    def prepare(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+        """What a query would read, for its plan: a ticket for `list_prepared`, bytes, and a text; None if unknown."""
+        try:
+            set_active(self._spark)
+            choice = self._choose(partition_filters, data_filters)
+        except Exception:
+            _log.debug("a plan will not say what is kept", exc_info=True)
+            return None
+        ticket = next(self._tickets)
+        self._prepared[ticket] = choice
+        if len(self._prepared) > _PREPARED:
+            self._prepared.popitem(last=False)
+        report = self._reported(choice)
+        text = (
+            f"kept {report.files} of {report.files_total} files, "
+            f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
+        )
+        return self._jvm.array("java.lang.Object", [ticket, max(1, report.bytes), text])
+
+    def list_prepared(self, ticket: int) -> JavaObject:
+        """The files that were chosen for a plan; None where that is forgotten."""
+        choice = self._prepared.get(ticket)
+        return None if choice is None else self._listed(choice)
+
+    def _choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> _Choice:
+        started = time.perf_counter()
         of_partitions, leaves = self._kept_by_partition(partition_filters)
         kept, more = self._kept_by_data(data_filters)
         kept &= of_partitions
-        self._report(kept, (*leaves, *more), time.perf_counter() - started)
-        return self._statuses.directories(kept)
+        return _Choice(kept=kept, leaves=(*leaves, *more), seconds=time.perf_counter() - started)
+
+    def _listed(self, choice: _Choice) -> JavaObject:
+        self._report(choice)
+        return self._statuses.directories(choice.kept)
 
     def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
         everything = np.ones(len(self._snapshot), np.bool_)
@@ -119,24 +165,35 @@ class PrunedFileIndex:
             )
             return everything, ()
 
-    def _report(self, kept: Bools, leaves: Sequence[LeafReport], seconds: float) -> None:
-        rows = self._pruning.rows
-        report = ScanReport(
+    def _report(self, choice: _Choice) -> None:
+        report = self._reported(choice)
+        _log.info(
+            "%s: kept %d of %d files, %s of %s, in %.1f ms",
+            self._snapshot.root,
+            report.files,
+            report.files_total,
+            show_size(report.bytes),
+            show_size(report.bytes_total),
+            1000 * report.seconds,
+        )
+        if self._pruning.on_scan is not None:
+            try:
+                self._pruning.on_scan(report)
+            except Exception:
+                _log.exception("the callback for scan reports failed")
+
+    def _reported(self, choice: _Choice) -> ScanReport:
+        kept, rows = choice.kept, self._pruning.rows
+        return ScanReport(
             files=int(kept.sum()),
             files_total=len(kept),
             bytes=int(self._snapshot.sizes[kept].sum()),
             bytes_total=self._snapshot.bytes,
             rows=None if rows is None else _total(rows[kept]),
             rows_total=None if rows is None else _total(rows),
-            seconds=seconds,
-            leaves=tuple(leaves),
+            seconds=choice.seconds,
+            leaves=choice.leaves,
         )
-        _log.info("%s: %d of %d files kept in %.3f s", self._snapshot.root, report.files, report.files_total, seconds)
-        if self._pruning.on_scan is not None:
-            try:
-                self._pruning.on_scan(report)
-            except Exception:
-                _log.exception("the callback for scan reports failed")
 
 
 def _digest(schema: TableSchema) -> bytes:

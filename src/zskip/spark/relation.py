@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zskip.spark.bridge import file_index
 from zskip.spark.compat import check_session
 from zskip.spark.file_index import PrunedFileIndex, Pruning
 from zskip.spark.jvm import Jvm
+from zskip.spark.plans import planned_index
 from zskip.spark.schema import TableSchema, with_ordinals
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm = Jvm.of(spark)
     relation = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
-        file_index(jvm, PrunedFileIndex(spark, schema, pruning or Pruning())),
+        planned_index(spark, PrunedFileIndex(spark, schema, pruning or Pruning())),
         schema.partition,
         schema.data,
         jvm.none,
