@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,6 +173,28 @@ class PruneResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FileSizes:
+    """How many files there are of a kind, and how large they are; sizes in bytes."""
+
+    files: int = 0
+    bytes: int = 0
+    smallest: int | None = None
+    """None where there is no file."""
+    largest: int | None = None
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> FileSizes:
+        """Sum up the sizes of some files.
+
+        >>> FileSizes.of([3, 1])
+        FileSizes(files=2, bytes=4, smallest=1, largest=3)
+        """
+        return cls(
+            files=len(sizes), bytes=sum(sizes), smallest=min(sizes, default=None), largest=max(sizes, default=None)
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizeResult:
     """What an optimize did."""
 
@@ -191,6 +213,12 @@ class OptimizeResult:
     predicted_share_before: float | None
     """Share of rows (0 to 1) that a query of the synthetic workload reads, mean; None where unknown."""
     predicted_share_after: float | None
+    added: FileSizes = FileSizes()
+    """New files."""
+    removed: FileSizes = FileSizes()
+    """Files they took the place of; none where the result went into a new table."""
+    partitions: int = 0
+    """Hive partitions of which files were rewritten, 1 for an unpartitioned table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

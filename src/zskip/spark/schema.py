@@ -194,8 +194,8 @@ def _check_declared(snapshot: Snapshot, found: JavaObject, declared: JavaObject)
     names = [[(f.name, f.type) for f in read_fields(struct.json())] for struct in (found, declared)]
     if names[0] != names[1]:
         raise UnsupportedError(
-            f'the directories of "{snapshot.root}" are partitions by {[n for n, _ in names[0]]}, but the table is declared '
-            f"to be partitioned by {[n for n, _ in names[1]]}; declare the table as it lies there"
+            f'the directories of "{snapshot.root}" are partitions by {[n for n, _ in names[0]]}, but the table is '
+            f"declared to be partitioned by {[n for n, _ in names[1]]}; declare the table as it lies there"
         )
 
 

@@ -20,7 +20,7 @@ from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.overlay import Overlay
-from zskip.records import Field, Ints, OptimizeResult, Sample
+from zskip.records import Field, FileSizes, Ints, OptimizeResult, Sample
 from zskip.table.clock import Clock
 from zskip.table.handle import Handle
 from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition
@@ -81,6 +81,9 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
         bytes_after=sum(file.size for file in staged),
         predicted_share_before=before,
         predicted_share_after=predict_share(layout, sample),
+        added=FileSizes.of([file.size for file in staged]),
+        removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
+        partitions=len(np.unique(plan.schema.snapshot.partition_of)),
     )
 
 

@@ -1,0 +1,126 @@
+"""What statements give, as DataFrames; the metrics of OPTIMIZE have the names that Delta gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from zskip.records import ClusteringInfo, FileSizes, OptimizeResult, TableInfo, Verification
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SIZES = "struct<min: bigint, max: bigint, avg: double, totalFiles: bigint, totalSize: bigint>"
+_CUBES = "struct<num: bigint, size: bigint>"
+_ZORDER = (
+    f"struct<strategyName: string, inputCubeFiles: {_CUBES}, inputOtherFiles: {_CUBES}, inputNumCubes: bigint, "
+    f"mergedFiles: {_CUBES}, numOutputCubes: bigint, mergedNumCubes: bigint>"
+)
+_CLUSTERING = (
+    f"struct<inputZCubeFiles: {_CUBES}, inputOtherFiles: {_CUBES}, inputNumZCubes: bigint, mergedFiles: {_CUBES}, "
+    "numOutputZCubes: bigint>"
+)
+_PARALLELISM = ", ".join(
+    f"{bound}{of}ActiveParallelism: bigint" for of in ("Cluster", "Session") for bound in ("max", "min")
+)
+_METRICS = (
+    f"struct<numFilesAdded: bigint, numFilesRemoved: bigint, filesAdded: {_SIZES}, filesRemoved: {_SIZES}, "
+    f"partitionsOptimized: bigint, zOrderStats: {_ZORDER}, clusteringStats: {_CLUSTERING}, numBins: bigint, "
+    "numBatches: bigint, totalConsideredFiles: bigint, totalFilesSkipped: bigint, preserveInsertionOrder: boolean, "
+    "numFilesSkippedToReduceWriteAmplification: bigint, numBytesSkippedToReduceWriteAmplification: bigint, "
+    "startTimeMs: bigint, endTimeMs: bigint, totalClusterParallelism: bigint, totalScheduledTasks: bigint, "
+    f"autoCompactParallelismStats: struct<{_PARALLELISM}>, "
+    "deletionVectorStats: struct<numDeletionVectorsRemoved: bigint, numDeletionVectorRowsRemoved: bigint>, "
+    "numTableColumns: bigint, numTableColumnsWithStats: bigint>"
+)
+_OPTIMIZED = f"path string, metrics {_METRICS}"
+_VERIFIED = (
+    "path string, ok boolean, files bigint, columns bigint, queries bigint, failing string, "
+    "mismatches array<struct<what: string, file: string, expected: string, found: string>>"
+)
+_CLUSTERED = (
+    "column string, files bigint, files_unknown bigint, constant_files bigint, average_overlap double, "
+    "average_depth double, depth_histogram map<int, bigint>"
+)
+_SKIPPED = "table string, step string, files bigint, bytes bigint, rows bigint, skipped bigint, reason string"
+
+Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
+"""Table, step, files, bytes and rows that are left, files skipped, reason."""
+
+
+def optimized(spark: SparkSession, result: OptimizeResult, info: TableInfo, times_ms: tuple[int, int]) -> DataFrame:
+    """One row, as Delta's OPTIMIZE gives it; its merged files are those that were rewritten.
+
+    Figures that have no meaning here are 0, or null where they are structures.
+    """
+    removed, added = result.removed, result.added
+    other = (removed.files, removed.bytes)
+    zorder = ("all", (0, 0), other, 0, other, result.partitions, None)
+    batches = int(added.files > 0)
+    metrics = {
+        "numFilesAdded": added.files,
+        "numFilesRemoved": removed.files,
+        "filesAdded": _sizes(added),
+        "filesRemoved": _sizes(removed),
+        "partitionsOptimized": result.partitions,
+        "zOrderStats": zorder if added.files else None,
+        "numBins": batches,
+        "numBatches": batches,
+        "totalConsideredFiles": result.files_before,
+        "totalFilesSkipped": result.files_before - removed.files,
+        "preserveInsertionOrder": False,
+        "numFilesSkippedToReduceWriteAmplification": 0,
+        "numBytesSkippedToReduceWriteAmplification": 0,
+        "startTimeMs": times_ms[0],
+        "endTimeMs": times_ms[1],
+        "totalClusterParallelism": spark.sparkContext.defaultParallelism,
+        "totalScheduledTasks": result.files_after,
+        "numTableColumns": len(info.columns),
+        "numTableColumnsWithStats": 0 if info.index is None else info.index.columns,
+    }
+    return _frame(spark, [(result.path, metrics)], _OPTIMIZED)
+
+
+def _sizes(found: FileSizes) -> dict[str, Any]:
+    mean = found.bytes / found.files if found.files else 0.0
+    return {
+        "min": found.smallest,
+        "max": found.largest,
+        "avg": mean,
+        "totalFiles": found.files,
+        "totalSize": found.bytes,
+    }
+
+
+def verified(spark: SparkSession, found: Verification) -> DataFrame:
+    """One row: whether all is well, what was looked at, and the first thing that is wrong."""
+    mismatches = [(m.what, m.file, m.expected, m.found) for m in found.mismatches]
+    failing = mismatches[0][0] if mismatches else None
+    row = (found.path, found.ok, found.files, found.columns, found.queries, failing, mismatches)
+    return _frame(spark, [row], _VERIFIED)
+
+
+def clustered(spark: SparkSession, found: Sequence[ClusteringInfo]) -> DataFrame:
+    """One row for each column."""
+    rows = [
+        (
+            column.column,
+            column.files,
+            column.files_unknown,
+            column.constant_files,
+            column.average_overlap,
+            column.average_depth,
+            column.depth_histogram,
+        )
+        for column in found
+    ]
+    return _frame(spark, rows, _CLUSTERED)
+
+
+def skipped(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:
+    """One row for each step of each table."""
+    return _frame(spark, steps, _SKIPPED)
+
+
+def _frame(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
+    return spark.createDataFrame(list(rows), schema).coalesce(1)

@@ -1,0 +1,80 @@
+"""Each statement as calls of `Table`."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from zskip.errors import InputError
+from zskip.spark.compat import check_session
+from zskip.sql import results
+from zskip.sql.statements import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
+from zskip.sql.targets import Found, find_table
+from zskip.sql.visible import OnScan, visible
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFrame:
+    """Run one statement; raises what `zskip.sql` says.
+
+    on_scan: told of each scan of a query through zskip.
+    """
+    check_session(spark)
+    statement = read_statement(text)
+    if isinstance(statement, Query):
+        return visible(spark, spark.sql(text), on_scan).frame
+    if isinstance(statement, Optimize):
+        return _optimize(spark, statement)
+    if isinstance(statement, Verify):
+        return results.verified(spark, find_table(spark, statement.target).table.verify(statement.where))
+    if isinstance(statement, DescribeClustering):
+        return _describe(spark, statement)
+    return _explain(spark, statement)
+
+
+def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
+    found = find_table(spark, statement.target)
+    layout = _asked(statement) if statement.by else _latest(found, statement)
+    arguments: dict[str, Any] = {**layout, **dict(statement.options)}
+    started = time.time()
+    try:
+        result = found.table.optimize(where=statement.where, **arguments)
+    finally:
+        found.refresh(spark)
+    times = (int(1000 * started), int(1000 * time.time()))
+    return results.optimized(spark, result, found.table.info(), times)
+
+
+def _asked(statement: Optimize) -> dict[str, Any]:
+    # Of one column every curve is the same order, and Delta's Z-order takes one, too.
+    return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else "linear"}
+
+
+def _latest(found: Found, statement: Optimize) -> dict[str, Any]:
+    layout = found.table.info().layout
+    if layout is None:
+        raise InputError(
+            f'"{statement.target}" was never clustered, so that OPTIMIZE does not know by which columns; '
+            "add ZORDER BY (a, b) with the columns that queries filter on"
+        )
+    return {"by": layout.by, "curve": layout.curve, "build": layout.build}
+
+
+def _describe(spark: SparkSession, statement: DescribeClustering) -> DataFrame:
+    table = find_table(spark, statement.target).table
+    info = table.info(by=statement.columns or None)
+    if info.index is None:
+        raise InputError(f'"{statement.target}" has no index; build it with Table.index() or OPTIMIZE')
+    if not info.clustering and not statement.columns:
+        raise InputError(
+            f'"{statement.target}" was never clustered; name columns: DESCRIBE CLUSTERING t COLUMNS (a, b)'
+        )
+    return results.clustered(spark, info.clustering)
+
+
+def _explain(spark: SparkSession, statement: ExplainSkipping) -> DataFrame:
+    from zskip.sql.skipping import explain_query
+
+    return results.skipped(spark, explain_query(spark, statement.query))

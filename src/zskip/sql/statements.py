@@ -1,0 +1,295 @@
+"""The statements that are zskip's own, from text; anything else is a `Query`, which Spark reads."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from zskip.errors import PredicateError
+from zskip.sql.text import Token, name_of, string_of, syntax_error, tokens
+
+CURVES = {"ZORDER": "zorder", "HILBERT": "hilbert", "LINEAR": "linear"}
+OPTIONS: dict[str, tuple[type, ...]] = {
+    "build": (str,),
+    "files": (int,),
+    "target_file_size": (int, str),
+    "into": (str,),
+    "sort_within_files": (bool,),
+    "sampling": (str,),
+    "seed": (int,),
+}
+"""What WITH takes: keyword arguments of `Table.optimize`, and their types."""
+_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+
+Option = str | int | bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """The table that a statement is about: a name of some parts, or a path."""
+
+    parts: tuple[str, ...] = ()
+    path: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.path is not None else ".".join(self.parts)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optimize:
+    """`OPTIMIZE t [WHERE ...] [ZORDER | HILBERT | LINEAR BY (a, b)] [WITH (name = value)]`."""
+
+    target: Target
+    where: str | None = None
+    by: tuple[str, ...] = ()
+    """Empty for the layout by which the table was last clustered."""
+    curve: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainSkipping:
+    """`EXPLAIN SKIPPING SELECT ...`."""
+
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verify:
+    """`VERIFY t [WHERE ...]`."""
+
+    target: Target
+    where: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeClustering:
+    """`DESCRIBE CLUSTERING t [COLUMNS (a, b)]`."""
+
+    target: Target
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """Anything else."""
+
+    text: str
+
+
+Statement = Optimize | ExplainSkipping | Verify | DescribeClustering | Query
+
+
+def read_statement(sql: str) -> Statement:
+    """Read one statement; raises PredicateError for one of zskip's own that does not parse.
+
+    >>> read_statement("optimize events zorder by a, `b c`;").by
+    ('a', 'b c')
+    >>> read_statement("SELECT 1")
+    Query(text='SELECT 1')
+    """
+    reader = _reader_of(sql)
+    return Query(text=sql) if reader is None else reader(_Parser(sql))
+
+
+def _reader_of(sql: str) -> Callable[[_Parser], Statement] | None:
+    """Who reads a statement that starts with these words; None for Spark."""
+    words = tuple(token.upper for token in _start(sql))
+    if words[:1] == ("OPTIMIZE",):
+        return _optimize
+    if words[:1] == ("VERIFY",):
+        return _verify
+    if words[:2] == ("EXPLAIN", "SKIPPING"):
+        return _explain
+    if words[:1] in (("DESCRIBE",), ("DESC",)) and words[1:2] == ("CLUSTERING",):
+        # A table of that name, described alone, is Spark's.
+        return None if [token.text for token in _start(sql)[2:]] in ([""], [";"]) else _describe
+    return None
+
+
+def _start(sql: str) -> list[Token]:
+    """The first three tokens, or those before something that does not parse."""
+    for count in (3, 2, 1):
+        try:
+            return tokens(sql, limit=count)
+        except PredicateError:
+            continue
+    return []
+
+
+class _Parser:
+    """The tokens of a statement, read from left to right."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self._tokens = tokens(sql)
+        self._at = 0
+
+    @property
+    def now(self) -> Token:
+        """The token that comes next."""
+        return self._tokens[self._at]
+
+    def take(self) -> Token:
+        """Step over the next token."""
+        token = self.now
+        self._at += token.kind != "end"
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Step over these words or symbols if they come next."""
+        ahead = self._tokens[self._at : self._at + len(words)]
+        same = [token.upper or token.text for token in ahead if token.kind in ("word", "symbol")] == list(words)
+        if same:
+            self._at += len(words)
+        return same
+
+    def expect(self, word: str, instead: str = "") -> None:
+        """Step over this word or symbol, or fail."""
+        if not self.accept(word):
+            raise self.error(f"expected {instead or word}")
+
+    def error(self, expected: str) -> PredicateError:
+        """The syntax error at the next token."""
+        return syntax_error(self.sql, self.now, expected)
+
+    def finish(self, expected: str) -> None:
+        """Fail unless only semicolons are left."""
+        while self.accept(";"):
+            pass
+        if self.now.kind != "end":
+            raise self.error(f"expected {expected} or the end of the statement")
+
+    def part(self, what: str) -> str:
+        """One name."""
+        if self.now.kind not in ("word", "quoted", "number") or self.now.text == "``":
+            raise self.error(f"expected {what}")
+        return name_of(self.take())
+
+    def parts(self, what: str) -> tuple[str, ...]:
+        """A name of one or more parts."""
+        found = [self.part(what)]
+        while self.accept("."):
+            found.append(self.part(f"the rest of {what}"))
+        return tuple(found)
+
+    def target(self) -> Target:
+        """A table's name or path."""
+        if self.now.kind == "string":
+            return Target(path=string_of(self.take().text))
+        return Target(parts=self.parts("a table: its name, 'path' or parquet.`path`"))
+
+    def columns(self) -> tuple[str, ...]:
+        """Names with commas between, in parentheses or not."""
+        bare = not self.accept("(")
+        found = [".".join(self.parts("a column"))]
+        while self.accept(","):
+            found.append(".".join(self.parts("a column")))
+        if not bare:
+            self.expect(")", "a comma and a column, or )")
+        return tuple(found)
+
+    def predicate(self) -> str:
+        """The text up to the next clause or the end of the statement."""
+        start, depth = self.now.start, 0
+        end = start
+        while self.now.kind != "end" and (depth or not self._at_clause()):
+            depth += {"(": 1, ")": -1}.get(self.now.text, 0)
+            end = self.take().end
+        if end == start:
+            raise self.error("expected a predicate")
+        return self.sql[start:end]
+
+    def _at_clause(self) -> bool:
+        following = self._tokens[self._at + 1] if self.now.kind != "end" else self.now
+        if self.now.upper in CURVES:
+            return following.upper == "BY"
+        return self.now.text == ";" or (self.now.upper == "WITH" and following.text == "(")
+
+
+def _optimize(parser: _Parser) -> Optimize:
+    parser.take()
+    target = parser.target()
+    where = parser.predicate() if parser.accept("WHERE") else None
+    curve: str | None = None
+    by: tuple[str, ...] = ()
+    if parser.now.upper in CURVES:
+        curve = CURVES[parser.take().upper]
+        parser.expect("BY")
+        by = parser.columns()
+    options = _options(parser) if parser.accept("WITH") else ()
+    left = ["WHERE"] * (where is None and not by and not options)
+    left += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (not by and not options) + ["WITH"] * (not options)
+    parser.finish(", ".join(left) or "a semicolon")
+    return Optimize(target=target, where=where, by=by, curve=curve, options=options)
+
+
+def _options(parser: _Parser) -> tuple[tuple[str, Option], ...]:
+    parser.expect("(")
+    found: dict[str, Option] = {}
+    while True:
+        place = parser.now
+        name = parser.part("an option").lower()
+        if name not in OPTIONS:
+            raise syntax_error(parser.sql, place, _no_option(name))
+        if name in found:
+            raise syntax_error(parser.sql, place, f'the option "{name}" is given twice')
+        parser.expect("=")
+        place = parser.now
+        value = _value(parser)
+        if type(value) not in OPTIONS[name]:
+            kinds = " or ".join(_TYPES[kind] for kind in OPTIONS[name])
+            raise syntax_error(parser.sql, place, f'the option "{name}" is {kinds}')
+        found[name] = value
+        if not parser.accept(","):
+            break
+    parser.expect(")", "a comma and an option, or )")
+    return tuple(found.items())
+
+
+def _no_option(name: str) -> str:
+    near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+    if name in ("by", "curve", "where"):
+        return f'no option "{name}"; write it as a clause: WHERE ..., or ZORDER, HILBERT or LINEAR BY (a, b)'
+    return f'no option "{name}"; ' + (f'did you mean "{near[0]}"?' if near else "the options: " + ", ".join(OPTIONS))
+
+
+def _value(parser: _Parser) -> Option:
+    if parser.now.kind == "string":
+        return string_of(parser.take().text)
+    if parser.accept("TRUE"):
+        return True
+    if parser.accept("FALSE"):
+        return False
+    sign = -1 if parser.accept("-") else 1
+    if parser.now.kind == "number" and parser.now.text.isdecimal():
+        return sign * int(parser.take().text)
+    raise parser.error("expected a string, a whole number, true or false")
+
+
+def _verify(parser: _Parser) -> Verify:
+    parser.take()
+    target = parser.target()
+    where = parser.predicate() if parser.accept("WHERE") else None
+    parser.finish("a semicolon" if where else "WHERE")
+    return Verify(target=target, where=where)
+
+
+def _describe(parser: _Parser) -> DescribeClustering:
+    parser.take()
+    parser.take()
+    target = parser.target()
+    columns = parser.columns() if parser.accept("COLUMNS") else ()
+    parser.finish("a semicolon" if columns else "COLUMNS")
+    return DescribeClustering(target=target, columns=columns)
+
+
+def _explain(parser: _Parser) -> ExplainSkipping:
+    parser.take()
+    end = parser.take().end
+    if parser.now.kind == "end" or parser.now.text == ";":
+        raise parser.error("expected a query")
+    # Blanks in front, so that the places in Spark's errors are those of this text.
+    return ExplainSkipping(query=re.sub(r"\S", " ", parser.sql[:end]) + parser.sql[end:])

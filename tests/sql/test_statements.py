@@ -1,0 +1,168 @@
+"""Statements are read as they are written, and what does not parse is refused in Spark's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from zskip.errors import PredicateError
+from zskip.sql.statements import (
+    DescribeClustering,
+    ExplainSkipping,
+    Optimize,
+    Query,
+    Statement,
+    Target,
+    Verify,
+    read_statement,
+)
+from zskip.sql.text import quoted, string_of, tokens
+
+T = Target(parts=("t",))
+READ: list[tuple[str, Statement]] = [
+    ("OPTIMIZE t", Optimize(target=T)),
+    ("  optimize\tt ;;\n", Optimize(target=T)),
+    ("-- why\nOPTIMIZE /* /* deep */ too */ t", Optimize(target=T)),
+    ("OPTIMIZE '/a b/t'", Optimize(target=Target(path="/a b/t"))),
+    ('OPTIMIZE "/a\'b"', Optimize(target=Target(path="/a'b"))),
+    ("OPTIMIZE r'C:\\new'", Optimize(target=Target(path="C:\\new"))),
+    ("OPTIMIZE parquet.`/a.b/c``d`", Optimize(target=Target(parts=("parquet", "/a.b/c`d")))),
+    ("OPTIMIZE `ä b`.`c.d`.select", Optimize(target=Target(parts=("ä b", "c.d", "select")))),
+    ("OPTIMIZE zorder ZORDER BY a, b", Optimize(target=Target(parts=("zorder",)), curve="zorder", by=("a", "b"))),
+    ("OPTIMIZE t ZORDER BY (a, `b;c`)", Optimize(target=T, curve="zorder", by=("a", "b;c"))),
+    ("OPTIMIZE t hilbert by s.x, `s`.`y z`", Optimize(target=T, curve="hilbert", by=("s.x", "s.y z"))),
+    ("OPTIMIZE t LINEAR BY (1st)", Optimize(target=T, curve="linear", by=("1st",))),
+    ("OPTIMIZE t WHERE p = 1", Optimize(target=T, where="p = 1")),
+    (
+        "OPTIMIZE t WHERE p = 'x) ZORDER BY (' AND (q IN (1, 2)) ZORDER BY (a, b) WITH (files = 3)",
+        Optimize(
+            target=T,
+            where="p = 'x) ZORDER BY (' AND (q IN (1, 2))",
+            curve="zorder",
+            by=("a", "b"),
+            options=(("files", 3),),
+        ),
+    ),
+    ("OPTIMIZE t WHERE zorder = 1 AND `with` > 2", Optimize(target=T, where="zorder = 1 AND `with` > 2")),
+    ("OPTIMIZE t WHERE p = 1 -- ; ZORDER BY x", Optimize(target=T, where="p = 1")),
+    ("OPTIMIZE t WHERE p = ';' ;", Optimize(target=T, where="p = ';'")),
+    (
+        "OPTIMIZE t WITH (Files=8, target_file_size='1\\'MB', sort_within_files=FALSE, seed=-3)",
+        Optimize(
+            target=T,
+            options=(("files", 8), ("target_file_size", "1'MB"), ("sort_within_files", False), ("seed", -3)),
+        ),
+    ),
+    ("VERIFY t", Verify(target=T)),
+    ("verify `t` where a = 'it\\'s' OR b LIKE '%;%';", Verify(target=T, where="a = 'it\\'s' OR b LIKE '%;%'")),
+    ("DESCRIBE CLUSTERING t", DescribeClustering(target=T)),
+    ("desc clustering t columns (a, b)", DescribeClustering(target=T, columns=("a", "b"))),
+    ("DESCRIBE CLUSTERING t COLUMNS a, b;", DescribeClustering(target=T, columns=("a", "b"))),
+    ("EXPLAIN SKIPPING SELECT 1;", ExplainSkipping(query=" " * 16 + " SELECT 1;")),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), READ, ids=[sql for sql, _ in READ])
+def test_statements(sql: str, expected: Statement) -> None:
+    assert read_statement(sql) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "",
+        "-- nothing",
+        "SELECT 'OPTIMIZE t'",
+        "EXPLAIN SELECT 1",
+        "EXPLAIN EXTENDED SELECT 1",
+        "DESCRIBE t",
+        "DESCRIBE clustering",
+        "DESC clustering;",
+        "OPTIMIZER t",
+        "`OPTIMIZE` t",
+        "SELECT 'no end",
+        "/* no end",
+    ],
+)
+def test_anything_else_is_for_spark(sql: str) -> None:
+    assert read_statement(sql) == Query(text=sql)
+
+
+BAD = [
+    ("OPTIMIZE", "end of input", 1, 8, "expected a table"),
+    ("OPTIMIZE ;", "';'", 1, 9, "expected a table"),
+    ("OPTIMIZE t.", "end of input", 1, 11, "expected the rest of a table"),
+    ("OPTIMIZE ``", "'``'", 1, 9, "expected a table"),
+    ("OPTIMIZE t u", "'u'", 1, 11, "expected WHERE, ZORDER BY, HILBERT BY, LINEAR BY, WITH or the end"),
+    ("OPTIMIZE t\n  WHERE", "end of input", 2, 7, "expected a predicate"),
+    ("OPTIMIZE t WHERE ZORDER BY a", "'ZORDER'", 1, 17, "expected a predicate"),
+    ("OPTIMIZE t ZORDER (a, b)", "'('", 1, 18, "expected BY"),
+    ("OPTIMIZE t ZORDER BY", "end of input", 1, 20, "expected a column"),
+    ("OPTIMIZE t ZORDER BY ()", "')'", 1, 22, "expected a column"),
+    ("OPTIMIZE t ZORDER BY (a b)", "'b'", 1, 24, "expected a comma and a column, or )"),
+    ("OPTIMIZE t ZORDER BY (a, 'b')", "''b''", 1, 25, "expected a column"),
+    ("OPTIMIZE t ZORDER BY a, b c", "'c'", 1, 26, "expected WITH or the end"),
+    ("OPTIMIZE t ZORDER BY a WHERE p = 1", "'WHERE'", 1, 23, "expected WITH or the end"),
+    ("OPTIMIZE t ZORDER BY a HILBERT BY b", "'HILBERT'", 1, 23, "expected WITH or the end"),
+    ("OPTIMIZE t WITH (fils = 3)", "'fils'", 1, 17, 'no option "fils"; did you mean "files"?'),
+    ("OPTIMIZE t WITH (curve = 'hilbert')", "'curve'", 1, 17, "write it as a clause"),
+    ("OPTIMIZE t WITH (files = '3')", "''3''", 1, 25, 'the option "files" is a whole number'),
+    ("OPTIMIZE t WITH (files = true)", "'true'", 1, 25, 'the option "files" is a whole number'),
+    ("OPTIMIZE t WITH (sort_within_files = 1)", "'1'", 1, 37, "is true or false"),
+    ("OPTIMIZE t WITH (files = 3.5)", "'3.5'", 1, 25, "expected a string, a whole number"),
+    ("OPTIMIZE t WITH (files 3)", "'3'", 1, 23, "expected ="),
+    ("OPTIMIZE t WITH (files = 3, files = 4)", "'files'", 1, 28, "given twice"),
+    ("OPTIMIZE t WITH ()", "')'", 1, 17, "expected an option"),
+    ("OPTIMIZE t; SELECT 1", "'SELECT'", 1, 12, "or the end of the statement"),
+    ("OPTIMIZE t WHERE p = 1; SELECT 1", "'SELECT'", 1, 24, "or the end of the statement"),
+    ("OPTIMIZE 'no end", "'''", 1, 9, "the string has no end"),
+    ("OPTIMIZE t WHERE `no end", "'`'", 1, 17, "the name has no end"),
+    ("OPTIMIZE t /* no end", "'/*'", 1, 11, "the comment has no end"),
+    ("VERIFY", "end of input", 1, 6, "expected a table"),
+    ("VERIFY t, u", "','", 1, 8, "expected WHERE or the end"),
+    ("DESCRIBE CLUSTERING t a", "'a'", 1, 22, "expected COLUMNS or the end"),
+    ("EXPLAIN SKIPPING", "end of input", 1, 16, "expected a query"),
+    ("EXPLAIN SKIPPING ;", "';'", 1, 17, "expected a query"),
+]
+
+
+@pytest.mark.parametrize(("sql", "near", "line", "position", "says"), BAD, ids=[sql for sql, *_ in BAD])
+def test_syntax_errors_say_where_and_what(sql: str, near: str, line: int, position: int, says: str) -> None:
+    with pytest.raises(PredicateError) as raised:
+        read_statement(sql)
+    text = str(raised.value)
+    first, _, rest = text.partition("\n\n== SQL ==\n")
+    assert first.startswith(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {near}: ")
+    assert first.endswith(f" (line {line}, pos {position})")
+    assert says in first
+    assert rest.split("\n")[line] == "-" * position + "^^^"
+    assert [part for i, part in enumerate(rest.split("\n")) if i != line] == sql.split("\n")
+
+
+def test_names_are_quoted_so_that_they_stay_names() -> None:
+    for parts in [("a",), ("a.b", "c`d"), ("x; DROP TABLE y --",), ("'", '"'), ("ä\u2028\n",)]:
+        found = tokens(quoted(parts))
+        assert [token.kind for token in found if token.text != "."] == ["quoted"] * len(parts) + ["end"]
+        assert read_statement(f"VERIFY {quoted(parts)}") == Verify(target=Target(parts=parts))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "literal",
+    [
+        r"'a\tb'",
+        r"'\\'",
+        r"'\''",
+        r'"a\"b"',
+        r"'\%\_'",
+        r"r'\n'",
+        r'R"\\"',
+        r"'ä'",
+        r"'\101'",
+        r"'\x'",
+        r"'\Z\0'",
+        "'a\nb'",
+    ],
+)
+def test_strings_are_as_spark_reads_them(spark: object, literal: str) -> None:
+    assert spark.sql(f"SELECT {literal}").first()[0] == string_of(literal)  # type: ignore[attr-defined]
