@@ -3,13 +3,14 @@
 import math
 
 import pytest
-from tests.support.calls import NAMES, ZONES, calls_of, values
+from calls import NAMES, ZONES, calls_of, values
 
 from zskip.predicate import Attributes, Columns, IsNull, Or, Unknown, column_of, nodes, parse, to_sql
 from zskip.predicate.functions import function_of
 from zskip.predicate.term_types import peeled
 from zskip.predicate.to_sql import term_sql
 from zskip.records import Field
+from zskip.table import table
 from zskip.types import DataType, decode_decimal
 
 SPARK_NAMES = {"byte": "tinyint", "short": "smallint", "integer": "int", "long": "bigint"}
@@ -159,3 +160,38 @@ def filter_of(frame):
     while found.nodeName() != "Filter":
         found = found.children().apply(0)
     return found.condition().sql()
+
+
+def test_functions_keep_the_zone_of_their_analysis(spark, tmp_path):
+    """A query that was written in another time zone than the one it runs in is right all the same."""
+    path = str(tmp_path / "t")
+    hours = spark.range(0, 240).selectExpr(
+        "id", "timestamp_seconds(1704067200 + id * 3600) AS ts", "DATE '2024-01-01' + CAST(id DIV 24 AS INT) AS d"
+    )
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    hours.repartitionByRange(10, "ts").write.parquet(path)
+    spark.conf.unset("spark.sql.parquet.outputTimestampType")
+    opened = table(spark, path)
+    opened.index()
+    before, skipped = spark.conf.get("spark.sql.session.timeZone"), 0
+    conditions = [
+        "date_trunc('DAY', ts) = date_trunc('DAY', timestamp_seconds(1704240000))",
+        "year(ts + INTERVAL 3 DAYS) = 2024 AND trunc(ts, 'WEEK') = DATE '2024-01-08'",
+        "CAST(ts AS DATE) = d",
+        "CAST(d AS TIMESTAMP) >= ts - INTERVAL 1 DAY AND id % 3 = 0",
+    ]
+    try:
+        for one, other in (
+            ("Asia/Tokyo", "America/Los_Angeles"),
+            ("America/Los_Angeles", "Asia/Tokyo"),
+            ("UTC", "UTC"),
+        ):
+            for condition in conditions:
+                spark.conf.set("spark.sql.session.timeZone", one)
+                pruned, full = opened.df().where(condition), spark.read.parquet(path).where(condition)
+                spark.conf.set("spark.sql.session.timeZone", other)
+                assert sorted(pruned.collect()) == sorted(full.collect()), (condition, one, other)
+                skipped += one == other and opened.last_scan.files < opened.last_scan.files_total
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    assert skipped >= 2

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zskip.predicate import Attributes, Predicate, parse_many
+from zskip.predicate import Attributes, Predicate, Unknown, conjunction, parse
 from zskip.records import Field
 from zskip.spark.jvm import JavaObject, Jvm
 
@@ -14,6 +15,9 @@ _ATTRIBUTE = "org.apache.spark.sql.catalyst.expressions.Attribute"
 _ATTRIBUTES = "org.apache.spark.sql.catalyst.expressions.AttributeSet"
 _STRING = "java.lang.String"
 _SEPARATOR = "\n"
+_ZONED = re.compile(r"AS (?:DATE|TIMESTAMP)|date_trunc|timestampadd|INTERVAL", re.IGNORECASE)
+"""What functions that depend on the time zone are written with; they keep that of their analysis, and do not tell."""
+_ZONE = re.compile(r'"timeZoneId":"([^"]*)"')
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,11 +30,20 @@ class Filters:
     """The text of each column that occurs, with qualifiers and quotes, and the name of the column."""
     timezone: str
     """In which the text writes timestamps."""
+    foreign: frozenset[int] = frozenset()
+    """Which of the texts hold functions of another time zone: that of the session when the query was written."""
 
     def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
         """All of them as one predicate over the columns of the table; what is not understood is Unknown."""
         columns = Attributes(fields, self.columns, case_sensitive=case_sensitive)
-        return parse_many(self.sql, columns, timezone=self.timezone, lenient=True)
+        return conjunction(
+            tuple(
+                Unknown(sql, "in another time zone than the session's")
+                if i in self.foreign
+                else parse(sql, columns, timezone=self.timezone, lenient=True)
+                for i, sql in enumerate(self.sql)
+            )
+        )
 
 
 def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
@@ -42,10 +55,16 @@ def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
     texts = jvm.map(expressions, jvm.once("sql and zone", lambda: _sql_and_zone(jvm)))
     found, attributes, names = jvm.read(jvm.list_of(texts, *_references(jvm, expressions)))
     sql = [text.rpartition(_SEPARATOR) for text in found]
+    timezone = sql[0][2] if sql else "UTC"
     return Filters(
         sql=tuple(text for text, _, _ in sql),
         columns=dict(zip(attributes, names, strict=True)),
-        timezone=sql[0][2] if sql else "UTC",
+        timezone=timezone,
+        foreign=frozenset(
+            i
+            for i, (text, _, _) in enumerate(sql)
+            if _ZONED.search(text) and {*_ZONE.findall(expressions.get(i).toJSON())} - {timezone}
+        ),
     )
 
 
