@@ -1,7 +1,9 @@
 """The engine-neutral predicate tree and its translations."""
 
 from zskip.predicate.columns import Attributes, Columns
+from zskip.predicate.from_pyarrow import from_pyarrow
 from zskip.predicate.parse_sql import parse, parse_many
+from zskip.predicate.to_pyarrow import to_pyarrow
 from zskip.predicate.to_sql import to_sql
 from zskip.predicate.tree import (
     And,
@@ -55,9 +57,11 @@ __all__ = [
     "column_of",
     "columns_of",
     "conjunction",
+    "from_pyarrow",
     "nodes",
     "parse",
     "parse_many",
     "terms_of",
+    "to_pyarrow",
     "to_sql",
 ]

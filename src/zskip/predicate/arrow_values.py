@@ -135,4 +135,4 @@ def value_range(data_type: DataType) -> tuple[int, int]:
 def is_single(value: float) -> bool:
     """Whether a float of 32 bits holds this number."""
     with np.errstate(over="ignore"):
-        return bool(np.float32(value) == value)
+        return float(np.float32(value)) == value

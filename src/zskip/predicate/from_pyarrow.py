@@ -270,7 +270,7 @@ def _is_in(arguments: list[_Operand], options: Any) -> Predicate | None:
 
 
 def _listed(term: Term, scalars: list[Any]) -> Predicate | None:
-    """The term is one of these, null where it is null. Arrow looks floats up by their bits: NaN and zero are doubtful."""
+    """The term is one of these, null where it is. Arrow looks floats up by their bits: NaN and zero are doubtful."""
     values: set[Encoded] = set()
     doubtful: set[float] = set()
     for scalar in scalars:

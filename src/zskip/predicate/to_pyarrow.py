@@ -7,6 +7,7 @@ part that zskip does not understand, keeps the rows for which it might be true: 
 
 from __future__ import annotations
 
+import decimal
 import math
 from typing import Any
 
@@ -41,7 +42,6 @@ from zskip.predicate.tree import (
 )
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
-_NULL = pc.scalar(pa.scalar(None, pa.bool_()))
 _TYPES = {
     "boolean": pa.bool_(),
     "byte": pa.int64(),
@@ -56,7 +56,14 @@ _TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""Of literals: Arrow casts whole numbers and floats to what the column needs, or the column."""
+"""Of literals, decimals aside: Arrow casts whole numbers and floats to what the column needs, or the column."""
+_DEEPEST = 100
+_LONGEST = 1_000
+_DIGITS = decimal.Context(prec=80)
+
+
+def _null() -> pc.Expression:
+    return pc.scalar(pa.scalar(None, pa.bool_()))
 
 
 class _Inexact(Exception):
@@ -71,29 +78,27 @@ def to_pyarrow(predicate: Predicate, *, exact: bool = False) -> pc.Expression:
     >>> print(to_pyarrow(Not(Compare("<", Column(("a",), DataType("integer")), 3))))
     invert((a < 3))
     """
-    try:
-        return _Writer(exact).write(predicate, negated=False)
-    except RecursionError:
-        if exact:
-            raise UnsupportedError("a predicate nested too deeply for pyarrow") from None
-        return pc.scalar(True)
+    return _Writer(exact).write(predicate)
 
 
 class _Writer:
-    """Writes predicates; `negated` where the result will be inverted, so that what is unknown must be false."""
+    """Writes predicates; `negated` where the result will be inverted, so that what is unknown must be false.
+
+    depth: nodes above; pyarrow is recursive, also over long chains, and crashes.
+    """
 
     def __init__(self, exact: bool) -> None:
         self._exact = exact
 
-    def write(self, node: Predicate, *, negated: bool) -> pc.Expression:
-        if isinstance(node, And | Or):
-            parts = [self.write(child, negated=negated) for child in node.children]
+    def write(self, node: Predicate, negated: bool = False, depth: int = 0) -> pc.Expression:
+        if isinstance(node, And | Or) and depth < _DEEPEST and len(node.children) <= _LONGEST:
+            parts = [self.write(child, negated, depth + 1) for child in node.children]
             return _joined(parts, isinstance(node, And))
-        if isinstance(node, Not):
-            return ~self.write(node.child, negated=not negated)
+        if isinstance(node, Not) and depth < _DEEPEST:
+            return ~self.write(node.child, not negated, depth + 1)
         if isinstance(node, Constant):
-            return _NULL if node.value is None else pc.scalar(node.value)
-        if isinstance(node, Unknown):
+            return _null() if node.value is None else pc.scalar(node.value)
+        if isinstance(node, Unknown | And | Or | Not):
             self._refuse(node)
             return pc.scalar(not negated)
         try:
@@ -104,7 +109,8 @@ class _Writer:
 
     def _refuse(self, node: Predicate) -> None:
         if self._exact:
-            raise UnsupportedError(f"pyarrow cannot say {to_sql(node, shorten=True)}; leave out exact=True")
+            what = "so long or deep a predicate" if isinstance(node, And | Or | Not) else to_sql(node, shorten=True)
+            raise UnsupportedError(f"pyarrow cannot say {what}; leave out exact=True")
 
 
 def _joined(parts: list[pc.Expression], conjunction: bool) -> pc.Expression:
@@ -159,17 +165,16 @@ def _is_double(call: Call) -> bool:
 
 
 def _literal(value: Encoded, data_type: DataType) -> pc.Expression:
-    if data_type.is_decimal:
-        unscaled = decode_decimal(value, data_type)
-        return pc.scalar(pa.array([unscaled], _decimal(data_type, 0)).cast(_decimal(data_type, data_type.scale))[0])
-    return pc.scalar(pa.scalar(_python(value, data_type), _TYPES[data_type.name]))
+    return pc.scalar(pa.scalar(_python(value, data_type), _arrow_type(data_type)))
 
 
-def _decimal(data_type: DataType, scale: int) -> Any:
-    return pa.decimal128(data_type.precision, scale)
+def _arrow_type(data_type: DataType) -> pa.DataType:
+    return pa.decimal128(data_type.precision, data_type.scale) if data_type.is_decimal else _TYPES[data_type.name]
 
 
 def _python(value: Encoded, data_type: DataType) -> Any:
+    if data_type.is_decimal:
+        return _DIGITS.scaleb(decimal.Decimal(decode_decimal(value, data_type)), -data_type.scale)
     if data_type.name == "boolean":
         return bool(value)
     if data_type.name == "string" and isinstance(value, bytes):
@@ -202,7 +207,7 @@ def _operate(op: str, left: pc.Expression, right: pc.Expression) -> pc.Expressio
 
 def _settled(field: pc.Expression, value: bool) -> pc.Expression:
     """A constant where the column is not null, else null."""
-    return field.is_valid() | _NULL if value else field.is_null() & _NULL
+    return field.is_valid() | _null() if value else field.is_null() & _null()
 
 
 def _compare_float(op: str, field: pc.Expression, value: float) -> pc.Expression:
@@ -236,18 +241,18 @@ def _in(leaf: In, field: pc.Expression, negated: bool) -> pc.Expression:
     found = field.isin(_value_set([value for value in values if not (zero and value == 0.0)], leaf.term.type))
     if zero:
         found = found | (field == pc.scalar(0.0))
-    return found | (field.is_null() & _NULL) if negated else found
+    return found | (field.is_null() & _null()) if negated else found
 
 
 def _value_set(values: list[Encoded], data_type: DataType) -> pa.Array:
-    if data_type.is_decimal:
-        unscaled = [decode_decimal(value, data_type) for value in values]
-        return pa.array(unscaled, _decimal(data_type, 0)).cast(_decimal(data_type, data_type.scale))
     if data_type.name == "float":
         singles = [value for value in values if is_single(float(value))]
         return pa.array(np.array(singles, np.float32), pa.float32())
+    if data_type.form is Form.INT:
+        least, most = value_range(data_type)
+        values = [value for value in values if least <= int(value) <= most]
     try:
-        return pa.array([_python(value, data_type) for value in values], _TYPES[data_type.name])
+        return pa.array([_python(value, data_type) for value in values], _arrow_type(data_type))
     except UnicodeDecodeError:
         raise _Inexact from None
 
