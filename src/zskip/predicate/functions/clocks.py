@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ HOUR = 3600 * SECOND
 DAY = 24 * HOUR
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _MICROSECOND = dt.timedelta(microseconds=1)
+_DAY = dt.timedelta(days=1)
 _FIRST = (dt.datetime(1971, 1, 5, tzinfo=dt.timezone.utc) - _EPOCH) // _MICROSECOND
 _LAST = (dt.datetime(2037, 12, 30, tzinfo=dt.timezone.utc) - _EPOCH) // _MICROSECOND
 """Microseconds since 1970 between which the zone data of Java and of Python agree, first days of years included."""
@@ -124,15 +124,22 @@ def clock_of(zone: str) -> Clock | None:
 
 
 def _transitions(zone: dt.tzinfo) -> tuple[list[int], list[int]]:
-    """All changes of the offset, found day by day and then by halves."""
-    moments = [_EPOCH + dt.timedelta(days=day) for day in range(-2, _LAST // DAY + 3)]
+    """All changes of the offset: first the days around which local time has another one, then by halves."""
+    moments = _days()
+    seen = [zone.utcoffset(moment) for moment in moments]
     starts, offsets = [], [_offset(zone, moments[0])]
-    for low, high in itertools.pairwise(moments):
-        now = _offset(zone, high)
-        if now != offsets[-1]:
-            starts.append(_change(zone, low, high, offsets[-1]))
-            offsets.append(now)
+    for place in [i for i in range(1, len(seen)) if seen[i] != seen[i - 1]]:
+        for low in moments[max(place - 3, 0) : place + 2]:
+            now = _offset(zone, low + _DAY)
+            if now != offsets[-1] and _offset(zone, low) == offsets[-1]:
+                starts.append(_change(zone, low, low + _DAY, offsets[-1]))
+                offsets.append(now)
     return starts, offsets
+
+
+@functools.cache
+def _days() -> list[dt.datetime]:
+    return [_EPOCH + day * _DAY for day in range(-2, _LAST // DAY + 3)]
 
 
 def _change(zone: dt.tzinfo, low: dt.datetime, high: dt.datetime, before: int) -> int:

@@ -41,16 +41,18 @@ def _value(call: Call, value: Encoded) -> Encoded | None:
 def _bounds(call: Call, lower: Values, upper: Values) -> Range:
     """Of a lower bound the valid part will do, being no larger; an upper bound is itself one of its prefix."""
     characters = int(call.arguments[0])
-    if characters == 0:
-        empty: Values = objects([b""] * len(lower))
-        return empty, empty, everywhere(lower)
-    low = _each(lower, lambda v: _valid(v[: 4 * characters + 4])[:characters].encode())
-    high = _each(upper, lambda v: v if (found := _first(v, characters)) is None else found)
+    low = _each(lower, characters, lambda v: _valid(v[: 4 * characters + 4])[:characters].encode())
+    high = _each(upper, characters, lambda v: v if (found := _first(v, characters)) is None else found)
     return low, high, everywhere(lower)
 
 
-def _each(values: Values, function: Callable[[bytes], bytes]) -> Values:
-    return objects([function(value) if isinstance(value, bytes) else b"" for value in values.tolist()])
+def _each(values: Values, characters: int, function: Callable[[bytes], bytes]) -> Values:
+    """The first bytes, where they are the first characters; else what the function makes."""
+    heads = [value[:characters] if isinstance(value, bytes) else b"" for value in values.tolist()]
+    if all(map(bytes.isascii, heads)):
+        return objects(list(heads))
+    pairs = zip(heads, values.tolist(), strict=True)
+    return objects([head if head.isascii() else function(value) for head, value in pairs])
 
 
 FUNCTIONS: dict[str, Function] = {
