@@ -1,0 +1,104 @@
+"""The data-skipping cases of Delta, Hudi and Iceberg: nothing lost, and skipping not worse than theirs.
+
+`differences.py` is the list of the few cases in which zskip skips less, with the reasons.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import score
+import vectors_delta
+from differences import DIFFERENCES
+from oracle import truth
+from question import Question, ask
+
+from zskip.index import footers
+from zskip.predicate import Column, Compare, Unknown, columns_of, nodes
+from zskip.prune.evaluate import evaluate
+from zskip.records import ColumnStats
+from zskip.types import DataType
+
+QUESTIONS = score.questions()
+LISTED = [name for names in DIFFERENCES.values() for name in names]
+STRING = DataType("string")
+_ONE_ROW = np.ones(1, np.int64)
+
+
+def test_every_vector_is_asked() -> None:
+    cases = Counter(question.name.split(":")[0].split(" ")[0].split("-")[0] for question in QUESTIONS)
+    assert dict(cases) == {"skip": 529, "gen": 166, "hudi": 40, "adv": 7, "ice": 391}
+    assert len({question.name for question in QUESTIONS}) == len(QUESTIONS)
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=str)
+def test_like_the_peer(question: Question) -> None:
+    answer = ask(question)
+    leaves = question.result().leaves
+    assert not answer.lost, f"{question.sql} loses rows: {leaves}"
+    if question.name in LISTED:
+        assert answer.behind, "zskip is as good as the peer here: take it off the list of differences"
+    else:
+        assert not answer.behind, f"{question.sql} skips less than the peer does: {leaves}"
+
+
+def test_differences_are_of_known_questions() -> None:
+    assert set(LISTED) <= {question.name for question in QUESTIONS}
+    assert len(LISTED) == len(set(LISTED))
+
+
+COUNTED = [q for q in QUESTIONS if q.matching is not None and all(file.content is not None for file in q.files)]
+
+
+@pytest.mark.parametrize("question", COUNTED, ids=str)
+def test_the_oracle_counts_as_spark_did(question: Question) -> None:
+    """The vectors of Delta tell how many rows Spark found: the reader of SQL and the oracle must agree."""
+    predicate = question.predicate
+    if any(isinstance(node, Unknown) for node in nodes(predicate)):
+        pytest.skip("parts of it are not understood")
+    paths = [column.path for column in columns_of(predicate)]
+    rows = [{path: row.get(path) for path in paths} for file in question.files for row in file.content or ()]
+    assert sum(truth(predicate, row) is True for row in rows) == question.matching
+
+
+def bounds_of(lower: bytes, upper: bytes) -> ColumnStats:
+    ends = np.empty((2, 1), object)
+    ends[:, 0] = [lower, upper]
+    one = np.ones(1, np.bool_)
+    return ColumnStats(
+        type=STRING, lower=ends[0], upper=ends[1], bounded=one, nulls=np.zeros(1, np.int64), may_nan=~one
+    )
+
+
+@pytest.mark.parametrize(("end", "text", "length", "expected"), list(vectors_delta.truncations()))
+def test_bounds_of_long_strings(
+    end: str, text: str, length: int, expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours hold the string as Delta's do, are as tight in as many bytes, and never stand for the value itself."""
+    value, kept = text.encode(), len((text[:length] if expected is None else expected).encode())
+    monkeypatch.setattr(footers, "MAX_BOUND_BYTES", kept)
+    if end == "min":
+        ours = value[:kept]
+        assert ours <= value
+        assert expected is None or ours >= expected.encode()
+        found = evaluate(Compare("=", Column(("s",), STRING), value), bounds_of(ours, value), _ONE_ROW)
+    else:
+        ours = footers.shorten_upper(value)
+        if ours is None:
+            assert expected is None
+            return
+        assert ours >= value
+        assert expected is None or ours <= expected.encode()
+        found = evaluate(Compare("=", Column(("s",), STRING), value), bounds_of(value[:kept], ours), _ONE_ROW)
+        if expected is not None:
+            assert expected.encode() >= value
+    assert found.may_true.all()
+    assert ours == value or found.may_false.all()
+
+
+def test_the_page_is_true() -> None:
+    assert score.PAGE.read_text(encoding="utf-8") == score.page(), (
+        "run `python tests/conformance/score.py --write`, and look at what changed"
+    )
