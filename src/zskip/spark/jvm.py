@@ -21,6 +21,9 @@ JavaObject: TypeAlias = Any
 """An object in the JVM."""
 
 _CACHE = "_zskip_jvm"
+_PIECE = 4_000
+"""ASCII characters, some of which py4j sends as two."""
+_PIECES = 400
 _PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "Void"}
 T = TypeVar("T")
 
@@ -109,11 +112,27 @@ class Jvm:
         return self._mapper().readValue(json.dumps(items), self.class_of("java.util.ArrayList"))
 
     def read(self, value: JavaObject) -> Any:
-        """Bring lists and arrays of strings, numbers and nulls over to Python."""
-        return json.loads(self._mapper().writeValueAsString(value))
+        """Bring lists and arrays of strings, numbers and nulls over to Python.
+
+        py4j sends more than 8,192 bytes in several writes, the second of which waits some 40 ms for an
+        acknowledgement; so a long text comes in pieces.
+        """
+        writer = self.find("java.io.StringWriter")()
+        self._mapper().writeValue(writer, value)
+        buffer = writer.getBuffer()
+        length = buffer.length()
+        step = max(_PIECE, length // _PIECES)
+        return json.loads("".join(buffer.substring(i, min(i + step, length)) for i in range(0, length, step)))
 
     def _mapper(self) -> JavaObject:
-        return self.once("mapper", lambda: self.find("com.fasterxml.jackson.databind.ObjectMapper")())
+        return self.once("mapper", self._new_mapper)
+
+    def _new_mapper(self) -> JavaObject:
+        """One that writes ASCII, which may be cut anywhere."""
+        mapper = self.find("com.fasterxml.jackson.databind.ObjectMapper")()
+        ascii_only = self.find("com.fasterxml.jackson.core.JsonGenerator$Feature").ESCAPE_NON_ASCII
+        mapper.getFactory().configure(ascii_only, True)
+        return mapper
 
     def seq(self, items: JavaObject) -> JavaObject:
         """A Scala Seq from a `java.util.List`."""
