@@ -196,6 +196,41 @@ def query(
         print(f"{name}: {scanned(scan)}")
 
 
+@app.command(name="sql")
+def run_sql(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="One statement.")],
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Print at most this many rows.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Run a statement: OPTIMIZE, EXPLAIN SKIPPING, VERIFY, DESCRIBE CLUSTERING, or any query over indexed tables.
+
+    Example: zskip sql "OPTIMIZE 'events' ZORDER BY (user_id, day)"
+    """
+    from zskip.cli.show import flat, print_json, print_pairs, print_rows, scanned
+    from zskip.sql.run import run
+    from zskip.sql.statements import Optimize, Verify, read_statement
+
+    statement = read_statement(text)
+    scans: dict[str, Any] = {}
+    spark = _spark()
+    with _spark_errors():
+        frame = run(spark, text, scans.__setitem__)
+        rows = frame.limit(limit + 1).collect()
+    shown = [list(row) for row in rows[:limit]]
+    if as_json:
+        print_json({"columns": frame.columns, "rows": shown, "truncated": len(rows) > limit, "scans": scans})
+    elif isinstance(statement, Optimize | Verify):
+        print_pairs(flat(rows[0]))
+    else:
+        print_rows(frame.columns, shown)
+        if len(rows) > limit:
+            print(f"only the first {limit} rows; see --limit")
+        for name, scan in scans.items():
+            print(f"{name}: {scanned(scan)}")
+    if isinstance(statement, Verify) and not rows[0]["ok"]:
+        raise typer.Exit(1)
+
+
 @app.command()
 def info(
     path: TablePath,

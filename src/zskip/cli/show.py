@@ -66,6 +66,17 @@ def print_pairs(pairs: Pairs) -> None:
         print(f"{name:<{width}}  {value}")
 
 
+def flat(row: Any, prefix: str = "") -> Pairs:
+    """The fields of a row of Spark's and of the rows in it, those without a value left out."""
+    found: Pairs = []
+    for name, value in row.asDict().items():
+        if hasattr(value, "asDict"):
+            found += flat(value, f"{prefix}{name}.")
+        elif value is not None:
+            found.append((prefix + name, _cell(value)))
+    return found
+
+
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print the rows of a query as a table, numbers to the right."""
     rows = list(rows)

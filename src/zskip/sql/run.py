@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from zskip.errors import InputError
+from zskip.errors import InputError, PredicateError
 from zskip.spark.compat import check_session
 from zskip.sql import results
 from zskip.sql.statements import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
 from zskip.sql.targets import Found, find_table
+from zskip.sql.text import marked_error
 from zskip.sql.visible import OnScan, visible
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
 def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFrame:
@@ -25,6 +29,8 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     statement = read_statement(text)
     if isinstance(statement, Query):
         return visible(spark, spark.sql(text), on_scan).frame
+    if isinstance(statement, Optimize | Verify) and statement.where is not None:
+        _check_where(spark, text, statement.where, statement.where_at)
     if isinstance(statement, Optimize):
         return _optimize(spark, statement)
     if isinstance(statement, Verify):
@@ -32,6 +38,23 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     if isinstance(statement, DescribeClustering):
         return _describe(spark, statement)
     return _explain(spark, statement)
+
+
+def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
+    """Let Spark's parser look at a predicate, for its error with the place in the whole statement."""
+    from pyspark.errors import ParseException
+
+    # Blanks in front, so that lines and positions are those of the statement.
+    padded = re.sub(r"\S", " ", text[:at]) + where
+    try:
+        spark._jsparkSession.sessionState().sqlParser().parseExpression(padded)
+    except ParseException as error:
+        said = str(error).strip().splitlines()[0]
+        place = _PLACE.search(said) or _PLACE.search(str(error))
+        if place is None:
+            raise PredicateError(said) from error
+        said = _PLACE.sub("", said).strip()
+        raise marked_error(text, said, int(place[1]), int(place[2])) from error
 
 
 def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:

@@ -61,6 +61,11 @@ class _Watched(PrunedFileIndex):
         self._scans = scans
         self._latest: tuple[Predicate, Bools] = (Constant(True), np.ones(0, np.bool_))
 
+    @property
+    def name(self) -> str:
+        """Unlike that of any other index, since Spark's transformations drop what equals what was there."""
+        return f"{super().name} watched"
+
     def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
         kept, leaves = super()._kept_by_partition(filters)
         self._latest = (self._read(filters), kept.copy())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
 from zskip.sql.text import Token, name_of, string_of, syntax_error, tokens
@@ -43,6 +43,8 @@ class Optimize:
 
     target: Target
     where: str | None = None
+    where_at: int = field(default=0, compare=False)
+    """Offset of the predicate in the statement."""
     by: tuple[str, ...] = ()
     """Empty for the layout by which the table was last clustered."""
     curve: str | None = None
@@ -62,6 +64,7 @@ class Verify:
 
     target: Target
     where: str | None = None
+    where_at: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -191,8 +194,10 @@ class _Parser:
             self.expect(")", "a comma and a column, or )")
         return tuple(found)
 
-    def predicate(self) -> str:
-        """The text up to the next clause or the end of the statement."""
+    def predicate(self) -> tuple[str | None, int]:
+        """After WHERE the text up to the next clause or the end of the statement, and its offset."""
+        if not self.accept("WHERE"):
+            return None, 0
         start, depth = self.now.start, 0
         end = start
         while self.now.kind != "end" and (depth or not self._at_clause()):
@@ -200,7 +205,7 @@ class _Parser:
             end = self.take().end
         if end == start:
             raise self.error("expected a predicate")
-        return self.sql[start:end]
+        return self.sql[start:end], start
 
     def _at_clause(self) -> bool:
         following = self._tokens[self._at + 1] if self.now.kind != "end" else self.now
@@ -212,7 +217,7 @@ class _Parser:
 def _optimize(parser: _Parser) -> Optimize:
     parser.take()
     target = parser.target()
-    where = parser.predicate() if parser.accept("WHERE") else None
+    where, where_at = parser.predicate()
     curve: str | None = None
     by: tuple[str, ...] = ()
     if parser.now.upper in CURVES:
@@ -223,7 +228,7 @@ def _optimize(parser: _Parser) -> Optimize:
     left = ["WHERE"] * (where is None and not by and not options)
     left += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (not by and not options) + ["WITH"] * (not options)
     parser.finish(", ".join(left) or "a semicolon")
-    return Optimize(target=target, where=where, by=by, curve=curve, options=options)
+    return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
 
 def _options(parser: _Parser) -> tuple[tuple[str, Option], ...]:
@@ -272,9 +277,9 @@ def _value(parser: _Parser) -> Option:
 def _verify(parser: _Parser) -> Verify:
     parser.take()
     target = parser.target()
-    where = parser.predicate() if parser.accept("WHERE") else None
+    where, where_at = parser.predicate()
     parser.finish("a semicolon" if where else "WHERE")
-    return Verify(target=target, where=where)
+    return Verify(target=target, where=where, where_at=where_at)
 
 
 def _describe(parser: _Parser) -> DescribeClustering:

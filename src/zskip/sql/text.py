@@ -101,12 +101,18 @@ def syntax_error(sql: str, token: Token, expected: str) -> PredicateError:
     line_start = sql.rfind("\n", 0, token.start) + 1
     line, position = sql.count("\n", 0, token.start), token.start - line_start
     near = "end of input" if token.kind == "end" else f"'{token.text[:100]}'"
+    said = f"[PARSE_SYNTAX_ERROR] Syntax error at or near {near}: {expected}. SQLSTATE: 42601"
+    return marked_error(sql, said, line + 1, position)
+
+
+def marked_error(sql: str, said: str, line: int, position: int) -> PredicateError:
+    """An error with the text and a mark under a place in it.
+
+    line: counted from 1; position: in the line, counted from 0.
+    """
     lines = sql.split("\n")
-    lines.insert(line + 1, "-" * position + "^^^")
-    return PredicateError(
-        f"[PARSE_SYNTAX_ERROR] Syntax error at or near {near}: {expected}. SQLSTATE: 42601 "
-        f"(line {line + 1}, pos {position})\n\n== SQL ==\n" + "\n".join(lines)
-    )
+    lines.insert(line, "-" * position + "^^^")
+    return PredicateError(f"{said} (line {line}, pos {position})\n\n== SQL ==\n" + "\n".join(lines))
 
 
 def string_of(literal: str) -> str:

@@ -101,7 +101,8 @@ class _Exchange:
 
     def apply(self, frame: DataFrame) -> Seen:
         execution = frame._jdf.queryExecution()
-        plan = execution.analyzed()
+        # Commands in it have run, and are no more than their results here.
+        plan = execution.commandExecuted()
         pairs = []
         cached = self._uncached_leaves(execution)
         for leaf in leaves(self._jvm, plan):
