@@ -138,7 +138,6 @@ def _unix_timestamp(text: Any, filters: tuple[str, ...]) -> int | None:
     match = _UNIX.search(" ".join(filters))
     if match is None or text is None:
         return None
-    year, month, day, hour = (
-        ([int(part) for part in text.split("-")] + [1, 1, 0])[:4] if text.count("-") < 3 else map(int, text.split("-"))
-    )
+    given = [int(part) for part in text.split("-")]
+    year, month, day, hour = given + [1, 0][len(given) - 2 :]
     return int(dt.datetime(year, month, day, hour, tzinfo=ZoneInfo(ZONE)).timestamp())

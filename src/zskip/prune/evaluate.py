@@ -43,6 +43,8 @@ def evaluate(leaf: TermLeaf, stats: ColumnStats, rows: Ints) -> Outcomes:
         return Outcomes(may_null, with_value, np.zeros_like(occupied))
     may_true, may_false = (np.asarray(mask, np.bool_) for mask in _of_values(leaf, stats))
     unknown = ~stats.bounded
+    if isinstance(leaf, Compare) and leaf.value != leaf.value:
+        unknown = np.zeros_like(unknown)  # Whether values are NaN is known without bounds.
     return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), may_null)
 
 
@@ -88,7 +90,7 @@ def _ends(stats: ColumnStats) -> tuple[Any, Any, Any]:
 def _compare(op: str, value: Any, stats: ColumnStats) -> tuple[Bools, Bools]:
     lower, upper, may_nan = _ends(stats)
     if isinstance(value, float) and math.isnan(value):
-        return _compare_with_nan(op, may_nan)
+        return _compare_with_nan(op, may_nan, ~stats.bounded | _mask(lower <= upper))
     value = _scalar(value)
     if op == "=":
         return (lower <= value) & (value <= upper), (lower < value) | (value < upper) | may_nan
@@ -110,10 +112,19 @@ def _scalar(value: Encoded) -> Any:
     return wrapped
 
 
-def _compare_with_nan(op: str, may_nan: Bools) -> tuple[Bools, Bools]:
-    """Every number is below NaN, and NaN is equal to NaN."""
-    yes, no = np.ones_like(may_nan), np.zeros_like(may_nan)
-    return {"=": (may_nan, yes), "<": (yes, may_nan), "<=": (yes, no), ">": (no, yes), ">=": (may_nan, yes)}[op]
+def _compare_with_nan(op: str, may_nan: Bools, number: Bools) -> tuple[Bools, Bools]:
+    """Every number is below NaN, and NaN is equal to NaN.
+
+    number: whether files may hold numbers; where the range is empty, they hold none.
+    """
+    any_value, no = may_nan | number, np.zeros_like(may_nan)
+    return {
+        "=": (may_nan, number),
+        "<": (number, may_nan),
+        "<=": (any_value, no),
+        ">": (no, any_value),
+        ">=": (may_nan, number),
+    }[op]
 
 
 def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
