@@ -90,6 +90,8 @@ def test_random_predicates(spark: SparkSession, clustered: Path) -> None:
             where = f"({where}) {chance.choice(['AND', 'OR'])} {chance.choice(['', 'NOT '])}({part})"
         expected = full.where(where).selectExpr("count(*) AS n", "sum(id) AS s").first()
         assert table.where(where).selectExpr("count(*) AS n", "sum(id) AS s").first() == expected, where
+    # Spark's own cache skips batches by bounds that leave NaN out; later tests must not read from it.
+    full.unpersist()
 
 
 def random_leaf(chance: random.Random) -> str:
