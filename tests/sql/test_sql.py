@@ -23,6 +23,12 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
+def spark(spark: SparkSession) -> SparkSession:
+    """A session of its own: temporary views of other tests would hide the tables."""
+    return spark.newSession()
+
+
+@pytest.fixture(scope="module")
 def database(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A database of its own, which keeps its tables below a temporary directory."""
     name = f"zskip_{uuid.uuid4().hex[:8]}"
@@ -357,7 +363,7 @@ def test_other_readings_of_a_directory_are_left_to_spark(spark: SparkSession, ev
     assert read(spark, "SELECT id FROM narrow WHERE zzz = 'x'")[0] == []
 
 
-@pytest.mark.parametrize("name", ["a.b c", "d`e", "ünï", "it's", 'a"b\\c', "select"])
+@pytest.mark.parametrize("name", ["a.b c", "d`e", "ünï", "it's", 'a"b', "select"])
 def test_names_of_every_kind(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     quoted = "`" + name.replace("`", "``") + "`"
