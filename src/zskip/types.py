@@ -9,7 +9,7 @@ literals are compared and rows are placed on a curve:
 | `INT`   | int64            | boolean, byte .. long, date (days), timestamps (µs), intervals,     |
 |         |                  | decimals of at most 18 digits (unscaled)                            |
 | `FLOAT` | float64          | float, double                                                       |
-| `BYTES` | object (`bytes`) | string (UTF-8), binary, decimals of more digits (sign-flipped, 17 B)|
+| `BYTES` | object (`bytes`) | string, char (UTF-8), binary, decimals of more digits (biased, 17 B)  |
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import datetime as dt
 import decimal
 import enum
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.date()
@@ -28,6 +30,7 @@ _LONG_DECIMAL_BIAS = 1 << (8 * _LONG_DECIMAL_BYTES - 1)
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _INTERVAL = re.compile(r"interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?")
+_CHAR = re.compile(r"\bchar\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
 Encoded = int | float | bytes
@@ -53,13 +56,15 @@ class DataType:
     """
 
     name: str
+    fields: tuple[tuple[str, DataType], ...] = field(default=(), repr=False, compare=False)
+    """Names and types of a struct's fields; empty for all other types."""
 
     @property
     def form(self) -> Form | None:
         """The form in which values are compared; None where the type has no order we may use."""
         if self.name in ("float", "double"):
             return Form.FLOAT
-        if self.name in ("string", "binary"):
+        if self.name in ("string", "binary") or self.is_char:
             return Form.BYTES
         if self.is_decimal:
             return Form.INT if self.precision <= 18 else Form.BYTES
@@ -76,6 +81,11 @@ class DataType:
     def is_decimal(self) -> bool:
         """Whether this is a decimal of any precision."""
         return self.name.startswith("decimal(")
+
+    @property
+    def is_char(self) -> bool:
+        """Whether this is text that Spark pads with blanks: the files may hold it without."""
+        return self.name.startswith("char(")
 
     @property
     def precision(self) -> int:
@@ -95,6 +105,32 @@ class DataType:
 
     def __str__(self) -> str:
         return self.name
+
+
+NESTED = DataType("nested")
+"""Arrays, maps, and structs of which no more is known."""
+
+
+def read_type(described: object, metadata: Mapping[str, Any] | None = None) -> DataType:
+    """Read a type as Spark's schema JSON describes it, with the metadata of its column.
+
+    >>> read_type("string", {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"})
+    DataType(name='char(5)')
+    >>> read_type({"type": "struct", "fields": [{"name": "x", "type": "long"}]}).fields
+    (('x', DataType(name='long')),)
+    """
+    metadata = metadata or {}
+    written = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    if isinstance(described, Mapping):
+        if described.get("type") != "struct":
+            return NESTED
+        inherited = {"__CHAR_VARCHAR_TYPE_STRING": written} if written else {}
+        parts = ((f["name"], read_type(f["type"], {**inherited, **f.get("metadata", {})})) for f in described["fields"])
+        return DataType(NESTED.name, tuple(parts))
+    if metadata.get("__COLLATIONS"):
+        return DataType(f"{described} collate")
+    padded = _CHAR.search(written) if described == "string" else None
+    return DataType(padded[0] if padded else str(described))
 
 
 def encode_decimal(unscaled: int, data_type: DataType) -> Encoded:

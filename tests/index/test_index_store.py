@@ -240,9 +240,14 @@ def test_resolution_never_takes_a_relative_for_the_column():
     [
         ("byte", "long", True), ("long", "integer", False), ("float", "double", True), ("double", "float", False),
         ("string", "binary", True), ("date", "timestamp", False), ("timestamp", "timestamp_ntz", False),
-        ("integer", "double", False), ("decimal(9,2)", "decimal(18,2)", True), ("decimal(18,2)", "decimal(9,2)", False),
-        ("decimal(9,2)", "decimal(38,2)", False), ("decimal(20,2)", "decimal(38,2)", True), ("integer", "date", False),
-        ("decimal(9,2)", "decimal(10,3)", False), (None, "long", False), ("boolean", "byte", False),
+        ("integer", "double", True), ("long", "double", False), ("integer", "float", False),
+        ("decimal(9,2)", "decimal(18,2)", True), ("decimal(18,2)", "decimal(9,2)", False),
+        ("decimal(9,2)", "decimal(38,2)", True), ("decimal(20,2)", "decimal(38,2)", True), ("integer", "date", False),
+        ("decimal(9,2)", "decimal(10,3)", True), ("decimal(9,2)", "decimal(9,3)", False),
+        (None, "long", False), ("boolean", "byte", False),
+        ("date", "timestamp_ntz", True), ("integer", "decimal(10,0)", True), ("integer", "decimal(10,1)", False),
+        ("long", "decimal(19,0)", True), ("long", "decimal(18,0)", False), ("string", "char(5)", True),
+        ("integer", "interval year to month", True), ("long", "interval year", False), ("long", "interval day", True),
     ],
 )  # fmt: skip
 def test_types_that_read_as_each_other(held, wanted, readable):

@@ -10,6 +10,8 @@ from zskip.predicate.functions import function_of
 from zskip.predicate.term_types import peeled
 from zskip.predicate.to_sql import term_sql
 from zskip.records import Field
+from zskip.spark.catalyst import read_filters
+from zskip.spark.jvm import Jvm
 from zskip.table import table
 from zskip.types import DataType, decode_decimal
 
@@ -144,7 +146,7 @@ def test_what_catalyst_prints_is_read_again(spark, ansi):
                 assert own == IsNull(peeled(call)[0]), to_sql(own)
             tests = " OR ".join(f"{term_sql(call)} IS NULL" for call in calls)
             attributes = Attributes(columns.fields, {f"`c {name}`": f"c {name}"})
-            printed = parse(filter_of(frame.where(tests)), attributes, lenient=True)
+            printed = parse(filter_of(frame.where(tests)).sql(), attributes, lenient=True)
             leaves = [node for node in nodes(printed) if not isinstance(node, Or)]
             assert not any(isinstance(node, Unknown) for node in leaves), to_sql(printed)
             found = {node.term for node in leaves}
@@ -152,14 +154,6 @@ def test_what_catalyst_prints_is_read_again(spark, ansi):
             assert found >= {peeled(call)[0] for call in calls}
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
-
-
-def filter_of(frame):
-    """The condition of a filter as Catalyst prints it."""
-    found = frame._jdf.queryExecution().optimizedPlan()
-    while found.nodeName() != "Filter":
-        found = found.children().apply(0)
-    return found.condition().sql()
 
 
 def test_functions_keep_the_zone_of_their_analysis(spark, tmp_path):
@@ -195,3 +189,44 @@ def test_functions_keep_the_zone_of_their_analysis(spark, tmp_path):
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     assert skipped >= 2
+
+
+def filters_of(spark, frame):
+    jvm = Jvm.of(spark)
+    return read_filters(jvm, jvm.seq_of(filter_of(frame)))
+
+
+def test_functions_of_users_are_not_taken_for_those_of_spark(spark):
+    spark = spark.newSession()  # Whose functions are its own.
+    frame = spark.createDataFrame([], "d date, t timestamp, s string, x double, i int")
+    mine = [
+        "year(d) = 2024",
+        "date_trunc('DAY', t) IS NULL",
+        "substring(s, 1, 2) = 'a'",
+        "floor(x) IN (1, 2)",
+        "i + 1 > 3",
+    ]
+    mine += [
+        " OR ".join(f"contains(s, '{i}')" for i in range(30)),
+        "t + INTERVAL 3 HOURS > '2024-01-01'",
+        "s LIKE 'a_b'",
+    ]
+    for condition in mine:
+        assert not filters_of(spark, frame.where(condition)).foreign, condition
+    proxies = spark._jvm.java.lang.invoke.MethodHandleProxies
+    function = Jvm.of(spark).handles.static("java.util.Objects", "hashCode", "int", "java.lang.Object")
+    interface = Jvm.of(spark).class_of("org.apache.spark.sql.api.java.UDF1")
+    integer = spark._jvm.org.apache.spark.sql.types.DataTypes.IntegerType
+    spark._jsparkSession.udf().register("year", proxies.asInterfaceInstance(interface, function), integer)
+    found = filters_of(spark, frame.where("year(d) = 2024"))
+    assert "year(" in found.sql[0]
+    assert found.foreign == {0}
+    assert isinstance(found.predicate([Field(name="d", type=DataType("date"))], case_sensitive=False), Unknown)
+
+
+def filter_of(frame):
+    """The condition of a filter after Catalyst's optimizer."""
+    found = frame._jdf.queryExecution().optimizedPlan()
+    while found.nodeName() != "Filter":
+        found = found.children().apply(0)
+    return found.condition()

@@ -46,9 +46,13 @@ def array(values: list[Any], data_type: DataType) -> pa.Array:
 
 
 def _decimals(unscaled: list[int | None], data_type: DataType) -> pa.Array:
-    digits = decimal.Context(prec=80)
-    numbers = [None if n is None else digits.scaleb(decimal.Decimal(n), -data_type.scale) for n in unscaled]
+    numbers = [None if number is None else unscaled_decimal(number, data_type) for number in unscaled]
     return pa.array(numbers, arrow_type(data_type))
+
+
+def unscaled_decimal(number: int, data_type: DataType) -> decimal.Decimal:
+    """A decimal by its digits."""
+    return decimal.Context(prec=80).scaleb(decimal.Decimal(number), -data_type.scale)
 
 
 def rows_of(table: random_tables.Table) -> list[Row]:

@@ -18,7 +18,7 @@ from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
 from zskip.storage import Storage
-from zskip.types import DataType
+from zskip.types import DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _LIST = re.compile(r"list<\w+: ")
@@ -46,14 +46,10 @@ def read_fields(storage: Storage, paths: Sequence[str]) -> tuple[Field, ...]:
     described = (metadata.metadata or {}).get(_SPARK_KEY)
     if described is not None:
         return tuple(
-            Field(name=field["name"], type=_spark_type(field["type"]), nullable=True)
+            Field(name=field["name"], type=read_type(field["type"], field.get("metadata")), nullable=True)
             for field in json.loads(described)["fields"]
         )
     return fields_of(metadata.schema)
-
-
-def _spark_type(described: object) -> DataType:
-    return DataType(described if isinstance(described, str) else str(described["type"]))  # type: ignore[index]
 
 
 def fields_of(schema: pq.ParquetSchema) -> tuple[Field, ...]:

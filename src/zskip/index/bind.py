@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import warnings
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.errors import IndexFormatError, ZskipWarning
-from zskip.index.resolve import Absent, fold, resolve
+from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries, Listing, SegmentReader
 from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, Snapshot, Values
 from zskip.types import DataType, Form
@@ -82,19 +83,24 @@ class BoundIndex:
         for i, field in enumerate(self.snapshot.partition_fields):
             if fold((field.name,), self._case_sensitive) == path:
                 return _partition_stats(self.snapshot, i, field.type)
-        field_type = self._top_level_type(path)
-        if field_type is None:
-            return None
-        wanted = field_type if len(path) == 1 else self._agreed_type(path)
+        wanted = self._type(path)
         if wanted is None or wanted.form is None:
             return None
         stats = _unknown(wanted, len(self.snapshot))
         known = [self._fill(stats, segment, path, wanted) for segment in self._segments]
         return stats if any(known) else None
 
-    def _top_level_type(self, path: tuple[str, ...]) -> DataType | None:
-        matches = [f for f in self.snapshot.fields if fold((f.name,), self._case_sensitive) == path[:1]]
-        return matches[0].type if len(matches) == 1 else None
+    def _type(self, path: tuple[str, ...]) -> DataType | None:
+        """The table's type of a column or a field of a struct; None where there is not just one."""
+        inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in self.snapshot.fields]
+        for depth, name in enumerate(path):
+            found = [data_type for other, data_type in inside if fold((other,), self._case_sensitive) == (name,)]
+            if len(found) != 1:
+                return None
+            if depth < len(path) - 1 and not found[0].fields:
+                return self._agreed_type(path)
+            inside = found[0].fields
+        return found[0]
 
     def _agreed_type(self, path: tuple[str, ...]) -> DataType | None:
         names = {
@@ -116,6 +122,7 @@ class BoundIndex:
                 self._warn(error)
                 continue
             answers = np.array([f == column for f in found], np.bool_)[segment.listing.schema]
+            entries = _widened(entries, segment.reader.segment.columns[column].type, wanted)
             known |= _scatter(stats, entries, np.where(answers, segment.live, -1), self.rows)
         missing = np.array([f is Absent.MISSING for f in found], np.bool_)
         absent = (
@@ -224,6 +231,13 @@ def _unknown(data_type: DataType, files: int) -> ColumnStats:
         nulls=np.full(files, -1, np.int64),
         may_nan=np.full(files, form is Form.FLOAT),
     )
+
+
+def _widened(entries: Entries, held: str | None, wanted: DataType) -> Entries:
+    """The entries of a column in the form of the table's type."""
+    widen = None if held is None else widening(held, wanted)
+    assert widen is not None, "only columns that can be read as the table's type answer"
+    return dataclasses.replace(entries, lower=widen(entries.lower), upper=widen(entries.upper))
 
 
 def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bool:

@@ -16,15 +16,16 @@ from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import PredicateError
 from zskip.predicate.columns import Columns
+from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import MOST_DIGITS, Literal
 from zskip.predicate.sql_leaves import Leaves
 from zskip.predicate.sql_literals import Node
 from zskip.predicate.sql_terms import Terms
-from zskip.predicate.sql_text import Token, is_deep, long_list, shortened, split, tokens_of
+from zskip.predicate.sql_text import Token, has_plain_units, is_deep, long_list, shortened, split, tokens_of
 from zskip.predicate.tree import Predicate, Unknown, conjunction
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
-_SHORT_UNIT = re.compile(r"['\"]\s*(?:[A-Z]|MS|NS|US)\s*['\"]", re.IGNORECASE)
+_UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
 _TEXTS = {TokenType.STRING, TokenType.NUMBER}
 
 
@@ -63,14 +64,15 @@ class _Text:
     def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
         self._sql = sql
         self._lenient = lenient
-        short_units = _SHORT_UNIT.search(sql) is not None
-        self._terms = Terms(columns, timezone, lenient=lenient, short_units=short_units)
+        self._tokens = tokens_of(sql)
+        odd_units = not has_plain_units(self._tokens, _UNITS)
+        self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
         self._leaves = Leaves(self._terms, timezone, lenient=lenient)
         self._parser = Dialect.get_or_raise("spark").parser()
 
     def predicate(self) -> Predicate:
         """The predicate that the text writes."""
-        return split(self._sql, tokens_of(self._sql), self._leaf)
+        return split(self._sql, self._tokens, self._leaf)
 
     def _leaf(self, tokens: list[Token]) -> Predicate:
         sql = self._sql[tokens[0].start : tokens[-1].end + 1] if tokens else ""

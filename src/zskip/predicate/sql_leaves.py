@@ -74,7 +74,7 @@ class Leaves:
         if not self._lenient:
             for column in node.find_all(exp.Column):
                 if column.arg_key != "collate":
-                    self._terms.field(column)
+                    self._terms.column(column)
 
     def _logical(self, node: Node) -> Predicate | None:
         if isinstance(node, exp.And | exp.Or):
@@ -226,6 +226,7 @@ class Leaves:
         exp.Like: _like,
         exp.Escape: _escape,
         exp.Column: _bare,
+        exp.Dot: _bare,
     }
 
     def _beside(self, term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:

@@ -86,6 +86,15 @@ def _merged(parts: list[_Part]) -> Iterator[_Part]:
         last = part
 
 
+def literal_prefix(pattern: str, escape: str = "\\") -> str:
+    r"""What all strings that match a pattern start with.
+
+    >>> literal_prefix(r"a\_b%c")
+    'a_b'
+    """
+    return _literal_prefix(_parts(pattern, escape) or [])
+
+
 def _literal_prefix(parts: list[_Part]) -> str:
     prefix = ""
     for character, itself in parts:

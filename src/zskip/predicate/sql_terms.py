@@ -14,7 +14,6 @@ from zskip.predicate.sql_literals import Node, read_literal, type_name
 from zskip.predicate.sql_sums import interval, plus
 from zskip.predicate.term_types import cast_term
 from zskip.predicate.tree import Call, Column, Term
-from zskip.records import Field
 
 _DEEPEST = 16
 """Functions of functions of functions ... that are followed."""
@@ -42,10 +41,10 @@ class Terms:
         self._short_units = short_units
         self._depth = 0
 
-    def field(self, node: exp.Column) -> Field | None:
+    def column(self, node: exp.Column | exp.Dot) -> Column | None:
         """The column that a name stands for; None where it leads elsewhere. Raises ColumnError in strict mode."""
         try:
-            return self._columns.find([part.name for part in node.parts])
+            return self._columns.find(_parts(node))
         except ColumnError:
             if self._lenient:
                 return None
@@ -58,9 +57,8 @@ class Terms:
     def find(self, node: Node) -> Term | None:
         """The term that a node writes; None where it is none that is understood."""
         node = node.unnest()
-        if isinstance(node, exp.Column):
-            field = self.field(node)
-            return None if field is None else Column((field.name,), field.type)
+        if isinstance(node, exp.Column | exp.Dot):
+            return self.column(node) if _is_name(node) else None
         handler, parts = _HANDLERS.get(type(node), (None, frozenset[str]()))
         if handler is None or any(value and key not in parts for key, value in node.args.items()):
             return None
@@ -173,6 +171,21 @@ class Terms:
         return (
             literal.value if literal is not None and isinstance(literal.value, int) and literal.kind == "int" else None
         )
+
+
+def _is_name(node: Node) -> bool:
+    """Whether a node is a name: longer ones than `a.b.c.d` are nodes around those."""
+    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        node = node.this
+    return isinstance(node, exp.Column)
+
+
+def _parts(node: Node) -> list[str]:
+    inside = []
+    while isinstance(node, exp.Dot):
+        inside.append(node.name)
+        node = node.this
+    return [part.name for part in node.parts] + inside[::-1]
 
 
 _UNIX = {

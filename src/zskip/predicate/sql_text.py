@@ -6,7 +6,7 @@ each, reads only what stands between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,6 +175,25 @@ def _leaf_end(tokens: list[Token], pairs: dict[int, int], place: int, end: int) 
             betweens -= 1
         place = pairs.get(place, place) + 1
     return place
+
+
+def has_plain_units(tokens: list[Token], units: Collection[str]) -> bool:
+    """Whether `date_trunc` and `trunc` are given literal units of these names alone.
+
+    Of others sqlglot makes what Spark does not: of `M` a minute, and of a column that is called `day` the unit.
+    """
+    pairs = _pairs(tokens) or {}
+    for place, token in enumerate(tokens[:-1]):
+        name = token.text.lower()
+        if name not in ("date_trunc", "trunc") or tokens[place + 1].token_type is not TokenType.L_PAREN:
+            continue
+        end = pairs.get(place + 1, place + 1)
+        unit, comma = (place + 2, place + 3) if name == "date_trunc" else (end - 1, end - 2)
+        if comma >= len(tokens) or tokens[unit].token_type is not TokenType.STRING:
+            return False
+        if tokens[comma].token_type is not TokenType.COMMA or tokens[unit].text.upper() not in units:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ _ATTRIBUTE = "org.apache.spark.sql.catalyst.expressions.Attribute"
 _ATTRIBUTES = "org.apache.spark.sql.catalyst.expressions.AttributeSet"
 _STRING = "java.lang.String"
 _SEPARATOR = "\n"
-_ZONED = re.compile(r"AS (?:DATE|TIMESTAMP)|date_trunc|timestampadd|INTERVAL", re.IGNORECASE)
-"""What functions that depend on the time zone are written with; they keep that of their analysis, and do not tell."""
+_CALLS = re.compile(r"\w\(|AS (?:DATE|TIMESTAMP)|INTERVAL", re.IGNORECASE)
+"""What functions are written with."""
 _ZONE = re.compile(r'"timeZoneId":"([^"]*)"')
+_CLASS = re.compile(r'"class":"([^"]*)"')
+_OWN = re.compile(r"org\.apache\.spark\.sql\.catalyst\.expressions\.(?!ScalaUDF|ApplyFunction|PythonUDF)[\w.$]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,14 +33,14 @@ class Filters:
     timezone: str
     """In which the text writes timestamps."""
     foreign: frozenset[int] = frozenset()
-    """Which of the texts hold functions of another time zone: that of the session when the query was written."""
+    """Which of the texts hold functions of another time zone than the session's, or functions that are not Spark's."""
 
     def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
         """All of them as one predicate over the columns of the table; what is not understood is Unknown."""
         columns = Attributes(fields, self.columns, case_sensitive=case_sensitive)
         return conjunction(
             tuple(
-                Unknown(sql, "in another time zone than the session's")
+                Unknown(sql, "a function of a user, or of another time zone")
                 if i in self.foreign
                 else parse(sql, columns, timezone=self.timezone, lenient=True)
                 for i, sql in enumerate(self.sql)
@@ -63,9 +65,18 @@ def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
         foreign=frozenset(
             i
             for i, (text, _, _) in enumerate(sql)
-            if _ZONED.search(text) and {*_ZONE.findall(expressions.get(i).toJSON())} - {timezone}
+            if _CALLS.search(text) and _is_foreign(expressions.get(i).toJSON(), timezone)
         ),
     )
+
+
+def _is_foreign(tree: str, timezone: str) -> bool:
+    """Whether an expression, as JSON, means something else than its text.
+
+    Functions keep the time zone of their analysis and do not print it; a function of a user may have the name of one
+    of Spark's.
+    """
+    return bool({*_ZONE.findall(tree)} - {timezone}) or not all(map(_OWN.fullmatch, _CLASS.findall(tree)))
 
 
 def _sql_and_zone(jvm: Jvm) -> JavaObject:

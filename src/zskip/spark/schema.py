@@ -11,7 +11,7 @@ import decimal
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from zskip.records import Field, Partition, Snapshot
 from zskip.spark import compat
 from zskip.spark.jvm import JavaObject, Jvm
 from zskip.spark.statuses import FileStatuses, path_maker, qualified
-from zskip.types import DataType, Encoded, Form, encode
+from zskip.types import DataType, Encoded, Form, encode, read_type
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,9 @@ _TYPE = "org.apache.spark.sql.types.DataType"
 _PARTITION_PATH = "org.apache.spark.sql.execution.datasources.PartitionPath"
 _OBJECT = "java.lang.Object"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
-NESTED = DataType("nested")
+_FIELD_ID = "parquet.field.id"
+_BY_ID = "spark.sql.parquet.fieldId.read.enabled"
+"""Then Spark finds columns by their ids, under whatever name: no statistics, which go by names, belong to them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -65,9 +67,12 @@ def read_schema(
     partition_fields = read_fields(partition_json)
     columns = [_encoded(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
+    fields = read_fields(data_json)
+    if _FIELD_ID in data_json and spark.conf.get(_BY_ID, "false") == "true":
+        fields = tuple(dataclasses.replace(f, type=DataType(f"{f.type} by field id")) for f in fields)
     seen = dataclasses.replace(
         snapshot,
-        fields=read_fields(data_json),
+        fields=fields,
         partition_fields=partition_fields,
         partitions=tuple(
             Partition(directory=p.directory, values=tuple(v)) for p, v in zip(snapshot.partitions, values, strict=True)
@@ -114,17 +119,9 @@ def read_fields(schema_json: str) -> tuple[Field, ...]:
     (Field(name='a', type=DataType(name='long'), nullable=True),)
     """
     return tuple(
-        Field(name=f["name"], type=_type_of(f["type"], f.get("metadata", {})), nullable=f["nullable"])
+        Field(name=f["name"], type=read_type(f["type"], f.get("metadata")), nullable=f["nullable"])
         for f in json.loads(schema_json)["fields"]
     )
-
-
-def _type_of(described: object, metadata: dict[str, Any]) -> DataType:
-    if not isinstance(described, str):
-        return NESTED
-    if metadata.get("__COLLATIONS"):
-        return DataType(f"{described} collate")
-    return DataType(described)
 
 
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
