@@ -3,6 +3,7 @@
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.from_pyarrow import from_pyarrow
 from zskip.predicate.parse_sql import parse, parse_many
+from zskip.predicate.to_iceberg import to_iceberg
 from zskip.predicate.to_pyarrow import to_pyarrow
 from zskip.predicate.to_sql import to_sql
 from zskip.predicate.tree import (
@@ -62,6 +63,7 @@ __all__ = [
     "parse",
     "parse_many",
     "terms_of",
+    "to_iceberg",
     "to_pyarrow",
     "to_sql",
 ]
