@@ -55,10 +55,10 @@ RUNS = (
     (
         "Planning a query",
         "planning.py --files 64 --more-files 1000 --rounds 40",
-        "What zskip adds to plain Spark's planning (analysis, optimizer, physical plan, list of files), by queries that "
-        "take turns: medians of the differences. Nothing can be pruned by `hash` (`hash(a) % 7 = 3`), `rand`, `text` "
-        "(two functions and an OR), `list` (1,000 values of a product) and `many` (20 conjuncts); `pruned` keeps 3 "
-        "files.",
+        "What zskip adds to plain Spark's planning (analysis, optimizer, physical plan, list of files), by queries "
+        "that take turns: medians of the differences. Nothing can be pruned by `hash` (`hash(a) % 7 = 3`), `rand`, "
+        "`text` (two functions and an OR), `list` (1,000 values of a product) and `many` (20 conjuncts); `pruned` "
+        "keeps 3 files.",
         {
             f"{name}_{files}_files_added_ms": "<= 20"
             for files in (64, 1000)
