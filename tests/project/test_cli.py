@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import json
@@ -17,6 +18,8 @@ import zskip
 from zskip import cli
 from zskip.cli.show import plain
 from zskip.errors import ConflictError
+from zskip.index import BoundIndex
+from zskip.records import ColumnStats
 
 
 def call(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -67,6 +70,28 @@ def test_explain_and_info_say_why(events: str, capsys: pytest.CaptureFixture[str
     assert "depth of day" in call("info", events, "--by", "day", capsys=capsys)[1]
     code, _, err = call("info", events, "--by", "tags", capsys=capsys)
     assert (code, "no order" in err) == (2, True)
+
+
+def test_verify_ends_with_1_where_something_is_wrong(
+    events: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call("index", events, capsys=capsys)
+    code, out, _ = call("verify", events, "--queries", "2", capsys=capsys)
+    assert code == 0
+    assert out.startswith("6 files, ")
+    assert "2 queries: nothing is lost" in out
+    honest = BoundIndex.column
+
+    def column(self: BoundIndex, path: tuple[str, ...]) -> ColumnStats | None:
+        stats = honest(self, path)
+        return dataclasses.replace(stats, upper=stats.lower) if path == ("id",) and stats is not None else stats
+
+    monkeypatch.setattr(BoundIndex, "column", column)
+    code, out, _ = call("verify", events, "--where", "id >= 0 AND id < 10", capsys=capsys)
+    assert (code, "WRONG" in out, "upper bound of id" in out) == (1, True, True)
+    code, out, _ = call("verify", events, "--queries", "0", "--json", capsys=capsys)
+    document = json.loads(out)
+    assert (code, document["ok"], document["mismatches"][0]["what"]) == (1, False, "upper bound of id")
 
 
 def test_files_prints_paths_and_warns_on_stderr(events: str, capsys: pytest.CaptureFixture[str]) -> None:

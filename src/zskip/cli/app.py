@@ -162,6 +162,29 @@ def explain(
 
 
 @app.command()
+def verify(
+    path: TablePath,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="The query to run; by default random ones.")
+    ] = None,
+    queries: Annotated[int, typer.Option("--queries", metavar="N", min=0, help="How many random queries.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed draws the same queries.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Prove that nothing is lost: hold all statistics against the data, and run queries with the index and without.
+
+    Exit code 1 where something is wrong. Example: zskip verify events --queries 100
+    """
+    from zskip.cli.show import plain, print_json, print_verification
+
+    with _spark_errors():
+        found = zskip.table(_spark(), path).verify(where, queries=queries, seed=seed)
+    print_json({"ok": found.ok, **plain(found)}) if as_json else print_verification(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in Spark SQL.")],
     table: Annotated[

@@ -19,7 +19,7 @@ from rich.text import Text
 from zskip.units import show_size
 
 if TYPE_CHECKING:
-    from zskip.records import ClusteringInfo, Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo
+    from zskip.records import ClusteringInfo, Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
 
 _WIDE = 10_000
 """Columns of a page that is no terminal: nothing is folded or cut for a file or a pipe."""
@@ -173,6 +173,15 @@ def print_explanation(found: Explanation) -> None:
             f"{regret.matching_rows:,} rows match; {regret.files:,} of the files read held none of them "
             f"({show_size(regret.bytes)})"
         )
+
+
+def print_verification(found: Verification) -> None:
+    """Print what an audit looked at, and what is wrong."""
+    counts = f"{found.files:,} files, {found.columns:,} columns with statistics, {found.queries:,} queries"
+    print(f"{counts}: {'nothing is lost' if found.ok else 'WRONG'}")
+    if not found.ok:
+        wrong = [(m.what, m.file, m.expected, m.found) for m in found.mismatches]
+        print_rows(["what", "file", "expected", "found"], wrong)
 
 
 def scanned(scan: ScanReport) -> str:

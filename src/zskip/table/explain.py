@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from urllib.parse import unquote
-
 import numpy as np
 
-from zskip.errors import ConflictError
 from zskip.index import BoundIndex
 from zskip.predicate import And, Constant, Predicate, Unknown, columns_of, nodes, to_sql
 from zskip.prune import prune
 from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.query import known_rows, open_frame, read_where
-
-_AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
 
 
 def explain(handle: Handle, where: str | None, *, analyze: bool) -> Explanation:
@@ -80,21 +74,17 @@ def _step(name: str, kept: Bools, snapshot: Snapshot, stats: BoundIndex) -> Scan
 
 def _regret(handle: Handle, where: str | None, snapshot: Snapshot, stats: BoundIndex, kept: Bools) -> Regret:
     """Run the query and count the kept files in which nothing matched."""
-    from pyspark.sql import functions as f
+    from zskip.spark.statistics import Places, aggregate_by_file
 
     frame = open_frame(handle, lambda _: None)
     matching = frame if where is None else frame.where(where)
-    counts = matching.groupBy(f.input_file_name().alias("file")).agg(f.count(f.lit(1)).alias("rows")).collect()
-    places = {_AUTHORITY.sub("", handle.storage.uri(path)): i for i, path in enumerate(snapshot.paths)}
+    places = Places([handle.storage.uri(path) for path in snapshot.paths])
+    at, counts = aggregate_by_file(matching, {"rows": "count(1)"}, places, "count the matching rows of each file")
     idle = kept.copy()
-    for row in counts:
-        place = places.get(_AUTHORITY.sub("", unquote(row["file"])))
-        if place is None:
-            raise ConflictError(f'another writer added "{row["file"]}" meanwhile; explain once more')
-        idle[place] = False
+    idle[at] = False
     return Regret(
         files=int(idle.sum()),
         bytes=int(snapshot.sizes[idle].sum()),
         rows=int(np.maximum(stats.rows[idle], 0).sum()),
-        matching_rows=sum(row["rows"] for row in counts),
+        matching_rows=sum(counts["rows"].to_pylist()) if len(at) else 0,
     )

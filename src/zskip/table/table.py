@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.records import Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo
+    from zskip.records import Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
     from zskip.table.handle import Handle
 
 
@@ -113,6 +113,18 @@ class Table:
         from zskip.table.explain import explain
 
         return explain(self._handle, where, analyze=analyze)
+
+    def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
+        """Prove that nothing is lost: hold every statistic of the index against its file, and run queries both ways.
+
+        where: the query to run with and without the index; by default `queries` random ones, drawn from the values of
+        the table, the same for the same seed. All files are read whole, twice. Raises InputError without Spark and for
+        arguments that cannot be right, PredicateError for SQL that does not parse, ColumnError for unknown columns,
+        and ConflictError where another writer changed the table meanwhile.
+        """
+        from zskip.table.verify import verify
+
+        return verify(self._handle, where, queries=queries, seed=seed)
 
     def info(self, by: Sequence[str] | str | None = None) -> TableInfo:
         """Files, rows, columns, partitions, index and layout of the table, and how well it is clustered.
