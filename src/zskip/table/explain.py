@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import copy
 
+import numpy as np
+import pyarrow.compute as pc
+
+from zskip.errors import InputError
 from zskip.index import BoundIndex
 from zskip.predicate import And, Constant, Predicate, Unknown, columns_of, nodes, to_sql
 from zskip.prune import prune
@@ -11,8 +15,11 @@ from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snap
 from zskip.table.handle import Handle
 from zskip.table.query import known_rows, open_frame, read_where
 
+_PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
+"""A session in which the text of a predicate means what it does; inside files Spark would lose NaN of some writers."""
 
-def explain(handle: Handle, where: str | None, *, analyze: bool) -> Explanation:
+
+def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool) -> Explanation:
     """What is left after the partitions and after each conjunct of a predicate, and what each leaf did.
 
     analyze: run the query, too, and say which kept files held no matching row; needs a Spark session.
@@ -21,15 +28,32 @@ def explain(handle: Handle, where: str | None, *, analyze: bool) -> Explanation:
         handle.need_spark("analyze=True")
     snapshot = handle.snapshot()
     predicate = read_where(handle, snapshot, where)
+    text = where if where is None or isinstance(where, str) else to_sql(predicate)
+    if analyze and text is not where:
+        handle = _able_to_run(handle, predicate)
     stats = handle.bound_index(snapshot, warn=where is not None)
     steps, leaves, kept = _steps(predicate, snapshot, stats)
     return Explanation(
         path=handle.storage.root,
-        where=where,
+        where=text,
         steps=tuple(steps),
         leaves=tuple(leaves),
-        regret=_regret(handle, where, snapshot, stats, kept) if analyze else None,
+        regret=_regret(handle, text, snapshot, stats, kept) if analyze else None,
     )
+
+
+def _able_to_run(handle: Handle, predicate: Predicate) -> Handle:
+    """A handle under which Spark takes the text of a predicate as it is meant, if all of it has a meaning."""
+    from zskip.spark.compat import private_session
+
+    unknown = next((node for node in nodes(predicate) if isinstance(node, Unknown)), None)
+    if unknown is not None:
+        raise InputError(
+            f"analyze=True cannot run {unknown.sql}, which zskip does not understand; write it as SQL text"
+        )
+    private = copy.copy(handle)
+    private.spark = private_session(handle.need_spark("analyze=True"), _PRIVATE)
+    return private
 
 
 def _steps(

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 
+from zskip.errors import InputError
 from zskip.index import BoundIndex
-from zskip.predicate import Columns, Constant, Predicate, parse
+from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.prune import prune
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
@@ -38,7 +40,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
 
 
-def prune_files(handle: Handle, where: str | None) -> tuple[list[str], ScanReport]:
+def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[str], ScanReport]:
     """The paths of the files that might hold a matching row, and what pruning did."""
     snapshot = handle.snapshot()
     started = time.perf_counter()
@@ -50,11 +52,16 @@ def prune_files(handle: Handle, where: str | None) -> tuple[list[str], ScanRepor
     return [handle.storage.uri(snapshot.paths[i]) for i in kept], report
 
 
-def read_where(handle: Handle, snapshot: Snapshot, where: str | None) -> Predicate:
+def read_where(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> Predicate:
     """A user's predicate over the columns of the table; True where there is none."""
     if where is None:
         return Constant(True)
-    return parse(where, columns_of_table(handle, snapshot), timezone=handle.timezone)
+    columns = columns_of_table(handle, snapshot)
+    if isinstance(where, pc.Expression):
+        return from_pyarrow(where, columns)
+    if not isinstance(where, str):
+        raise InputError(f"where={where!r} is neither SQL text nor an expression of pyarrow.compute")
+    return parse(where, columns, timezone=handle.timezone)
 
 
 def columns_of_table(handle: Handle, snapshot: Snapshot) -> Columns:

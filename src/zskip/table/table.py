@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.records import Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
@@ -89,26 +90,32 @@ class Table:
 
         return open_frame(self._handle, self._record)
 
-    def files(self, where: str | None = None) -> list[str]:
+    def files(self, where: str | pc.Expression | None = None) -> list[str]:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
 
-        Raises PredicateError for SQL that does not parse and ColumnError for unknown columns.
+        where: SQL text, or an expression of pyarrow.compute, which means what it means to pyarrow.
+        Raises InputError for anything else, PredicateError for SQL that does not parse and ColumnError for unknown
+        columns.
         """
         from zskip.table.query import prune_files
 
         return prune_files(self._handle, where)[0]
 
-    def prune(self, where: str | None = None) -> ScanReport:
-        """What a scan with this predicate would read, and what each part of the predicate skips."""
+    def prune(self, where: str | pc.Expression | None = None) -> ScanReport:
+        """What a scan with this predicate would read, and what each part of the predicate skips.
+
+        where: as in `files`.
+        """
         from zskip.table.query import prune_files
 
         return prune_files(self._handle, where)[1]
 
-    def explain(self, where: str | None = None, *, analyze: bool = False) -> Explanation:
+    def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Which files a predicate keeps, step by step, what each part of it skips, and why a part skips nothing.
 
-        analyze: run the query, too, and report its regret: kept files that held no matching row. It needs Spark.
-        Raises PredicateError for SQL that does not parse and ColumnError for unknown columns.
+        where: as in `files`; analyze: run the query, too, and report its regret: kept files that held no matching row.
+        It needs Spark, and an expression all of which zskip understands.
+        Raises InputError where that is missing, and else as `files` does.
         """
         from zskip.table.explain import explain
 
