@@ -135,7 +135,8 @@ class ColumnStats:
 
     type: DataType
     lower: Values
-    """No value that is neither null nor NaN is below; meaningful where `bounded`."""
+    """No value that is neither null nor NaN is below; meaningful where `bounded`. Where there are no such values it may
+    be above `upper`."""
     upper: Values
     bounded: Bools
     """Whether `lower` and `upper` are known."""

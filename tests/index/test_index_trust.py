@@ -94,9 +94,53 @@ def test_writers_with_wrong_bounds(created_by, decimals, floats):
     ],
 )
 def test_calendars(keys, proleptic):
-    assert judge(b"", 1, "parquet-mr version 1.13.1", keys) == Trust(
-        ordered=False, decimal_bytes=False, floats=True, proleptic=proleptic
-    )
+    assert judge(b"", 1, "parquet-mr version 1.13.1", keys).proleptic == proleptic
+
+
+def test_timestamps_of_96_bits_are_in_utc_where_spark_leaves_them_alone():
+    assert judge(b"", 1, "parquet-mr version 1.13.1", {}).utc_int96
+    assert not judge(b"", 1, "impala version 4.1", {}).utc_int96
+
+
+SPARK_KEYS = {b"org.apache.spark.version": b"4.1.4"}
+
+
+@pytest.mark.parametrize(
+    ("created_by", "keys", "counted"),
+    [
+        ("parquet-mr version 1.10.1 (build x)", SPARK_KEYS, True),
+        ("parquet-mr version 1.17.1 (build x)", SPARK_KEYS, True),
+        ("parquet-mr version 1.9.0 (build x)", SPARK_KEYS, False),
+        ("parquet-mr version 1.18.0 (build x)", SPARK_KEYS, False),
+        ("parquet-mr version 2.0.0 (build x)", SPARK_KEYS, False),
+        ("parquet-mr version 1.16.0 (build x)", {}, False),
+        ("parquet-mr version 1.16.0 (build x)", SPARK_KEYS | {b"original.created.by": b"parquet-cpp"}, False),
+        ("parquet-mr compatible Photon version 1.16", SPARK_KEYS, False),
+        ("parquet-mr-trino version 1.16", SPARK_KEYS, False),
+        ("parquet-cpp-arrow version 26.0.1", SPARK_KEYS, False),
+        ("", SPARK_KEYS, False),
+    ],
+)
+def test_writers_whose_upper_bounds_count_nan(created_by, keys, counted):
+    assert judge(column_orders(1), 1, created_by, keys).nan_in_bounds == counted
+
+
+@pytest.mark.parametrize("spark", [True, False])
+def test_no_nan_is_known_only_of_writers_that_count_them(spark, storage, indexed):
+    table = pa.table({"f": [0.5, 1.0], "g": pa.array([None, 2.0], pa.float32()), "i": [1, 2]})
+    created = pq.ParquetFile(pa.BufferReader(write(table))).metadata.created_by.encode()
+    named = b"parquet-mr version 1.16.0".ljust(len(created)) if spark else created
+    stream, _ = rewrite_footer(table.replace_schema_metadata(SPARK_KEYS), created, named)
+    (Path(storage.root) / "a.parquet").write_bytes(stream.getvalue())
+    bound = indexed(storage, {"f": "double", "g": "float", "i": "long"})
+    assert [bound.column((name,)).may_nan[0] for name in "fgi"] == [not spark, not spark, False]
+    assert [bound.column((name,)).bounded[0] for name in "fgi"] == [True, True, True]
+
+
+def write(table: pa.Table) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(table, stream)
+    return stream.getvalue()
 
 
 @pytest.mark.parametrize(("first", "bounded"), [(dt.date(1900, 1, 1), True), (dt.date(1899, 12, 31), False)])
@@ -176,13 +220,13 @@ def test_files_of_spark(name, storage, indexed, truth):
     table = pq.read_table(SPARK / f"{name}.parquet")
     for column, kind in SPARK_FIELDS.items():
         stats = bound.column((column,))
-        if column in ("st", "arr", "m") or (column == "ts" and name == "int96"):
+        if column in ("st", "arr", "m"):
             assert stats is None
         else:
             assert stats is not None, column
             truth.of(table[column].to_pylist(), kind).check(stats, 0)
             assert stats.nulls[0] == 1
-            assert stats.bounded[0] or column in ("f", "d")
+            assert stats.bounded[0] or column in ("f", "d") or (column == "ts" and name == "int96")
     assert bound.column(("st", "x")).nulls[0] == 2
     assert bound.column(("st", "y.z")).lower[0] == b"b"
     assert bound.column(("st", "in", "k")).upper[0] == 5

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tables
 
@@ -70,6 +72,19 @@ def test_explain_and_info_say_why(events: str, capsys: pytest.CaptureFixture[str
     assert "depth of day" in call("info", events, "--by", "day", capsys=capsys)[1]
     code, _, err = call("info", events, "--by", "tags", capsys=capsys)
     assert (code, "no order" in err) == (2, True)
+
+
+def test_index_counts_what_footers_do_not_tell(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("files", events, "--where", "isnan(score)")
+    for file in Path(events).glob("*.parquet"):
+        rows = pq.read_table(file)
+        score = pa.array(range(len(rows)), pa.float64())
+        pq.write_table(rows.set_column(rows.schema.get_field_index("score"), "score", score), file)
+    call("index", events, capsys=capsys)
+    assert len(call(*where, capsys=capsys)[1].splitlines()) == 6, "nobody knows"
+    assert call("index", events, "--collect", "auto", "--json", capsys=capsys)[0] == 0
+    assert call(*where, capsys=capsys)[1] == ""
+    assert call("index", events, "--collect", "rows", capsys=capsys)[0] == 2
 
 
 def test_verify_ends_with_1_where_something_is_wrong(

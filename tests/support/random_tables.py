@@ -179,6 +179,8 @@ def _statistics(rng: random.Random, data_type: DataType, files: list[list[Any]])
             lower[i], upper[i] = _bounds(rng, data_type.name, min(present), max(present))
         has_nan = any(value is not None and value != value for value in values)
         may_nan[i] = has_nan or (form is Form.FLOAT and rng.random() < 0.2)
+        if has_nan and not present and rng.random() < 0.5:
+            lower[i], upper[i], bounded[i] = math.inf, -math.inf, True
         count = sum(value is None for value in values)
         nulls[i] = rng.choice([count] * 8 + [-1] + [ALL_NULL] * (count == len(values)))
     return ColumnStats(type=data_type, lower=lower, upper=upper, bounded=bounded, nulls=nulls, may_nan=may_nan)

@@ -51,6 +51,14 @@ class Sampling(str, Enum):
     reservoir = "reservoir"
 
 
+class Collect(str, Enum):
+    """Where statistics come from."""
+
+    footers = "footers"
+    auto = "auto"
+    scan = "scan"
+
+
 @app.callback(invoke_without_command=True)
 def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
@@ -106,14 +114,24 @@ def optimize(
 
 
 @app.command()
-def index(path: TablePath, as_json: AsJson = False) -> None:
+def index(
+    path: TablePath,
+    collect: Annotated[
+        Collect,
+        typer.Option(
+            "--collect", help="Read footers alone, or let Spark count, too, what they do not tell, or count everything."
+        ),
+    ] = Collect.footers,
+    as_json: AsJson = False,
+) -> None:
     """Bring the index up to date: read the footers of files that are not in it yet.
 
     Example: zskip index events
     """
     from zskip.cli.show import indexed, print_json, print_pairs
 
-    found = _open(path).index()
+    table = _open(path) if collect is Collect.footers else zskip.table(_spark(), path)
+    found = table.index(collect=collect.value)
     print_json(found) if as_json else print_pairs(indexed(found))
 
 

@@ -7,7 +7,18 @@ known of each live file, column by column. An entry is valid for one path, size 
 from __future__ import annotations
 
 from zskip.index.bind import BoundIndex, bind_without_index
+from zskip.index.fill import Counted, Counting, Gaps, ordered_columns
 from zskip.index.manifest import DamagedIndexError
 from zskip.index.store import Index, refresh
 
-__all__ = ["BoundIndex", "DamagedIndexError", "Index", "bind_without_index", "refresh"]
+__all__ = [
+    "BoundIndex",
+    "Counted",
+    "Counting",
+    "DamagedIndexError",
+    "Gaps",
+    "Index",
+    "bind_without_index",
+    "ordered_columns",
+    "refresh",
+]

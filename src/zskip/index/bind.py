@@ -42,7 +42,7 @@ class BoundIndex:
         self, snapshot: Snapshot, segments: Sequence[BoundSegment], *, version: int, size: int, case_sensitive: bool
     ) -> None:
         self.snapshot = snapshot
-        self._segments = tuple(segments)
+        self.segments = tuple(segments)
         self._version = version
         self._size = size
         self._case_sensitive = case_sensitive
@@ -51,7 +51,7 @@ class BoundIndex:
         self._warned = False
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
-        for segment in self._segments:
+        for segment in self.segments:
             used = segment.live >= 0
             self.rows[segment.live[used]] = segment.listing.rows[used]
         self.coverage: int = int((self.rows >= 0).sum())
@@ -59,7 +59,7 @@ class BoundIndex:
 
     def info(self) -> IndexInfo:
         """Say what the index covers."""
-        known = {c.path for s in self._segments for c in s.reader.segment.columns if c.type is not None}
+        known = {c.path for s in self.segments for c in s.reader.segment.columns if c.type is not None}
         return IndexInfo(
             version=self._version,
             files=self.coverage,
@@ -87,7 +87,7 @@ class BoundIndex:
         if wanted is None or wanted.form is None:
             return None
         stats = _unknown(wanted, len(self.snapshot))
-        known = [self._fill(stats, segment, path, wanted) for segment in self._segments]
+        known = [self._fill(stats, segment, path, wanted) for segment in self.segments]
         return stats if any(known) else None
 
     def _type(self, path: tuple[str, ...]) -> DataType | None:
@@ -105,7 +105,7 @@ class BoundIndex:
     def _agreed_type(self, path: tuple[str, ...]) -> DataType | None:
         names = {
             column.type
-            for segment in self._segments
+            for segment in self.segments
             for column in segment.reader.segment.columns
             if column.type is not None and fold(column.path, self._case_sensitive) == path
         }
@@ -113,7 +113,7 @@ class BoundIndex:
 
     def _fill(self, stats: ColumnStats, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> bool:
         """Bring what one segment knows into the statistics; whether it knows anything."""
-        found = self._resolve(segment, path, wanted)
+        found = self.resolve(segment, path, wanted)
         known = False
         for column in sorted({f for f in found if isinstance(f, int)}):
             try:
@@ -132,10 +132,10 @@ class BoundIndex:
         stats.may_nan[absent] = False
         return known or len(absent) > 0
 
-    def _resolve(self, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> list[int | Absent]:
+    def resolve(self, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> list[int | Absent]:
         """Say for each schema of a segment which of the segment's columns answers."""
-        record = segment.reader.segment
-        defaults = {fold((name,), self._case_sensitive) for s in self._segments for name in s.reader.segment.defaults}
+        path, record = fold(path, self._case_sensitive), segment.reader.segment
+        defaults = {fold((name,), self._case_sensitive) for s in self.segments for name in s.reader.segment.defaults}
         found: list[int | Absent] = []
         for numbers in record.schemas:
             columns = [record.columns[n] for n in numbers]
@@ -251,6 +251,8 @@ def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bo
     stats.nulls[at] = entries.nulls[used]
     if stats.type.form is Form.FLOAT:
         stats.may_nan[at] = (entries.nans[used] != 0) & (entries.nulls[used] != rows[at])
+        empty = at[(entries.nans[used] > 0) & (entries.nans[used] + entries.nulls[used] == rows[at])]
+        stats.lower[empty], stats.upper[empty], stats.bounded[empty] = np.inf, -np.inf, True
     return len(at) > 0
 
 

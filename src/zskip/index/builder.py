@@ -44,8 +44,8 @@ class SegmentBuilder:
         schema = self._schemas.setdefault(numbers, len(self._schemas))
         for name, value in zip(FILES_SCHEMA.names, (path, size, mtime_ms, found.rows, schema), strict=True):
             self._files[name].append(value)
-        for column, nulls, lower, upper in found.stats:
-            self._rows[numbers[column]].append((file, nulls, lower, upper))
+        for column, nulls, lower, upper, nans in found.stats:
+            self._rows[numbers[column]].append((file, nulls, lower, upper, nans))
         self._defaults |= found.defaults
         self.entries += len(found.stats)
         self._buffered += len(found.stats)
@@ -91,7 +91,7 @@ def new_name() -> str:
 
 
 def _pack_rows(number: int, column: Column, rows: list[tuple[Any, ...]]) -> pa.Table:
-    files, nulls, lower, upper = zip(*rows, strict=True)
+    files, nulls, lower, upper, nans = zip(*rows, strict=True)
     form = DataType(column.type or "").form
     assert form is not None, "only columns with an order have statistics"
     count = len(rows)
@@ -99,6 +99,7 @@ def _pack_rows(number: int, column: Column, rows: list[tuple[Any, ...]]) -> pa.T
         "column": pa.repeat(pa.scalar(number, pa.int32()), count),
         "file": pa.array(files, pa.int32()),
         "nulls": pa.array([None if n < 0 else n for n in nulls], pa.int64()),
+        "nans": pa.array([None if n < 0 else n for n in nans], pa.int64()),
         f"{form.value}_min": pa.array(lower, ENTRIES_SCHEMA.field(f"{form.value}_min").type),
         f"{form.value}_max": pa.array(upper, ENTRIES_SCHEMA.field(f"{form.value}_max").type),
     }

@@ -56,23 +56,23 @@ def merge(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:
     offset = 0
     renumbered: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = []
     for segment in segments:
-        record, listing = segment.reader.segment, segment.listing
+        record, said = segment.reader.segment, segment.listing
         numbers = [columns.setdefault(column, len(columns)) for column in record.columns]
         mapped = [tuple(numbers[n] for n in schema) for schema in record.schemas]
         schema_of = np.array([schemas.setdefault(schema, len(schemas)) for schema in mapped], np.int32)
         keep = segment.live >= 0
         renumbered.append(np.where(keep, offset + np.cumsum(keep) - 1, -1).astype(np.int32))
         offset += int(keep.sum())
-        values = (listing.paths, listing.sizes, listing.mtimes_ms, listing.rows, schema_of[listing.schema])
+        values = (said.paths, said.sizes, said.mtimes_ms, said.rows, schema_of[said.schema])
         whole = pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
         listings.append(whole.filter(pa.array(keep)))
     if offset == 0:
         return None
     defaults = {name for segment in segments for name in segment.reader.segment.defaults}
     tables = _merge_columns(segments, renumbered, columns)
-    return write_segment(
-        storage, new_name(), pa.concat_tables(listings), tuple(columns), tuple(schemas), defaults, tables
-    )
+    filled = all(segment.reader.segment.filled for segment in segments)
+    listing = pa.concat_tables(listings)
+    return write_segment(storage, new_name(), listing, tuple(columns), tuple(schemas), defaults, tables, filled=filled)
 
 
 def _merge_columns(

@@ -33,6 +33,8 @@ class LeafStats(NamedTuple):
     lower: Encoded | None
     """In the form of the column's type; None where unknown, and then so is `upper`."""
     upper: Encoded | None
+    nans: int = -1
+    """-1 where unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +57,7 @@ class FooterReader:
     >>> stream = io.BytesIO()
     >>> pq.write_table(pa.table({"a": [3, None, 1]}), stream)
     >>> FooterReader().read(stream, stream.tell()).stats
-    (LeafStats(column=0, nulls=1, lower=1, upper=3),)
+    (LeafStats(column=0, nulls=1, lower=1, upper=3, nans=-1),)
     """
 
     def __init__(self) -> None:
@@ -76,8 +78,11 @@ class FooterReader:
         if sum(group.num_rows for group in groups) != metadata.num_rows:
             raise ValueError("its row groups do not add up to its rows")
         columns = leaves.columns
-        if collated:
-            columns = tuple(Column(c.path, None) if c.path[0] in collated else c for c in columns)
+        unsure = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
+        if collated or unsure:
+            columns = tuple(
+                Column(c.path, None) if c.path[0] in collated or i in unsure else c for i, c in enumerate(columns)
+            )
         indexed = [leaf for leaf in leaves.indexed if columns[leaf.column].type is not None]
         found = [merge_groups(leaf, groups, trust) for leaf in indexed]
         stats = tuple(x for x in found if x.nulls >= 0 or x.lower is not None)
@@ -144,7 +149,9 @@ def merge_groups(leaf: Leaf, groups: list[Any], trust: Trust) -> LeafStats:
         lowers.append(stats.min_raw)
         uppers.append(stats.max_raw)
     bounds = _bounds(leaf, lowers, uppers, trust) if bounded else None
-    return LeafStats(leaf.column, nulls, *(bounds or (None, None)))
+    nans = 0 if trust.nan_in_bounds and bounds and leaf.type.form is Form.FLOAT else -1
+    lower, upper = bounds or (None, None)
+    return LeafStats(leaf.column, nulls, lower, upper, nans)
 
 
 def _null_count(stats: Any, rows: int, required: bool) -> int:

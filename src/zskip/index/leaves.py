@@ -45,6 +45,8 @@ class Leaf:
     decimal_bytes: bool
     calendar: bool
     """Whether its values depend on the calendar."""
+    int96: bool
+    """Whether it holds the timestamps of old, which have no bounds and in some files another time zone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,6 +90,7 @@ def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None
         by_bytes=in_bytes or unsigned,
         decimal_bytes=in_bytes and data_type.is_decimal,
         calendar=name in ("date", "timestamp", "timestamp_ntz"),
+        int96=leaf.physical_type == "INT96",
     )
 
 
@@ -204,6 +207,7 @@ _PLAIN: dict[str, tuple[str, Decode | None]] = {
     "INT64": ("long", None),
     "FLOAT": ("float", _float),
     "DOUBLE": ("double", _float),
+    "INT96": ("timestamp", _never),
     "BYTE_ARRAY": ("binary", bytes),
     # Writers may shorten these bounds while pyarrow reads them at full length: only the null counts are used.
     "FIXED_LEN_BYTE_ARRAY": ("binary", _never),

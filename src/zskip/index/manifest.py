@@ -120,6 +120,7 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
         "blocks": segment.blocks,
         "footer": segment.footer,
         "listing": segment.listing,
+        "filled": segment.filled,
     }
 
 
@@ -135,6 +136,7 @@ def _read_segment(data: dict[str, Any], columns: dict[int, Column]) -> Segment:
         blocks=tuple(Block(*block) for block in data["blocks"]),
         footer=Block(*data["footer"]),
         listing=Block(*data["listing"]),
+        filled=data.get("filled", False),
     )
     _check(segment)
     return segment

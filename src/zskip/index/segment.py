@@ -80,6 +80,8 @@ class Segment:
     """The Parquet footer of the entries, to their end."""
     listing: Block
     """The whole list of files."""
+    filled: bool = False
+    """Whether what footers do not tell was counted from the rows, as far as it can be."""
 
     @property
     def bytes(self) -> int:
@@ -131,10 +133,12 @@ def write_segment(
     schemas: Sequence[tuple[int, ...]],
     defaults: Iterable[str],
     entries: Iterable[pa.Table],
+    *,
+    filled: bool = False,
 ) -> Segment:
     """Write a segment; it counts from the moment a manifest names it.
 
-    entries: for each column in order its rows of `ENTRIES_SCHEMA`, sorted by file.
+    entries: for each column in order its rows of `ENTRIES_SCHEMA`, sorted by file; filled: as `Segment.filled`.
     """
     starts = [0]
     sink = io.BytesIO()
@@ -167,6 +171,7 @@ def write_segment(
         blocks=blocks,
         footer=footer,
         listing=Block(0, files.tell(), zlib.crc32(files.getvalue())),
+        filled=filled,
     )
     storage.write(segment.entries_path, data)
     storage.write(segment.files_path, files.getvalue())

@@ -14,6 +14,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index.bind import BoundIndex, BoundSegment, bind_segments, warn_damaged
 from zskip.index.collect import Progress, collect
 from zskip.index.compact import choose, merge
+from zskip.index.fill import Counting, fill
 from zskip.index.manifest import DamagedIndexError, Manifest, latest_manifest, list_manifests, manifest_path
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
 from zskip.records import Snapshot
@@ -69,13 +70,21 @@ class Index:
         return [SegmentReader(self.storage, segment) for segment in self.manifest.segments]
 
 
-def refresh(storage: Storage, snapshot: Snapshot, *, full: bool = False, progress: Progress | None = None) -> Index:
+def refresh(
+    storage: Storage,
+    snapshot: Snapshot,
+    *,
+    full: bool = False,
+    progress: Progress | None = None,
+    counting: Counting | None = None,
+    case_sensitive: bool = False,
+) -> Index:
     """Bring the index up to date with a snapshot.
 
-    Footers are read only of files without a valid entry (`full`: of all), and many small segments are merged. Of
-    several refreshes at once each adds to what the others published. Data files that cannot be read get no
-    entry and a ZskipWarning. Raises IndexFormatError where another version of zskip wrote the index, StorageError
-    where it cannot be written.
+    Footers are read only of files without a valid entry (`full`: of all), what they do not tell is counted (`counting`;
+    None: left unknown), and many small segments are merged. Of several refreshes at once each adds to what the others
+    published. Data files that cannot be read get no entry and a ZskipWarning. Raises IndexFormatError where another
+    version of zskip wrote the index, StorageError where it cannot be written.
     """
     base = _base(storage)
     old = base.segments if base is not None else ()
@@ -86,10 +95,18 @@ def refresh(storage: Storage, snapshot: Snapshot, *, full: bool = False, progres
         covered[segment.live[segment.live >= 0]] = True
     added = collect(storage, snapshot, np.flatnonzero(~covered).tolist(), progress)
     removed = {s.name for s in old} - {s.reader.segment.name for s in sound}
-    fresh = bind_segments(snapshot, [SegmentReader(storage, s) for s in added])
-    merged_names, merged = _compact(storage, [*sound, *fresh])
+    bound = [*sound, *bind_segments(snapshot, [SegmentReader(storage, s) for s in added])]
+    if counting is not None:
+        before = [s.reader.segment for s in bound]
+        seen = BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=case_sensitive)
+        after = fill(storage, seen, ~covered if counting.new_only else np.ones_like(covered), counting)
+        changed = [new for new, was in zip(after, before, strict=True) if new != was]
+        removed |= {was.name for new, was in zip(after, before, strict=True) if new != was}
+        added = [*(s for s in added if s.name not in removed), *changed]
+        bound = bind_segments(snapshot, [SegmentReader(storage, s) for s in after]) if changed else bound
+    merged_names, merged = _compact(storage, bound)
+    kept_new = [s for s in [*added, *merged] if s.name not in merged_names]
     gone = removed | merged_names
-    kept_new = [s for s in [*added, *merged] if s.name not in gone]
     if base is not None and not gone and not kept_new:
         return Index(storage=storage, manifest=base)
     manifest = _publish(storage, snapshot.version, gone, kept_new)

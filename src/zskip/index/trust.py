@@ -8,8 +8,12 @@ The rules, each for a bug or a convention that would otherwise make a query lose
   Polars, ClickHouse): only writers known to be right are believed, and where the arrays differ in length none
   (arrow-rs);
 - parquet-cpp of before Arrow 3 spoilt the bounds of floats that met a NaN (PARQUET-1225);
+- bounds of floats say nothing of NaN, which most writers leave out of them: only for Spark on parquet-mr 1.10 to 1.17,
+  to which NaN is the greatest value of all, does an upper bound that is a number mean that there is none;
 - days and timestamps before 1900 may be in the hybrid Julian calendar, which Spark rebases as it reads,
-  unless the footer says that Spark 3 or later wrote them as they are.
+  unless the footer says that Spark 3 or later wrote them as they are;
+- timestamps of 96 bits have no bounds; those of other writers than parquet-mr Spark shifts by a time zone, if it is
+  told to (`spark.sql.parquet.int96TimestampConversion`), so that not even their type is known.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from dataclasses import dataclass
 
 _VERSION = re.compile(r"(.*?)\s*version\s+v?(\d+)(?:\.(\d+))?")
 _SPARK_VERSION = b"org.apache.spark.version"
+_COPIED = b"original.created.by"
+"""Says that row groups were copied from files of another writer."""
 _SPARK_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _COLLATIONS = "__COLLATIONS"
@@ -28,6 +34,9 @@ _DEFAULT = "EXISTS_DEFAULT"
 
 _RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), "DuckDB": (0, 0)}
 """Writers whose bounds of decimals in fixed byte arrays are right, and since which version."""
+
+_NAN_IS_GREATEST = ((1, 10), (1, 17))
+"""First and last version of parquet-mr that counts NaN in an upper bound; later ones leave it out."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,8 +48,13 @@ class Trust:
     decimal_bytes: bool
     """Bounds of decimals that lie in fixed byte arrays are right."""
     floats: bool
+    """Bounds of floats hold for the values that are not NaN."""
+    nan_in_bounds: bool = False
+    """Where there is a NaN, the upper bound is NaN."""
     proleptic: bool
     """Days and timestamps before 1900 are in the calendar Spark uses."""
+    utc_int96: bool = False
+    """Timestamps of 96 bits are in UTC."""
 
 
 def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes, bytes] | None) -> Trust:
@@ -49,12 +63,18 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
     footer: the bytes of the Thrift `FileMetaData`, as they stand in the file; columns: its number of leaf columns.
     """
     writer, version = _writer(created_by)
+    keys = metadata or {}
     ordered = footer.endswith(column_orders(columns))
     return Trust(
         ordered=ordered,
         decimal_bytes=ordered and writer in _RIGHT_DECIMALS and version >= _RIGHT_DECIMALS[writer],
         floats=writer != "parquet-cpp",
-        proleptic=_is_proleptic(metadata or {}),
+        nan_in_bounds=writer == "parquet-mr"
+        and _NAN_IS_GREATEST[0] <= version <= _NAN_IS_GREATEST[1]
+        and _SPARK_VERSION in keys
+        and _COPIED not in keys,
+        proleptic=_is_proleptic(keys),
+        utc_int96=(created_by or "").startswith("parquet-mr"),
     )
 
 

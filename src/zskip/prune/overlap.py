@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.records import ClusteringInfo, ColumnStats, Floats, Ints, Values
+from zskip.types import Form
 
 Numbers = Ints | Floats
 
@@ -20,6 +21,8 @@ def clustering(column: str, stats: ColumnStats) -> ClusteringInfo:
     Files without known bounds (all null, no statistics) are counted apart. Takes O(files * log(files)) time.
     """
     known = stats.bounded
+    if stats.type.form is Form.FLOAT:
+        known = known & (stats.lower <= stats.upper)  # The range of files that hold NaN alone is empty.
     lower, upper = _ordered(stats.lower[known], stats.upper[known])
     one_value = (lower == upper) & (stats.nulls[known] == 0) & ~stats.may_nan[known]
     by_start = np.argsort(lower)  # Searches are many times faster where the needles are nearly in order.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
@@ -12,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from zskip.errors import ConflictError
-from zskip.records import Bools, Ints, Values
+from zskip.index import Counted
+from zskip.records import Ints
 from zskip.spark import compat
 from zskip.spark.forms import form_sql, quoted
 from zskip.spark.jobs import described
@@ -27,20 +27,6 @@ PREFIX_BYTES = 65
 _AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
 _COLUMNS_PER_JOB = 100
 _FILE = "zskip_file"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Counted:
-    """What the files hold of one column; arrays of (files,)."""
-
-    type: DataType
-    nulls: Ints
-    nans: Ints
-    lower: Values
-    """Of the values that are neither null nor NaN; of strings and binary the first `PREFIX_BYTES` bytes."""
-    upper: Values
-    bounded: Bools
-    """Whether there are such values."""
 
 
 class Places:

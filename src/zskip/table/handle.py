@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, ZskipWarning
 from zskip.formats import ParquetFormat
-from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index, refresh
-from zskip.records import IndexInfo, Snapshot
+from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
+from zskip.records import Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -96,11 +96,6 @@ class Handle:
     def without_index(self, snapshot: Snapshot) -> BoundIndex:
         """What the directories alone say: the values of the partition columns."""
         return bind_without_index(snapshot, case_sensitive=self.case_sensitive)
-
-    def refresh_index(self, snapshot: Snapshot | None = None) -> IndexInfo:
-        """Read the footers of files that have no valid entry yet."""
-        snapshot = self.snapshot() if snapshot is None else snapshot
-        return refresh(self.storage, snapshot).bind(snapshot, case_sensitive=self.case_sensitive).info()
 
     def _warn(self, text: str) -> None:
         warnings.warn(

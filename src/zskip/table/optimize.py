@@ -22,6 +22,7 @@ from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.overlay import Overlay
 from zskip.records import Field, FileSizes, Ints, OptimizeResult, Sample
 from zskip.table.clock import Clock
+from zskip.table.collect import refresh_index
 from zskip.table.handle import Handle
 from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition
 
@@ -181,7 +182,7 @@ def _commit(target: Handle, plan: _Plan, layout: Layout, staged: Sequence[Staged
 def _index(target: Handle) -> None:
     """Index the new files; they are committed, so that a failure here is no failure of the rewrite."""
     try:
-        target.refresh_index()
+        refresh_index(target, new_only=True)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
 

@@ -76,9 +76,18 @@ class Table:
         )
         return optimize(self._handle, request)
 
-    def index(self) -> IndexInfo:
-        """Bring the index up to date: read the footers of files that have no valid entry yet."""
-        return self._handle.refresh_index()
+    def index(self, *, collect: str = "auto") -> IndexInfo:
+        """Bring the index up to date: read the footers of files that have no valid entry yet.
+
+        collect: "auto" also counts what footers do not tell, once for each file, where there is a Spark session: bounds
+        of timestamps of 96 bits and of what the writer is known to get wrong, and NaN. It reads those columns of those
+        files. "footers" leaves such columns unknown; "scan" counts all columns of all files anew.
+
+        Raises InputError for another collector, and for "scan" without Spark.
+        """
+        from zskip.table.collect import refresh_index
+
+        return refresh_index(self._handle, collect)
 
     def df(self) -> DataFrame:
         """Open the table as a DataFrame under which Spark reads only the files that a query needs.

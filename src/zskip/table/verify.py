@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.errors import InputError
-from zskip.index import BoundIndex
+from zskip.index import BoundIndex, ordered_columns
 from zskip.predicate import And, Column, Not, Or, Predicate, to_sql
 from zskip.prune import prune
-from zskip.records import ALL_NULL, Bools, ColumnStats, Field, Ints, Mismatch, Snapshot, Verification
+from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, Mismatch, Snapshot, Verification
 from zskip.table.handle import Handle
 from zskip.table.probes import Probe, draw
 from zskip.table.query import open_frame, read_where
@@ -27,7 +27,8 @@ from zskip.types import DataType, Encoded, Form
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from zskip.spark.statistics import Counted, Places
+    from zskip.index import Counted
+    from zskip.spark.statistics import Places
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_COLUMNS = 24
@@ -192,21 +193,12 @@ def _parts(predicate: Predicate) -> Iterator[Predicate]:
         yield predicate.child
 
 
-def _leaves(fields: Sequence[Field]) -> Iterator[Column]:
-    """The columns with an order, fields of structs included."""
-    todo: list[tuple[tuple[str, ...], DataType]] = [((field.name,), field.type) for field in fields]
-    while todo:
-        path, data_type = todo.pop(0)
-        if data_type.form is not None:
-            yield Column(path, data_type)
-        todo = [((*path, name), inner) for name, inner in data_type.fields] + todo
-
-
 def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
     """Hold every statistic against the content of its file; the number of columns, and what is wrong."""
     from zskip.spark.statistics import count
 
-    known = {c: s for c in _leaves(both.snapshot.fields) if (s := index.column(c.path)) and s.type == c.type}
+    columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
+    known = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
     rows, counted = count(both.plain, [(c.path, c.type) for c in known], both.places, "audit the index")
     wrong = list(_wrong_rows(both.snapshot, index.rows, rows))
     for column, stats in known.items():
@@ -261,7 +253,8 @@ def _drawn(both: _BothWays, count: int, seed: int) -> list[Predicate]:
     from zskip.spark.jobs import described
     from zskip.spark.statistics import exact_sql
 
-    columns = list(_leaves((*both.snapshot.fields, *both.snapshot.partition_fields)))
+    fields = (*both.snapshot.fields, *both.snapshot.partition_fields)
+    columns = [Column(*column) for column in ordered_columns(fields)]
     if not columns or count <= 0:
         return []
     picks = np.random.default_rng(seed).permutation(len(columns))[:_SAMPLED_COLUMNS].tolist()
