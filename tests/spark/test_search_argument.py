@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import arrow_tables
@@ -122,6 +123,8 @@ MEANINGS = [
     ("equals", "day", "DATE", [dt.date(2024, 2, 29)], "day = DATE '2024-02-29'"),
     ("equals", "day", "DATE", [dt.date(9999, 12, 31)], "day = DATE '9999-12-31'"),
     ("lessThan", "at", "TIMESTAMP", ["2024-02-29 01:02:03.000004"], "at < TIMESTAMP '2024-02-29 01:02:03.000004'"),
+    ("equals", "day", "DATE", [dt.date(1900, 1, 1)], "day = DATE '1900-01-01'"),
+    ("equals", "at", "TIMESTAMP", ["1900-01-01 00:00:00.000001"], "at = TIMESTAMP '1900-01-01 00:00:00.000001'"),
     ("equals", "I", "LONG", [5], "i = 5"),
     ("equals", "x.y", "LONG", [5], "`x.y` = 5"),
     ("equals", "`x.y`", "LONG", [5], "`x.y` = 5"),
@@ -176,8 +179,8 @@ DOUBTS = [
     ("equals", "day", "TIMESTAMP", ["2024-01-01 00:00:00"]),
     ("equals", "ntz", "TIMESTAMP", ["2024-01-01 00:00:00"]),
     ("equals", "at", "TIMESTAMP", ["2024-01-01 00:00:00.0000001"]),
-    ("equals", "at", "TIMESTAMP", ["1969-12-31 23:59:59"]),
-    ("equals", "day", "DATE", [dt.date(1500, 1, 1)]),
+    ("equals", "at", "TIMESTAMP", ["1899-12-31 23:59:59"]),
+    ("equals", "day", "DATE", [dt.date(1899, 12, 31)]),
     ("equals", "day", "DATE", [400_000_000_000_000]),
     ("between", "day", "DATE", [dt.date(2024, 1, 1), 400_000_000_000_000]),
 ]
@@ -289,6 +292,51 @@ def jvm_in_a_zone(spark: SparkSession, request: pytest.FixtureRequest) -> Iterat
     put(get(request.param))
     yield jvm
     put(before)
+
+
+SCHEMA = "i INT, l LONG, f FLOAT, d DOUBLE, s STRING, b BOOLEAN, day DATE, at TIMESTAMP, n DECIMAL(9, 2), `x.y` INT"
+ASKED = [
+    ("i = 5", "i IS NOT NULL AND i = 5"),
+    ("l > 5", "l IS NOT NULL AND NOT (l <= 5L)"),
+    ("l < -9223372036854775807", "l IS NOT NULL AND l < -9223372036854775807L"),
+    ("f >= float(0.1)", "f IS NOT NULL AND NOT (f < 0.10000000149011612D)"),
+    ("d <=> 0.1D", "d IS NOT NULL AND d = 0.1D"),
+    ("s = 'é\t😀'", "s IS NOT NULL AND s = 'é\t😀'"),
+    ("b = false", "b IS NOT NULL AND NOT (b = true)"),
+    ("n < 12.5", "n IS NOT NULL AND n < 12.50BD"),
+    ("day <= DATE '1900-01-01'", "day IS NOT NULL AND day <= DATE '1900-01-01'"),
+    ("day <= DATE '2024-02-29'", "day IS NOT NULL AND day <= DATE '2024-02-29'"),
+    ("at < TIMESTAMP '1900-01-01 00:00:00Z'", "at IS NOT NULL AND at < TIMESTAMP '1900-01-01 00:00:00'"),
+    ("at < TIMESTAMP '1905-02-03 04:05:06.789Z'", "at IS NOT NULL AND at < TIMESTAMP '1905-02-03 04:05:06.789000'"),
+    ("at < TIMESTAMP '2024-02-29 01:02:03.000004Z'", "at IS NOT NULL AND at < TIMESTAMP '2024-02-29 01:02:03.000004'"),
+    ("day IN (DATE '2024-02-29', DATE '1969-12-31')", "day IN (DATE '1969-12-31', DATE '2024-02-29')"),
+    ("s IS NULL", "s IS NULL"),
+    ("`x.y` = 5", "`x.y` IS NOT NULL AND `x.y` = 5"),
+    ("i < 1 OR NOT (s < 'a' OR l = 3)", "i < 1 OR (NOT (s < 'a') AND NOT (l = 3L))"),
+]
+
+
+@pytest.mark.parametrize("java8", ["false", "true"])
+def test_what_spark_asks_of_orc(spark: SparkSession, jvm_in_a_zone: Jvm, tmp_path: Path, java8: str) -> None:
+    """The arguments that Spark itself makes of its filters, with both kinds of days and times that it may use."""
+    columns = Columns([Field(name=f["name"], type=read_type(f["type"])) for f in orc_schema(spark)])
+    jvm, sources = jvm_in_a_zone, "org.apache.spark.sql.execution.datasources"
+    spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
+    try:
+        for where, sql in ASKED:
+            frame = spark.read.schema(SCHEMA).orc(str(tmp_path)).where(where)
+            condition = frame._jdf.queryExecution().optimizedPlan().condition()
+            asked = jvm.module(f"{sources}.DataSourceStrategy").translateFilter(condition, True).get()
+            argument = jvm.call(f"{sources}.orc.OrcFilters", "createFilter")(frame._jdf.schema(), jvm.seq_of(asked))
+            found = from_search_argument(spark, argument.get(), columns)
+            assert to_sql(found) == sql, where
+    finally:
+        spark.conf.unset("spark.sql.datetime.java8API.enabled")
+
+
+def orc_schema(spark: SparkSession) -> list[dict[str, Any]]:
+    fields: list[dict[str, Any]] = spark.createDataFrame([], SCHEMA).schema.jsonValue()["fields"]
+    return fields
 
 
 @pytest.mark.parametrize("part", range(2))

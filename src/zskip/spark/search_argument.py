@@ -2,7 +2,7 @@
 
 Its leaves are read as Spark compares values. What is not said beyond doubt is Unknown, leaf by leaf: a column or a type
 that is not known, a literal that does not fit, and what Hive and Spark may read in two ways, such as NaN, text padded
-with blanks, and days and times before 1970, when calendars and clocks differ.
+with blanks, and days and times before 1900, of which calendars and clocks of Java have two ideas.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ _NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^.`]+)(?:\.(?:`(?:[^`]|``)+`|[^.`]+))*")
 _EXACT_DOUBLE = 2**53
 _EXACT_FLOAT = 2**24
 _MILLIS_PER_DAY = 86_400_000
+_FIRST_DAY = -25_567
+"""1900-01-01, since when Spark's calendar and clock are those of Java's older classes."""
 _ZONES = 2 * _MILLIS_PER_DAY
 """More than a time of day of any time zone is away from midnight of UTC."""
 _FRACTION = re.compile(r"\.(\d{1,9})$", re.ASCII)
@@ -234,16 +236,16 @@ def _boolean(column: Column, literal: _Value) -> Literal | None:
 
 def _date(column: Column, literal: _Value) -> Literal | None:
     """The day as the JVM shows it, with the last four digits of its year, unless it is far from what it stands for."""
-    if column.type.name != "date" or type(literal.json) is not int or literal.json < 0:
-        return None
     days = date_days(literal.text)
-    near = days is not None and abs(days * _MILLIS_PER_DAY - literal.json) < _ZONES
+    if column.type.name != "date" or type(literal.json) is not int or days is None:
+        return None
+    near = days >= _FIRST_DAY and abs(days * _MILLIS_PER_DAY - literal.json) < _ZONES
     return Literal("date", literal.text) if near else None
 
 
 def _timestamp(column: Column, literal: _Value) -> Literal | None:
     """The moment: milliseconds, and the rest of the second from the text."""
-    if column.type.name != "timestamp" or type(literal.json) is not int or literal.json < 0:
+    if column.type.name != "timestamp" or type(literal.json) is not int:
         return None
     fraction = _FRACTION.search(str(literal.text))
     nanos = int(fraction[1].ljust(9, "0")) if fraction else -1
@@ -251,7 +253,7 @@ def _timestamp(column: Column, literal: _Value) -> Literal | None:
     if nanos // 1_000_000 != millis or nanos % 1000:
         return None
     micros = seconds * 1_000_000 + nanos // 1000
-    return Literal("timestamp", micros) if micros < 2**63 else None
+    return Literal("timestamp", micros) if _FIRST_DAY * _MILLIS_PER_DAY * 1000 <= micros < 2**63 else None
 
 
 _LITERALS: dict[str, Callable[[Column, _Value], Literal | None]] = {
