@@ -193,7 +193,7 @@ def test_ctrl_c_is_130(events: str, capsys: pytest.CaptureFixture[str], monkeypa
 def test_errors_of_the_library_keep_their_words(
     events: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: Any) -> None:
+    def refused(_: Any, **__: Any) -> None:
         raise ConflictError('"[bold]a.parquet" changed; call again')
 
     monkeypatch.setattr(zskip.Table, "index", refused)
