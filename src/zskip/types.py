@@ -70,7 +70,7 @@ class DataType:
             return Form.INT if self.precision <= 18 else Form.BYTES
         if self.name in INTEGERS or self.name in ("boolean", "date", "timestamp", "timestamp_ntz"):
             return Form.INT
-        return Form.INT if _INTERVAL.fullmatch(self.name) else None
+        return Form.INT if self.is_interval else None
 
     @property
     def is_integer(self) -> bool:
@@ -86,6 +86,16 @@ class DataType:
     def is_char(self) -> bool:
         """Whether this is text that Spark pads with blanks: the files may hold it without."""
         return self.name.startswith("char(")
+
+    @property
+    def is_interval(self) -> bool:
+        """Whether this is an interval of days and time, or of years and months."""
+        return _INTERVAL.fullmatch(self.name) is not None
+
+    @property
+    def is_months(self) -> bool:
+        """Whether this is an interval of years and months."""
+        return self.is_interval and self.name.split()[1] in ("year", "month")
 
     @property
     def precision(self) -> int:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zskip.predicate import Column, Columns, Compare, Constant, In, Or, Unknown, parse
+from zskip.predicate import Column, Columns, Compare, Constant, In, Or, Unknown, parse, to_sql
 from zskip.predicate.literals import Literal, compare
 from zskip.records import Field
 from zskip.types import INTEGERS, DataType, decode_decimal
@@ -128,3 +128,40 @@ def test_single_literals(value, negative):
         assert found == Compare("=", Column(("f",), DataType("float")), value)
     # 2**-24 above 1 is in the middle of two singles, and just above it the upper one is nearer.
     assert isinstance(parse("f = CAST('1.000000059604644775390625000000001' AS FLOAT)", columns), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("ds < INTERVAL '5' DAY", 5 * 86_400_000_000),
+        ("ds < INTERVAL '-1 02:03:04.5' DAY TO SECOND", -(26 * 3600 + 184) * 1_000_000 - 500_000),
+        ("ds < INTERVAL '-106751991 04:00:54.775808' DAY TO SECOND", -(2**63)),
+        ("ds < INTERVAL '25:30' HOUR TO MINUTE", 25 * 3_600_000_000 + 1_800_000_000),
+        ("ds < INTERVAL '00.000001' SECOND", 1),
+        ("INTERVAL 3 HOURS > ds", 3 * 3_600_000_000),
+        ("ym < INTERVAL '-2-6' YEAR TO MONTH", -30),
+        ("ym < INTERVAL '7' YEAR", 84),
+        ("ym < INTERVAL '7' MONTH", 7),
+        ("ds < INTERVAL '7' MONTH", None),
+        ("ym < INTERVAL '7' DAY", None),
+        ("ds < INTERVAL '7 days 3 hours'", None),
+        ("ds < INTERVAL '1' WEEK", None),
+        ("ds < INTERVAL '1 2' YEAR TO MONTH", None),
+        ("ds < INTERVAL '1' SECOND TO DAY", None),
+        ("ds < 5", None),
+        ("ds < '5'", None),
+        ("n < INTERVAL '5' DAY", None),
+        ("n + INTERVAL '5' DAY < 5", None),
+        ("t < INTERVAL '5' DAY", None),
+    ],
+)
+def test_intervals(text: str, value: int | None) -> None:
+    types = {"ds": "interval day to second", "ym": "interval year to month", "n": "long", "t": "timestamp"}
+    columns = Columns([Field(name=k, type=DataType(v)) for k, v in types.items()], case_sensitive=False, where="t")
+    found = parse(text, columns, timezone="UTC")
+    if value is None:
+        assert isinstance(found, Unknown)
+    else:
+        name = "ym" if text.startswith("ym") else "ds"
+        assert found == Compare("<", Column((name,), DataType(types[name])), value)
+        assert parse(to_sql(found), columns, timezone="UTC") == found

@@ -87,8 +87,8 @@ def widening(held: str, wanted: DataType) -> Widen | None:
         return _same
     if held in _BYTES and (wanted.name in _BYTES or wanted.is_char):
         return _same
-    if wanted.name.startswith("interval "):
-        whole = "integer" if wanted.name.split()[1] in ("year", "month") else "long"
+    if wanted.is_interval:
+        whole = "integer" if wanted.is_months else "long"
         return _same if held == whole else None
     if held in _WIDER and wanted.name in _WIDER:
         return _same if _WIDER[held] <= _WIDER[wanted.name] else None

@@ -35,8 +35,8 @@ class Literal:
     """A literal of SQL: its kind and Python value (timestamps as microseconds)."""
 
     kind: str
-    """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz` or
-    `null`."""
+    """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz`,
+    `micros` or `months` of an interval, or `null`."""
     value: object
     """Of a null, the type that it is cast to; None where it is bare."""
 
@@ -230,6 +230,11 @@ def _timestamps(op: str, term: Term, literal: Literal, timezone: str) -> Predica
     return None if micros is None else Compare(op, term, micros)
 
 
+def _intervals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
+    kind = "months" if term.type.is_months else "micros"
+    return Compare(op, term, literal.value) if literal.kind == kind and isinstance(literal.value, int) else None
+
+
 def date_days(text: object) -> int | None:
     """Days since 1970 of `yyyy-mm-dd`; None for any other form.
 
@@ -274,6 +279,7 @@ _BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Settle], ...] = (
     (lambda t: t.name == "binary", _binaries),
     (lambda t: t.name == "date", _dates),
     (lambda t: t.name in ("timestamp", "timestamp_ntz"), _timestamps),
+    (lambda t: t.is_interval, _intervals),
 )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from sqlglot import exp
 
 from zskip.predicate.literals import INTEGER_TYPES, MOST_DIGITS, Literal, date_days, timestamp_micros
+from zskip.predicate.sql_intervals import interval_micros, interval_months
 from zskip.types import INTEGERS, DataType
 
 Node = Any
@@ -34,6 +35,8 @@ def read_literal(node: Node, timezone: str) -> Literal | None:
         return Literal("string", node.this) if node.is_string else _number(node.this)
     if isinstance(node, exp.Neg):
         return _negative(node.this.unnest(), timezone)
+    if isinstance(node, exp.Interval):
+        return _interval(node)
     if isinstance(node, exp.Cast):
         inner = read_literal(node.this, timezone)
         return None if inner is None else cast_literal(inner, type_name(node.to), timezone)
@@ -102,6 +105,13 @@ def _negated(literal: Literal | None) -> Literal | None:
     if isinstance(literal.value, decimal.Decimal):
         return Literal(literal.kind, literal.value.copy_negate())
     return Literal(literal.kind, -cast(Any, literal.value))
+
+
+def _interval(node: Node) -> Literal | None:
+    months, micros = interval_months(node), interval_micros(node)
+    if months is not None:
+        return Literal("months", months)
+    return None if micros is None else Literal("micros", micros[0])
 
 
 def _as_float(value: object, target: str) -> Literal | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import math
-import re
 from typing import cast
 
 from sqlglot import exp
@@ -12,19 +11,13 @@ from sqlglot import exp
 from zskip.predicate import functions
 from zskip.predicate.functions.numbers import sum_type
 from zskip.predicate.literals import INTEGER_TYPES, Literal, digits
+from zskip.predicate.sql_intervals import interval_micros
 from zskip.predicate.sql_literals import Node, type_name
 from zskip.predicate.term_types import WHOLE_DIGITS
 from zskip.predicate.tree import Term
 from zskip.types import INTEGERS, DataType
 
 _DAY = 86_400 * 10**6
-_FIELDS = {"DAY": _DAY, "HOUR": 3600 * 10**6, "MINUTE": 60 * 10**6, "SECOND": 10**6}
-_FORMS = {
-    "DAY": r"(?P<DAY>\d+)",
-    "HOUR": r"(?P<HOUR>\d+)",
-    "MINUTE": r"(?P<MINUTE>\d+)",
-    "SECOND": r"(?P<SECOND>\d+(?:\.\d{1,6})?)",
-}
 
 
 def plus(term: Term, literal: Literal, node: Node, sign: int) -> Term | None:
@@ -85,7 +78,7 @@ def _int_type(node: Node, number: int) -> str:
 
 def interval(term: Term, node: Node, sign: int, timezone: str) -> Term | None:
     """`term + INTERVAL '...'` of days or a fixed time; None for months and for what is not sure."""
-    found = _micros(node)
+    found = interval_micros(node)
     if found is None:
         return None
     micros, only_days = found
@@ -93,34 +86,3 @@ def interval(term: Term, node: Node, sign: int, timezone: str) -> Term | None:
         return functions.call("date_add", term, sign * micros // _DAY) if only_days else None
     days = abs(micros) // _DAY * (1 if micros > 0 else -1)
     return functions.call("shift", term, sign * days, sign * (micros - days * _DAY), timezone)
-
-
-def _micros(node: Node) -> tuple[int, bool] | None:
-    """The microseconds of an interval, and whether its type is of days alone."""
-    unit, written = node.args.get("unit"), node.this
-    if unit is None or not isinstance(written, exp.Literal | exp.Neg):
-        return None
-    if isinstance(unit, exp.IntervalSpan):
-        names = [unit.this.name.upper(), unit.expression.name.upper()]
-    else:
-        names = [unit.name.upper().removesuffix("S")] * 2
-    if not all(name in _FIELDS for name in names):
-        return None
-    text = written.name if isinstance(written, exp.Literal) else f"-{written.this.name}"
-    return _read(text.strip(), *names)
-
-
-def _read(text: str, first: str, last: str) -> tuple[int, bool] | None:
-    order = list(_FIELDS)
-    fields = order[order.index(first) : order.index(last) + 1]
-    if not fields:
-        return None
-    form = "".join(
-        (" " if previous == "DAY" else ":") * bool(previous) + _FORMS[name]
-        for previous, name in zip(["", *fields], fields, strict=False)
-    )
-    match = re.fullmatch(rf"(?P<sign>[+-]?){form}", text, re.ASCII)
-    if match is None or any(len(match[name].partition(".")[0]) > 9 for name in fields):
-        return None
-    micros = sum(int(decimal.Decimal(match[name]) * _FIELDS[name]) for name in fields)
-    return (-micros if match["sign"] == "-" else micros), fields == ["DAY"]

@@ -135,6 +135,8 @@ def literal_sql(value: Encoded, data_type: DataType) -> str:
         special = isinstance(value, float) and not math.isfinite(value)
         text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(value), str(value))
         return f"CAST('{text}' AS DOUBLE)" if special else f"{float(value)!r}D"
+    if data_type.is_interval:
+        return _interval_sql(int(value), data_type)
     return _whole_sql(int(value), data_type.name)
 
 
@@ -142,6 +144,15 @@ def _decimal_sql(unscaled: int, scale: int) -> str:
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     point = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     return f"{'-' if unscaled < 0 else ''}{point}BD"
+
+
+def _interval_sql(value: int, data_type: DataType) -> str:
+    sign, size = "-" if value < 0 else "", abs(value)
+    if data_type.is_months:
+        return f"INTERVAL '{sign}{size // 12}-{size % 12}' YEAR TO MONTH"
+    seconds, micros = divmod(size, 10**6)
+    minutes, hours, days = seconds // 60 % 60, seconds // 3600 % 24, seconds // 86_400
+    return f"INTERVAL '{sign}{days} {hours:02}:{minutes:02}:{seconds % 60:02}.{micros:06}' DAY TO SECOND"
 
 
 def _whole_sql(value: int, name: str) -> str:
