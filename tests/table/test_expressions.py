@@ -118,3 +118,9 @@ def test_what_is_not_understood_is_not_run(spark: SparkSession, sorted_events: P
     with pytest.raises(InputError, match=r"cannot run .*bit_wise_and.* write it as SQL text"):
         table.explain(expression, analyze=True)
     assert table.explain(expression).regret is None
+
+
+@pytest.mark.spark
+def test_verify_takes_text_only(spark: SparkSession, sorted_events: Path) -> None:
+    with pytest.raises(InputError, match="is not SQL text"):
+        zskip.table(spark, str(sorted_events)).verify(whole < 100)

@@ -46,6 +46,8 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
 
     _check_count("queries", queries)
     _check_count("seed", seed)
+    if where is not None and not isinstance(where, str):
+        raise InputError(f"where={where!r} is not SQL text")
     private = copy.copy(handle)
     private.spark = private_session(handle.need_spark("verify()"), _PRIVATE)
     snapshot = private.snapshot()
