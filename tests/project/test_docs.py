@@ -50,7 +50,7 @@ def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["predicates"])
+@pytest.mark.parametrize("page", ["predicates", "sql"])
 def test_python_blocks_of_the_docs_run(spark: object, events: Path, page: str) -> None:
     found = blocks(f"docs/{page}.md", "python")
     assert found
