@@ -65,10 +65,12 @@ def from_search_argument(spark: SparkSession, argument: JavaObject, columns: Col
     """
     if not isinstance(argument, Py4jObject):
         raise InputError(f"{argument!r} is not a SearchArgument of the JVM")
+    from pyspark.errors import PySparkException
+
     try:
         tree, texts = _fetch(Jvm.of(spark), argument)
         return _Reader(columns).read(tree, texts, 0)
-    except (Py4JError, ValueError, LookupError, TypeError, RecursionError):
+    except (Py4JError, PySparkException, ValueError, LookupError, TypeError, RecursionError):
         return Unknown("a search argument", "it cannot be read")
 
 
