@@ -18,7 +18,7 @@ from oracle import NoValue, Row, truth
 from zskip.predicate import Column, Columns, Predicate, Unknown, columns_of, nodes, parse
 from zskip.prune import prune
 from zskip.records import ALL_NULL, ColumnStats, Field, PruneResult
-from zskip.types import DataType, Form
+from zskip.types import NESTED, DataType, Form
 
 _DTYPES: dict[Form | None, tuple[Any, Any]] = {
     Form.INT: (np.int64, 0),
@@ -38,7 +38,7 @@ class Known:
     nulls: int = -1
     nans: int = -1
     values: int = -1
-    """Rows of the column, -1 where only the file's are known."""
+    """Rows of the column, -1 where only the file's are known; a field has none where its struct is null."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Source:
         nulls = np.full(count, -1, np.int64)
         for i, file in enumerate(self.files):
             known = file.columns.get(path, Known())
-            nulls[i] = ALL_NULL if file.rows < 0 <= known.nulls == known.values else known.nulls
+            nulls[i] = ALL_NULL if known.nulls == known.values >= 0 else known.nulls
             may_nan[i] = data_type.form is Form.FLOAT and known.nans != 0
             found = bounds(known, data_type, file.rows)
             if found is not None:
@@ -263,9 +263,18 @@ def _ask_strict(question: Question, result: PruneResult) -> Answer:
     return Answer(lost, sure.count(True), peer.count(True), behind, ahead, any(peer[i] for i in wrong))
 
 
-def fields(types: Mapping[tuple[str, ...], DataType], others: Mapping[str, str] | None = None) -> list[Field]:
-    """The top-level columns of a table, of which structs are known by their type's name only."""
-    found = {path[0]: data_type if len(path) == 1 else DataType("struct") for path, data_type in types.items()}
-    return [Field(name=name, type=data_type) for name, data_type in found.items()] + [
-        Field(name=name, type=DataType(kind)) for name, kind in (others or {}).items() if name not in found
-    ]
+def fields(types: Mapping[tuple[str, ...], DataType]) -> list[Field]:
+    """The top-level columns of a table, structs with their fields."""
+    return [Field(name=name, type=data_type) for name, data_type in _inside(types)]
+
+
+def _inside(types: Mapping[tuple[str, ...], DataType]) -> list[tuple[str, DataType]]:
+    """The first names of paths, and the types of what they stand for."""
+    below: dict[str, dict[tuple[str, ...], DataType]] = {}
+    for path, data_type in types.items():
+        below.setdefault(path[0], {})[path[1:]] = data_type
+    found = []
+    for name, rest in below.items():
+        whole = rest.pop((), NESTED)
+        found.append((name, DataType(whole.name, tuple(_inside(rest))) if rest else whole))
+    return found
