@@ -42,10 +42,11 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.spark
 def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
     found = blocks("README.md", "python")
-    assert len(found) == 2
+    assert len(found) == 3
     for code in found:
         # The JVM keeps the directory in which it was started.
         placed = code.replace('"events"', repr(str(events / "events")), 1)
+        placed = placed.replace("'events'", f"'{events}/events'").replace("`events`", f"`{events}/events`")
         exec(compile(placed, "README.md", "exec"), {"spark": spark})
 
 
