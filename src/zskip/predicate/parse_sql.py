@@ -44,8 +44,6 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     Not(child=Compare(op='>=', term=Column(path=('a',), type=DataType(name='integer')), value=7))
     """
     try:
-        if _STRANGE_ESCAPE.match(sql):
-            return Unknown(sql, "a string with escapes")
         return _Text(sql, columns, timezone, lenient).predicate()
     except PredicateError:
         if not lenient:
@@ -64,6 +62,7 @@ class _Text:
     def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
         self._sql = sql
         self._lenient = lenient
+        self._escapes = _STRANGE_ESCAPE.match(sql) is not None
         self._tokens = tokens_of(sql)
         odd_units = not has_plain_units(self._tokens, _UNITS)
         self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
@@ -77,6 +76,8 @@ class _Text:
     def _leaf(self, tokens: list[Token]) -> Predicate:
         sql = self._sql[tokens[0].start : tokens[-1].end + 1] if tokens else ""
         try:
+            if self._escapes and any(map(self._is_strange, tokens)):
+                return Unknown(shortened(sql, 200), "a string with escapes")
             if is_deep(tokens):
                 return Unknown(shortened(sql, 200), "nested too deeply")
             listed = long_list(tokens)
@@ -91,6 +92,11 @@ class _Text:
             if not self._lenient:
                 raise
             return Unknown(sql)
+
+    def _is_strange(self, token: Token) -> bool:
+        """Whether a token is a string with escapes that sqlglot may read in another way; in names they mean nothing."""
+        text = self._sql[token.start : token.end + 1]
+        return token.token_type is not TokenType.IDENTIFIER and _STRANGE_ESCAPE.match(text) is not None
 
     def _parsed(self, tokens: list[Token]) -> Node:
         sql = shortened(self._sql)
