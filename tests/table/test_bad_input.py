@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import tables
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import zskip
 from zskip import errors
@@ -143,3 +144,73 @@ def test_where_of_files_names_the_column(tmp_path: Path) -> None:
         table.files("usr = 3")
     with pytest.raises(errors.PredicateError, match="user ="):
         table.files("user = ")
+
+
+DEEP = {
+    "parentheses": "(" * 10_000 + "id < 100" + ")" * 10_000,
+    "not": "NOT " * 10_000 + "id < 100",
+    "not in parentheses": "NOT (" * 10_000 + "id < 100" + ")" * 10_000,
+    "and": " AND ".join(["id < 100"] * 10_000),
+    "or": " OR ".join(["id < 100"] * 10_000),
+    "and and or": "".join(f"(id < 100 {('OR', 'AND')[i % 2]} " for i in range(10_000)) + "id < 100" + ")" * 10_000,
+    "sums": "id" + " + 0" * 10_000 + " < 100",
+    "sums in parentheses": "(" * 10_000 + "id" + " + 0)" * 10_000 + " < 100",
+    "in": f"id IN ({', '.join(map(str, range(10_000)))})",
+}
+
+
+@pytest.fixture(scope="module")
+def sorted_ids(tmp_path_factory: pytest.TempPathFactory) -> zskip.Table:
+    """Sixty files of a hundred rows each, sorted by `id`."""
+    path = tmp_path_factory.mktemp("deep") / "t"
+    path.mkdir()
+    rows = tables.events().sort_by("id")
+    for i in range(60):
+        pq.write_table(rows.slice(100 * i, 100), path / f"part-{i:02d}.parquet")
+    table = zskip.open(str(path))
+    table.index()
+    return table
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_deep_expressions_of_text(sorted_ids: zskip.Table, name: str) -> None:
+    kept = sorted_ids.files(DEEP[name])
+    assert any(file.endswith("part-00.parquet") for file in kept)
+    assert sorted_ids.prune(DEEP[name]).files == len(kept)
+    explained = sorted_ids.explain(DEEP[name])
+    assert explained.steps[-1].files == len(kept)
+    assert len(str(explained)) < 1_000_000
+    if name in ("parentheses", "and", "or"):
+        assert len(kept) == 1
+
+
+def test_deep_expressions_of_spark(spark: SparkSession, sorted_ids: zskip.Table) -> None:
+    """As deep as Spark goes; where it gives up, so does a query through zskip, and no sooner."""
+    table = zskip.table(spark, sorted_ids.path)
+    plain, pruned = spark.read.parquet(sorted_ids.path), table.df()
+    less, column = F.col("id") < 100, F.col("id")
+    steps = {
+        "or": lambda c, i: c | (column == i),
+        "and": lambda c, i: c & (column != -i),
+        "not": lambda c, i: ~(c | (column == -i)),
+        "and and or": lambda c, i: (c & (column != -i)) if i % 2 else (c | (column == i)),
+    }
+    for name, step in steps.items():
+        for depth in (50, 300):
+            condition = less
+            for i in range(depth):
+                condition = step(condition, i)
+            try:
+                expected = plain.where(condition).count()
+            except Exception as error:
+                if "StackOverflow" not in str(error):
+                    raise
+                break
+            assert pruned.where(condition).count() == expected, (name, depth)
+        else:
+            continue
+        assert depth > 50, name
+    added = column
+    for _ in range(200):
+        added = added + F.col("user") * 0
+    assert pruned.where(added < 100).count() == plain.where(added < 100).count()
