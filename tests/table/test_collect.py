@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,11 +33,26 @@ def bound_of(table: zskip.Table) -> BoundIndex:
     return index.bind(snapshot)
 
 
+def with_calendars(spark: SparkSession, call: Callable[[], None]) -> None:
+    """Let Spark 3.5 read and write ancient days as Spark 4 does."""
+    names = [
+        f"spark.sql.parquet.{kind}RebaseModeIn{way}" for kind in ("datetime", "int96") for way in ("Read", "Write")
+    ]
+    before = {name: str(spark.conf.get(name)) for name in names}
+    try:
+        for name in names:
+            spark.conf.set(name, "CORRECTED")
+        call()
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
 @pytest.mark.parametrize("codec", ["of pyarrow", "of Spark"])
 def test_both_collectors_agree_on_all_types(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     path = tables.make_all_types(tmp_path / "t")
     if codec == "of Spark":
-        spark.read.parquet(str(path)).write.parquet(str(tmp_path / "s"))
+        with_calendars(spark, lambda: spark.read.parquet(str(path)).write.parquet(str(tmp_path / "s")))
         path = tmp_path / "s"
     table = zskip.table(spark, str(path))
     table.index(collect="footers")
@@ -70,8 +86,8 @@ def test_timestamps_of_96_bits(spark: SparkSession, tmp_path: Path) -> None:
         start = F.lit(dt.datetime(2024, 1, 1)).cast("timestamp")
         rows = spark.range(4000).select("id", (start + F.expr("id * INTERVAL 1 HOUR")).alias("at"))
         rows.repartitionByRange(8, "id").write.parquet(path)
-        old = spark.sql("SELECT -1L AS id, TIMESTAMP '1850-01-01 12:00:00' AS at")
-        old.coalesce(1).write.mode("append").parquet(path)
+        old = spark.sql("SELECT -1L AS id, TIMESTAMP '1850-01-01 12:00:00' AS at").coalesce(1)
+        with_calendars(spark, lambda: old.write.mode("append").parquet(path))
     finally:
         spark.conf.set("spark.sql.parquet.outputTimestampType", before)
     table = zskip.table(spark, path)

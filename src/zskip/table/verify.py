@@ -37,6 +37,8 @@ _SHRINKINGS = 40
 """Queries that are tried to find a smaller one that fails, too."""
 _REPORTED = 20
 _PRIVATE = {"spark.sql.parquet.filterPushdown": "false"}
+_CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
+"""Of Spark 3.5, whose default is to refuse ancient days of other writers."""
 
 
 def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Verification:
@@ -48,8 +50,9 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     _check_count("seed", seed)
     if where is not None and not isinstance(where, str):
         raise InputError(f"where={where!r} is not SQL text")
-    private = copy.copy(handle)
-    private.spark = private_session(handle.need_spark("verify()"), _PRIVATE)
+    private, spark = copy.copy(handle), handle.need_spark("verify()")
+    refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
+    private.spark = private_session(spark, _PRIVATE | refused)
     snapshot = private.snapshot()
     if where is not None:
         read_where(private, snapshot, where)
