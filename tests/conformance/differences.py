@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 SCHEMALESS = "arrays, maps, variants and structs as a whole are never pruned on, nulls included"
-NULL_OF_PREDICATE = "`IS NULL` of a whole predicate is not understood"
 LONG_YEAR = (
     "text with a year of more than four digits is not read as a timestamp; Spark's optimizer hands it over as a literal"
 )
@@ -22,19 +21,6 @@ MULTIPLIED = "multiplication is not followed"
 NAN_COUNTS = "with an unknown number of nulls, the two halves of `NOT isnan` are not seen to exclude each other"
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
-    NULL_OF_PREDICATE: (
-        "skip-030: (a > 0 AND b > 1) IS NULL",
-        "skip-030: (a > 0 OR b > 1) IS NULL",
-        "skip-033: (a > 0 OR b > 1) IS NULL",
-        "skip-034: (a > 0) IS NULL",
-        "skip-034: (a < 0) IS NULL",
-        "skip-034: (a > 1 AND a > 0) IS NULL",
-        "skip-034: (a > 1 OR a < 0) IS NULL",
-        "skip-035: (a > 0) IS NULL",
-        "skip-035: (a < 0) IS NULL",
-        "skip-035: (a > 1 AND a > 0) IS NULL",
-        "skip-035: (a > 1 OR a < 0) IS NULL",
-    ),
     LONG_YEAR: (
         'skip-052: ts > cast("294247-01-10 04:00:54.775807Z" AS TIMESTAMP)',
         'skip-053: ts > cast("294247-01-10 04:00:54.775807Z" AS TIMESTAMP_NTZ)',

@@ -14,7 +14,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import random_tables
 from oracle import NoValue, Row, truth
@@ -80,15 +80,25 @@ def with_unknowns(predicate: Predicate, value: bool | None) -> Predicate:
     return random_tables.Constant(value) if isinstance(predicate, Unknown) else predicate
 
 
+TESTS: dict[str, Callable[[bool | None], bool | None]] = {
+    "{}": lambda value: value,
+    "({}) IS NULL": lambda value: value is None,
+    "({}) IS NOT TRUE": lambda value: value is not True,
+    "({}) <=> FALSE": lambda value: value is False,
+}
+"""What is written around a predicate, and what becomes of its truth value."""
+
+
 def check_text(seed: int, predicate: Predicate, table: random_tables.Table) -> None:
-    """What is read from the SQL of a predicate must mean the same."""
+    """What is read from the SQL of a predicate must mean the same, and what is tested of it, too."""
     columns = Columns([Field(name=column.path[0], type=column.type) for column in table.columns])
-    again = parse(to_sql(predicate), columns, lenient=True)
-    found = outcomes(again, table)
-    masks = {True: found.may_true, False: found.may_false, None: found.may_null}
-    for i, file in enumerate(table.files):
-        for row in file:
-            assert all(masks[v][i] for v in possible(predicate, row)), f"seed {seed}: {to_sql(predicate)} is misread"
+    for form, of_value in TESTS.items():
+        sql = form.format(to_sql(predicate))
+        found = outcomes(parse(sql, columns, lenient=True), table)
+        masks = {True: found.may_true, False: found.may_false, None: found.may_null}
+        for i, file in enumerate(table.files):
+            for row in file:
+                assert all(masks[of_value(v)][i] for v in possible(predicate, row)), f"seed {seed}: {sql} is misread"
 
 
 def shrunk(predicate: Predicate, table: random_tables.Table) -> Predicate:

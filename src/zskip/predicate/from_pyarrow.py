@@ -17,6 +17,7 @@ from zskip.predicate import arrow_values, functions
 from zskip.predicate.arrow_expression import fold
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import never
+from zskip.predicate.nullness import is_null
 from zskip.predicate.sql_like import like
 from zskip.predicate.term_types import alike
 from zskip.predicate.tree import (
@@ -218,15 +219,15 @@ def _invert(arguments: list[_Operand], options: Any) -> Predicate:
 def _is_null(arguments: list[_Operand], options: Any) -> Predicate | None:
     term = arguments[0].term
     if term is None:
-        return None
+        return is_null(_predicate(arguments[0]))
     if options is not None and options["nan_is_null"].as_py() and term.type.form is Form.FLOAT:
         return Or((IsNull(term), Compare("=", term, arrow_values.NAN)))
     return IsNull(term)
 
 
 def _is_valid(arguments: list[_Operand], options: Any) -> Predicate | None:
-    term = arguments[0].term
-    return None if term is None else Not(IsNull(term))
+    null = is_null(_predicate(arguments[0])) if arguments[0].term is None else IsNull(arguments[0].term)
+    return None if null is None else Not(null)
 
 
 def _is_nan(arguments: list[_Operand], options: Any) -> Predicate | None:

@@ -18,11 +18,12 @@ from zskip.errors import PredicateError
 from zskip.predicate.columns import Columns
 from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import MOST_DIGITS, Literal
+from zskip.predicate.nullness import equals
 from zskip.predicate.sql_leaves import Leaves
 from zskip.predicate.sql_literals import Node
 from zskip.predicate.sql_terms import Terms
-from zskip.predicate.sql_text import Token, has_plain_units, is_deep, long_list, shortened, split, tokens_of
-from zskip.predicate.tree import Predicate, Unknown, conjunction
+from zskip.predicate.sql_text import Token, has_plain_units, is_deep, long_list, shortened, split, tested, tokens_of
+from zskip.predicate.tree import Not, Predicate, Unknown, conjunction, nodes
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
@@ -82,7 +83,8 @@ class _Text:
                 return Unknown(shortened(sql, 200), "nested too deeply")
             listed = long_list(tokens)
             if listed is None:
-                return self._leaves.read(self._parsed(tokens))
+                found = self._leaves.read(self._parsed(tokens))
+                return self._tested(tokens) or found if _is_partial(found) else found
             node = self._parsed(listed.head)
             literals = self._literals(listed.elements)
             return self._leaves.read(node if literals else self._parsed(tokens), literals)
@@ -97,6 +99,17 @@ class _Text:
         """Whether a token is a string with escapes that sqlglot may read in another way; in names they mean nothing."""
         text = self._sql[token.start : token.end + 1]
         return token.token_type is not TokenType.IDENTIFIER and _STRANGE_ESCAPE.match(text) is not None
+
+    def _tested(self, tokens: list[Token]) -> Predicate | None:
+        """`(condition) IS NULL` and the like; None where it is something else."""
+        test = tested(tokens)
+        if test is None:
+            return None
+        try:
+            found = equals(split(self._sql, test.condition, self._leaf), test.value)
+        except PredicateError:
+            return None
+        return Not(found) if found is not None and test.negated else found
 
     def _parsed(self, tokens: list[Token]) -> Node:
         sql = shortened(self._sql)
@@ -145,6 +158,10 @@ class _Text:
             for size, number in zip(node.find_all(exp.DataTypeParam), (MOST_DIGITS, scale), strict=True):
                 size.set("this", exp.Literal.number(number))
         return node, inside[0] if len(inside) == 1 and inside[0].this == text else None
+
+
+def _is_partial(predicate: Predicate) -> bool:
+    return any(isinstance(node, Unknown) for node in nodes(predicate))
 
 
 def _scale(element: list[Token], text: str) -> int | None:

@@ -197,6 +197,29 @@ def has_plain_units(tokens: list[Token], units: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Tested:
+    """`(condition) IS [NOT] TRUE`, FALSE or NULL, or `<=>` any of these."""
+
+    condition: list[Token]
+    value: bool | None
+    negated: bool
+
+
+_FLAGS = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
+def tested(tokens: list[Token]) -> Tested | None:
+    """What a leaf tests a condition for; None where it does something else."""
+    end = (_pairs(tokens) or {}).get(0)
+    if end is None or tokens[0].token_type is not TokenType.L_PAREN or tokens[1].token_type in _QUERY:
+        return None
+    *test, value = [token.text.upper() for token in tokens[end + 1 :]] or [""]
+    if test not in (["IS"], ["IS", "NOT"], ["<=>"]) or value not in _FLAGS:
+        return None
+    return Tested(tokens[1:end], _FLAGS[value], test[-1] == "NOT")
+
+
+@dataclass(frozen=True, slots=True)
 class LongList:
     """`term IN (...)` of so many elements that reading each as an expression takes too long."""
 
