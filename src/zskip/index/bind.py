@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import warnings
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,48 @@ from zskip.index.segment import Entries, Listing, SegmentReader
 from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, Snapshot, Values
 from zskip.types import DataType, Form
 
+CACHE_BYTES = 256 << 20
+"""Of the columns that a bound index keeps in memory."""
+
+_ENTRY_BYTES = 200
+_OBJECT_BYTES = 33
 _DTYPES: dict[Form, Any] = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}
 _ZEROS: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
+
+
+class _Cache:
+    """The columns that were asked for last: as many as do not take more than some bytes, but always the last one."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._used = 0
+        self._held: OrderedDict[tuple[str, ...], tuple[ColumnStats | None, int]] = OrderedDict()
+
+    def __contains__(self, path: tuple[str, ...]) -> bool:
+        return path in self._held
+
+    def get(self, path: tuple[str, ...]) -> ColumnStats | None:
+        self._held.move_to_end(path)
+        return self._held[path][0]
+
+    def put(self, path: tuple[str, ...], stats: ColumnStats | None) -> None:
+        size = _size(path, stats)
+        self._held[path] = stats, size
+        self._used += size
+        while self._used > self._limit and len(self._held) > 1:
+            self._used -= self._held.popitem(last=False)[1][1]
+
+
+def _size(path: tuple[str, ...], stats: ColumnStats | None) -> int:
+    """Bytes that a column takes in memory, about."""
+    size = _ENTRY_BYTES + sum(map(len, path))
+    if stats is None:
+        return size
+    arrays = (stats.lower, stats.upper, stats.bounded, stats.nulls, stats.may_nan)
+    size += sum(array.nbytes for array in arrays)
+    if stats.type.form is Form.BYTES:
+        size += sum(sum(map(len, array)) + _OBJECT_BYTES * len(array) for array in arrays[:2])
+    return size
 
 
 class BoundSegment:
@@ -39,21 +80,31 @@ class BoundIndex:
     """
 
     def __init__(
-        self, snapshot: Snapshot, segments: Sequence[BoundSegment], *, version: int, size: int, case_sensitive: bool
+        self,
+        snapshot: Snapshot,
+        segments: Sequence[BoundSegment],
+        *,
+        version: int,
+        size: int,
+        case_sensitive: bool,
+        warned: bool = False,
     ) -> None:
         self.snapshot = snapshot
         self.segments = tuple(segments)
         self._version = version
         self._size = size
         self._case_sensitive = case_sensitive
-        self._cache: dict[tuple[str, ...], ColumnStats | None] = {}
+        self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
-        self._warned = False
+        self._warned = warned
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
+        self.versions: Ints = np.full(len(snapshot), -1, np.int64)
+        """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""
         for segment in self.segments:
             used = segment.live >= 0
             self.rows[segment.live[used]] = segment.listing.rows[used]
+            self.versions[segment.live[used]] = segment.listing.versions[used]
         self.coverage: int = int((self.rows >= 0).sum())
         """Number of live files with a valid entry."""
 
@@ -76,8 +127,8 @@ class BoundIndex:
         path = fold(path, self._case_sensitive)
         with self._lock:
             if path not in self._cache:
-                self._cache[path] = self._column(path)
-            return self._cache[path]
+                self._cache.put(path, self._column(path))
+            return self._cache.get(path)
 
     def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for i, field in enumerate(self.snapshot.partition_fields):
@@ -153,7 +204,7 @@ class BoundIndex:
 
 def warn_damaged(error: IndexFormatError) -> None:
     """Warn that a part of the index is left out."""
-    message = f"{error}; the files it describes are read in full. Refresh the index with full=True to mend it."
+    message = f"{error}; the files it describes are read in full. Refresh the index to mend it."
     warnings.warn(message, ZskipWarning, stacklevel=2)
 
 
@@ -169,11 +220,14 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
     a file, the last one counts.
     """
     read: list[tuple[SegmentReader, Listing]] = []
+    damaged: list[IndexFormatError] = []
     for reader in readers:
         try:
             read.append((reader, reader.listing()))
         except IndexFormatError as error:
-            warn_damaged(error)
+            damaged.append(error)
+    if damaged:
+        warn_damaged(damaged[0])
     places = _places(snapshot, [listing for _, listing in read])
     owner = np.full(len(snapshot), -1, np.int64)
     for i, place in enumerate(places):

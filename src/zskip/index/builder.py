@@ -11,6 +11,7 @@ import pyarrow as pa
 from zskip.index.footers import FooterStats
 from zskip.index.leaves import Column
 from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Segment, write_segment
+from zskip.records import DataFile
 from zskip.storage import Storage
 from zskip.types import DataType
 
@@ -37,15 +38,16 @@ class SegmentBuilder:
     def __len__(self) -> int:
         return len(self._files["path"])
 
-    def add(self, path: str, size: int, mtime_ms: int, found: FooterStats) -> None:
-        """Add what the footer of one file says."""
+    def add(self, file: DataFile, found: FooterStats, table_version: int) -> None:
+        """Add what the footer of one file says, that a version of the table holds."""
         numbers = self._numbers_of(found.columns)
-        file = len(self)
+        place = len(self)
         schema = self._schemas.setdefault(numbers, len(self._schemas))
-        for name, value in zip(FILES_SCHEMA.names, (path, size, mtime_ms, found.rows, schema), strict=True):
+        values = (file.path, file.size, file.mtime_ms, found.rows, schema, table_version)
+        for name, value in zip(FILES_SCHEMA.names, values, strict=True):
             self._files[name].append(value)
         for column, nulls, lower, upper, nans in found.stats:
-            self._rows[numbers[column]].append((file, nulls, lower, upper, nans))
+            self._rows[numbers[column]].append((place, nulls, lower, upper, nans))
         self._defaults |= found.defaults
         self.entries += len(found.stats)
         self._buffered += len(found.stats)

@@ -26,13 +26,20 @@ _NAMED = 3
 
 
 def collect(
-    storage: Storage, snapshot: Snapshot, which: Sequence[int], progress: Progress | None = None
+    storage: Storage,
+    snapshot: Snapshot,
+    which: Sequence[int],
+    progress: Progress | None = None,
+    index_storage: Storage | None = None,
 ) -> list[Segment]:
     """Read the footers of the files at the places `which` and write what they say to new segments.
+
+    index_storage: where the index lies, if not in the table.
 
     A file that cannot be read gets no entry, and all such files together one ZskipWarning. Raises StorageError
     where the segments cannot be written.
     """
+    home = index_storage or storage
     segments: list[Segment] = []
     builder = SegmentBuilder()
     unreadable: list[str] = []
@@ -40,17 +47,17 @@ def collect(
     for batch in _read_all(storage, snapshot, which):
         for file, found in batch:
             if isinstance(found, FooterStats):
-                builder.add(file.path, file.size, file.mtime_ms, found)
+                builder.add(file, found, snapshot.version)
             else:
                 unreadable.append(f"{ascii(file.path)[1:-1]} ({found})")
         if builder.entries >= MAX_ENTRIES:
-            segments.append(builder.finish(storage))
+            segments.append(builder.finish(home))
             builder = SegmentBuilder()
         done += len(batch)
         if progress is not None:
             progress(done, len(which))
     if len(builder):
-        segments.append(builder.finish(storage))
+        segments.append(builder.finish(home))
     if unreadable:
         _warn(unreadable)
     return segments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 from zskip.index.bind import BoundSegment
 from zskip.index.builder import MAX_ENTRIES, new_name
 from zskip.index.leaves import Column
-from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Segment, write_segment
+from zskip.index.segment import ENTRIES_SCHEMA, Segment, write_segment
 from zskip.storage import Storage
 
 MAX_SEGMENTS = 8
@@ -63,8 +64,7 @@ def merge(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:
         keep = segment.live >= 0
         renumbered.append(np.where(keep, offset + np.cumsum(keep) - 1, -1).astype(np.int32))
         offset += int(keep.sum())
-        values = (said.paths, said.sizes, said.mtimes_ms, said.rows, schema_of[said.schema])
-        whole = pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
+        whole = dataclasses.replace(said, schema=schema_of[said.schema]).table()
         listings.append(whole.filter(pa.array(keep)))
     if offset == 0:
         return None

@@ -18,7 +18,7 @@ from zskip.errors import IndexFormatError
 from zskip.index.bind import BoundIndex, BoundSegment, warn_damaged
 from zskip.index.builder import new_name
 from zskip.index.footers import MAX_BOUND_BYTES, shorten_upper
-from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Entries, Segment, write_segment
+from zskip.index.segment import ENTRIES_SCHEMA, Entries, Segment, write_segment
 from zskip.records import Bools, Field, Ints, Values
 from zskip.storage import Storage
 from zskip.types import DataType, Form
@@ -173,11 +173,10 @@ def _filled(
                 entries = _merged(entries, found, files, segment.live)
             yield _table(number, form, entries)
 
-    values = (listing.paths, listing.sizes, listing.mtimes_ms, listing.rows, listing.schema)
     return write_segment(
         storage,
         new_name(),
-        pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA),
+        listing.table(),
         record.columns,
         record.schemas,
         record.defaults,

@@ -1,15 +1,21 @@
-"""Manifests: which segments make up the index, published one number a version, never changed."""
+"""Manifests: which segments make up the index, published one number a version, never changed.
+
+`docs/index-format.md` is their specification.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zskip.errors import IndexFormatError, StorageError
+import numpy as np
+
+from zskip.errors import IndexFormatError, InputError, StorageError
 from zskip.index.leaves import Column
 from zskip.index.segment import BLOCK_ROWS, INDEX_DIR, Block, Segment
 from zskip.storage import FileInfo, Storage
@@ -18,7 +24,8 @@ from zskip.types import DataType
 FORMAT = 1
 """Version of the format; another one is refused."""
 
-_NAME = re.compile(r"manifest-(\d+)\.json")
+_NAME = re.compile(r"manifest-([0-9]{10,18})\.json")
+_HEAD = re.compile(rb'\{"crc": "([0-9a-f]{8})", ')
 _SEGMENT = re.compile(r"segment-[0-9a-f]{32}")
 
 
@@ -36,19 +43,24 @@ class Manifest:
     zskip: str
     """The release that wrote it."""
     segments: tuple[Segment, ...]
+    table: str | None = None
+    """Root of the table, of an index that lies elsewhere."""
 
     def to_bytes(self) -> bytes:
-        """Give the manifest as JSON with a checksum over its body."""
+        """Give the manifest as JSON that begins with a checksum of the rest."""
         columns: dict[Column, int] = {}
         segments = [_segment_json(segment, columns) for segment in self.segments]
         body = {
+            "format": FORMAT,
+            "zskip": self.zskip,
             "version": self.version,
             "table_version": self.table_version,
-            "zskip": self.zskip,
-            "columns": [{"id": i, "path": list(c.path), "type": c.type} for c, i in columns.items()],
+            "table": self.table,
+            "columns": [[list(c.path), c.type] for c in columns],
             "segments": segments,
         }
-        return json.dumps({"format": FORMAT, "crc": _crc(body), "index": body}).encode()
+        rest = json.dumps(body, separators=(",", ":")).encode()[1:]
+        return b'{"crc": "%08x", %s' % (zlib.crc32(rest), rest)
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Manifest:
@@ -57,22 +69,35 @@ class Manifest:
         Raises IndexFormatError where another version wrote it or it is damaged.
         """
         try:
-            document = json.loads(data)
-            version = document["format"]
-            if isinstance(version, int) and version != FORMAT:
+            body = _body(data)
+            if body["format"] != FORMAT:
                 raise IndexFormatError(
-                    f"{name} has format {version}, this zskip reads {FORMAT}: update zskip, or delete {INDEX_DIR}"
+                    f"{name} has format {body['format']}, this zskip reads {FORMAT}: update zskip, or delete "
+                    f"{INDEX_DIR} to have the index built anew"
                 )
-            body = document["index"]
-            if _crc(body) != document["crc"]:
-                raise ValueError("its checksum does not match")
-            columns = {int(c["id"]): Column(tuple(c["path"]), c["type"]) for c in body["columns"]}
-            segments = tuple(_read_segment(s, columns) for s in body["segments"])
+            columns = [Column(tuple(path), kind) for path, kind in body["columns"]]
+            if not all(isinstance(c.type, str | None) and c.path and _all_text(c.path) for c in columns):
+                raise ValueError("its columns are not columns")
+            if not _all_whole([body["version"], body["table_version"]]):
+                raise ValueError("its versions are not numbers")
             return cls(
-                version=body["version"], table_version=body["table_version"], zskip=body["zskip"], segments=segments
+                version=body["version"],
+                table_version=body["table_version"],
+                zskip=str(body["zskip"]),
+                segments=tuple(_read_segment(s, columns) for s in body["segments"]),
+                table=body["table"],
             )
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-            raise DamagedIndexError(f"{name} is damaged ({error}); refresh the index to build it anew") from error
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+            raise DamagedIndexError(f"{name} is damaged ({error})") from error
+
+
+def _body(data: bytes) -> Mapping[str, Any]:
+    """The document; raises ValueError where it is not whole."""
+    head = _HEAD.match(data)
+    if head is None or int(head[1], 16) != zlib.crc32(data[head.end() :]):
+        raise ValueError("its checksum does not match")
+    body: Mapping[str, Any] = json.loads(data)
+    return body
 
 
 def manifest_path(version: int) -> str:
@@ -82,29 +107,40 @@ def manifest_path(version: int) -> str:
 
 def list_manifests(listing: Sequence[FileInfo]) -> dict[int, FileInfo]:
     """Find the manifests in a listing of the index's directory, by version, the newest first."""
-    found = {int(m[1]): info for info in listing if (m := _NAME.fullmatch(info.path.rpartition("/")[2]))}
-    return dict(sorted(found.items(), reverse=True))
+    names = {info.path.rpartition("/")[2]: info for info in listing if not info.is_dir}
+    found = {int(m[1]): (name, info) for name, info in names.items() if (m := _NAME.fullmatch(name))}
+    newest = sorted(found.items(), reverse=True)
+    return {version: info for version, (name, info) in newest if manifest_path(version).endswith(f"/{name}")}
 
 
-def latest_manifest(storage: Storage) -> Manifest | None:
+def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
     """Read the newest manifest; None where there is no index.
 
-    Raises IndexFormatError where another version wrote it or it is damaged.
+    table: root of the table, where the index lies elsewhere. Raises IndexFormatError where another version wrote it or
+    it is damaged, and InputError where it is the index of another table.
     """
     for _ in range(3):
         found = list_manifests(storage.list_dir(INDEX_DIR))
         if not found:
             return None
-        path = manifest_path(next(iter(found)))
+        version = next(iter(found))
+        path = manifest_path(version)
         try:
-            return Manifest.from_bytes(storage.read(path), path)
+            manifest = Manifest.from_bytes(storage.read(path), path)
         except FileNotFoundError:
             continue  # a refresh of another process has just removed it: there is a newer one
-    raise StorageError(f"{INDEX_DIR} changes faster than it can be read")
-
-
-def _crc(body: Any) -> int:
-    return zlib.crc32(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+        except StorageError as error:
+            raise DamagedIndexError(str(error)) from error
+        if manifest.version != version:
+            raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")
+        if table is not None and manifest.table != table:
+            other = "a table that lies there" if manifest.table is None else f'"{manifest.table}"'
+            raise InputError(
+                f'"{storage.root}" holds the index of {other}, not of "{table}"; '
+                "give each table an index_path of its own"
+            )
+        return manifest
+    raise DamagedIndexError(f"{INDEX_DIR} changes faster than it can be read")
 
 
 def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any]:
@@ -124,35 +160,63 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
     }
 
 
-def _read_segment(data: dict[str, Any], columns: dict[int, Column]) -> Segment:
+def _read_segment(data: Mapping[str, Any], columns: Sequence[Column]) -> Segment:
+    if not _all_whole(data["columns"]):
+        raise ValueError("columns are not numbers")
     segment = Segment(
         name=data["name"],
         files=data["files"],
         entries=data["entries"],
-        columns=tuple(columns[i] for i in data["columns"]),
+        columns=tuple([columns[i] for i in data["columns"]]),
         schemas=tuple(tuple(schema) for schema in data["schemas"]),
         defaults=tuple(data["defaults"]),
         starts=tuple(data["starts"]),
         blocks=tuple(Block(*block) for block in data["blocks"]),
         footer=Block(*data["footer"]),
         listing=Block(*data["listing"]),
-        filled=data.get("filled", False),
+        filled=data["filled"],
     )
     _check(segment)
     return segment
 
 
 def _check(segment: Segment) -> None:
-    """Raise ValueError where the parts of a segment do not fit together."""
+    """Raise ValueError where the parts of a segment do not fit together.
+
+    Its files are found by its name alone, which therefore can name nothing outside the directory of the index.
+    """
     if not _SEGMENT.fullmatch(segment.name):
         raise ValueError(f"{segment.name!r} is no name of a segment")
-    starts = segment.starts
+    numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing]
+    numbers += [number for block in segment.blocks for number in block]
+    schemas = [number for schema in segment.schemas for number in schema]
+    if not _all_whole(numbers) or not _all_whole(schemas) or not isinstance(segment.filled, bool):
+        raise ValueError(f"what it says of {segment.name} is not numbers")
+    starts = np.array(segment.starts, np.int64)
     if len(starts) != len(segment.columns) + 1 or starts[0] != 0 or starts[-1] != segment.entries:
         raise ValueError(f"the columns of {segment.name} do not add up")
-    if list(starts) != sorted(starts) or len(segment.blocks) != -(-segment.entries // BLOCK_ROWS):
+    held = np.diff(starts)
+    if held.min(initial=0) < 0 or held.max(initial=0) > segment.files:
+        raise ValueError(f"the columns of {segment.name} do not add up")
+    if len(segment.blocks) != -(-segment.entries // BLOCK_ROWS):
         raise ValueError(f"the row groups of {segment.name} do not add up")
-    for column, start, end in zip(segment.columns, starts[:-1], starts[1:], strict=True):
-        if end > start and DataType(column.type or "").form is None:
+    ends = [*segment.blocks, segment.footer]
+    if any(a.offset + a.length != b.offset for a, b in itertools.pairwise(ends)) or segment.listing.offset:
+        raise ValueError(f"the row groups of {segment.name} do not add up")
+    ordered = {name for name in {column.type for column in segment.columns} if name and DataType(name).form}
+    for column, count in zip(segment.columns, held.tolist(), strict=True):
+        if count and column.type not in ordered:
             raise ValueError(f"{segment.name} has entries of {'.'.join(column.path)}, which has no order")
-    if any(not 0 <= number < len(segment.columns) for schema in segment.schemas for number in schema):
+    if schemas and max(schemas) >= len(segment.columns):
         raise ValueError(f"the schemas of {segment.name} name columns it does not have")
+    if not _all_text(segment.defaults):
+        raise ValueError(f"the defaults of {segment.name} are not names")
+
+
+def _all_whole(numbers: Sequence[object]) -> bool:
+    """Whether all are whole numbers of 0 to 2^53."""
+    return all(type(n) is int for n in numbers) and (not numbers or (min(numbers) >= 0 and max(numbers) <= 1 << 53))  # type: ignore[type-var,operator]
+
+
+def _all_text(names: Sequence[object]) -> bool:
+    return all(isinstance(name, str) for name in names)

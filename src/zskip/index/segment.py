@@ -33,7 +33,14 @@ BLOCK_ROWS = 1 << 16
 """Rows of one row group of the entries."""
 
 FILES_SCHEMA = pa.schema(
-    {"path": pa.string(), "size": pa.int64(), "mtime_ms": pa.int64(), "rows": pa.int64(), "schema": pa.int32()}
+    {
+        "path": pa.string(),
+        "size": pa.int64(),
+        "mtime_ms": pa.int64(),
+        "rows": pa.int64(),
+        "schema": pa.int32(),
+        "table_version": pa.int64(),
+    }
 )
 ENTRIES_SCHEMA = pa.schema(
     {
@@ -49,6 +56,12 @@ ENTRIES_SCHEMA = pa.schema(
         "bytes_max": pa.binary(),
     }
 )
+
+
+_CHUNK = 1 << 26
+"""Most bytes read at once, so that a length that cannot be asks for no more memory than there are bytes."""
+
+_UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, StorageError)
 
 
 class Block(NamedTuple):
@@ -109,6 +122,13 @@ class Listing:
     rows: Ints
     schema: npt.NDArray[np.int32]
     """Place in `Segment.schemas`."""
+    versions: Ints
+    """Version of the table with which each file was first seen."""
+
+    def table(self) -> pa.Table:
+        """Give the list as it is written."""
+        values = (self.paths, self.sizes, self.mtimes_ms, self.rows, self.schema, self.versions)
+        return pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -208,14 +228,20 @@ class SegmentReader:
             table = pq.read_table(pa.BufferReader(self._verified(segment.files_path, [segment.listing])[0]))
             if table.schema.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
                 raise ValueError("it is not the list the manifest tells of")
+            if any(column.null_count for column in table.columns):
+                raise ValueError("it has gaps")
+            schema = table["schema"].to_numpy()
+            if table.num_rows and not 0 <= schema.min() <= schema.max() < len(segment.schemas):
+                raise ValueError("its schemas are not those the manifest tells of")
             return Listing(
                 paths=table["path"].combine_chunks(),
                 sizes=table["size"].to_numpy(),
                 mtimes_ms=table["mtime_ms"].to_numpy(),
                 rows=table["rows"].to_numpy(),
-                schema=table["schema"].to_numpy(),
+                schema=schema,
+                versions=table["table_version"].to_numpy(),
             )
-        except (pa.ArrowException, OSError, ValueError, StorageError) as error:
+        except _UNREADABLE as error:
             raise IndexFormatError(f"cannot read {segment.files_path}: {error}") from error
 
     def entries(self, column: int) -> Entries:
@@ -245,11 +271,23 @@ class SegmentReader:
         try:
             table = self._row_groups(first, last).slice(start - first * BLOCK_ROWS, end - start)
             files = table["file"].to_numpy()
-            if table.num_rows != end - start or (files < 0).any() or (files >= segment.files).any():
+            if table.num_rows != end - start or not 0 <= files.min() <= files.max() < segment.files:
                 raise ValueError("its rows are not those the manifest tells of")
             return table
-        except (pa.ArrowException, OSError, ValueError, StorageError) as error:
+        except _UNREADABLE as error:
             raise IndexFormatError(f"cannot read {segment.entries_path}: {error}") from error
+
+    def check(self) -> None:
+        """Hold all of the segment against its checksums."""
+        segment = self.segment
+        for path, blocks in (
+            (segment.files_path, [segment.listing]),
+            *((segment.entries_path, [b]) for b in (*segment.blocks, segment.footer)),
+        ):
+            try:
+                self._verified(path, blocks)
+            except _UNREADABLE as error:
+                raise IndexFormatError(f"cannot read {path}: {error}") from error
 
     def _row_groups(self, first: int, last: int) -> pa.Table:
         """Read a run of row groups: an image of the file with only their bytes filled in, the rest never touched."""
@@ -273,7 +311,7 @@ class SegmentReader:
         with self._storage.open(path) as stream:
             stream.seek(start)
             data = bytearray()
-            while len(data) < end - start and (part := stream.read(end - start - len(data))):
+            while len(data) < end - start and (part := stream.read(min(end - start - len(data), _CHUNK))):
                 data += part
         parts = [bytes(data[b.offset - start : b.offset - start + b.length]) for b in blocks]
         if any(len(part) != b.length or zlib.crc32(part) != b.crc for part, b in zip(parts, blocks, strict=True)):

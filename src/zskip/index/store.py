@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,15 +33,17 @@ class Index:
     """One version of a table's index."""
 
     storage: Storage
+    """Where it lies."""
     manifest: Manifest
 
     @classmethod
-    def load(cls, storage: Storage) -> Index | None:
+    def load(cls, storage: Storage, table: str | None = None) -> Index | None:
         """Load the newest version; None where there is no index.
 
-        Raises IndexFormatError where another version of zskip wrote it or it is damaged.
+        table: root of the table, where `storage` is not the table's own. Raises IndexFormatError where another version
+        of zskip wrote the index or it is damaged, and InputError where it is that of another table.
         """
-        manifest = latest_manifest(storage)
+        manifest = latest_manifest(storage, table)
         return None if manifest is None else cls(storage=storage, manifest=manifest)
 
     @property
@@ -58,12 +61,14 @@ class Index:
 
         Damaged segments are left out with a ZskipWarning, and their files count as unknown.
         """
+        segments = bind_segments(snapshot, self._readers())
         return BoundIndex(
             snapshot,
-            bind_segments(snapshot, self._readers()),
+            segments,
             version=self.version,
             size=self.bytes,
             case_sensitive=case_sensitive,
+            warned=len(segments) < len(self.manifest.segments),
         )
 
     def _readers(self) -> list[SegmentReader]:
@@ -78,48 +83,75 @@ def refresh(
     progress: Progress | None = None,
     counting: Counting | None = None,
     case_sensitive: bool = False,
+    check: bool = True,
+    index_storage: Storage | None = None,
 ) -> Index:
     """Bring the index up to date with a snapshot.
 
     Footers are read only of files without a valid entry (`full`: of all), what they do not tell is counted (`counting`;
     None: left unknown), and many small segments are merged. Of several refreshes at once each adds to what the others
-    published. Data files that cannot be read get no entry and a ZskipWarning. Raises IndexFormatError where another
-    version of zskip wrote the index, StorageError where it cannot be written.
+    published. Data files that cannot be read get no entry and a ZskipWarning. Segments that are damaged are replaced:
+    by default (`check`) all of them are read for that, else only their sizes are looked at. The index lies in the
+    table, or in `index_storage`. Raises IndexFormatError where another version of zskip wrote the index, StorageError
+    where it cannot be written and InputError where `index_storage` holds the index of another table.
     """
-    base = _base(storage)
-    old = base.segments if base is not None else ()
-    listing = storage.list_dir(INDEX_DIR)
-    sound = bind_segments(snapshot, [SegmentReader(storage, s) for s in old if not full and _is_whole(s, listing)])
+    home = _Home(index_storage or storage, None if index_storage is None else storage.root)
+    base = _base(home)
+    old = base.segments if base is not None and not full else ()
+    sound = bind_segments(snapshot, _sound(home.storage, old, check=check))
     covered = np.zeros(len(snapshot), np.bool_)
     for segment in sound:
         covered[segment.live[segment.live >= 0]] = True
-    added = collect(storage, snapshot, np.flatnonzero(~covered).tolist(), progress)
-    removed = {s.name for s in old} - {s.reader.segment.name for s in sound}
-    bound = [*sound, *bind_segments(snapshot, [SegmentReader(storage, s) for s in added])]
+    added = collect(storage, snapshot, np.flatnonzero(~covered).tolist(), progress, home.storage)
+    removed = {s.name for s in (base.segments if base is not None else ())} - {s.reader.segment.name for s in sound}
+    bound = [*sound, *bind_segments(snapshot, [SegmentReader(home.storage, s) for s in added])]
     if counting is not None:
         before = [s.reader.segment for s in bound]
         seen = BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=case_sensitive)
-        after = fill(storage, seen, ~covered if counting.new_only else np.ones_like(covered), counting)
+        after = fill(home.storage, seen, ~covered if counting.new_only else np.ones_like(covered), counting)
         changed = [new for new, was in zip(after, before, strict=True) if new != was]
         removed |= {was.name for new, was in zip(after, before, strict=True) if new != was}
         added = [*(s for s in added if s.name not in removed), *changed]
-        bound = bind_segments(snapshot, [SegmentReader(storage, s) for s in after]) if changed else bound
-    merged_names, merged = _compact(storage, bound)
+        bound = bind_segments(snapshot, [SegmentReader(home.storage, s) for s in after]) if changed else bound
+    merged_names, merged = _compact(home.storage, bound)
     kept_new = [s for s in [*added, *merged] if s.name not in merged_names]
     gone = removed | merged_names
     if base is not None and not gone and not kept_new:
-        return Index(storage=storage, manifest=base)
-    manifest = _publish(storage, snapshot.version, gone, kept_new)
-    _clean(storage)
-    return Index(storage=storage, manifest=manifest)
+        return Index(storage=home.storage, manifest=base)
+    manifest = _publish(home, snapshot.version, gone, kept_new)
+    _clean(home.storage)
+    return Index(storage=home.storage, manifest=manifest)
 
 
-def _base(storage: Storage) -> Manifest | None:
+class _Home(NamedTuple):
+    """Where an index lies, and of which table it is, if it lies elsewhere."""
+
+    storage: Storage
+    table: str | None
+
+
+def _base(home: _Home) -> Manifest | None:
     try:
-        return latest_manifest(storage)
+        return latest_manifest(*home)
     except DamagedIndexError as error:
         warnings.warn(f"{error}; building it anew", ZskipWarning, stacklevel=3)
         return None
+
+
+def _sound(storage: Storage, segments: Sequence[Segment], *, check: bool) -> list[SegmentReader]:
+    """Readers of the segments that are not damaged."""
+    listing = storage.list_dir(INDEX_DIR)
+    readers = [SegmentReader(storage, s) for s in segments if _is_whole(s, listing)]
+    return [reader for reader in readers if not check or _is_right(reader)]
+
+
+def _is_right(reader: SegmentReader) -> bool:
+    try:
+        reader.check()
+    except IndexFormatError as error:
+        _LOG.warning("%s: it is replaced", error)
+        return False
+    return True
 
 
 def _is_whole(segment: Segment, listing: Sequence[FileInfo]) -> bool:
@@ -147,23 +179,24 @@ def _compact(storage: Storage, segments: Sequence[BoundSegment]) -> tuple[set[st
     return gone, merged
 
 
-def _publish(storage: Storage, table_version: int, gone: set[str], added: Sequence[Segment]) -> Manifest:
+def _publish(home: _Home, table_version: int, gone: set[str], added: Sequence[Segment]) -> Manifest:
     """Publish a version on top of the newest one; a refresh that comes second starts from the winner's."""
     for _ in range(_ATTEMPTS):
         try:
-            base = latest_manifest(storage)
+            base = latest_manifest(*home)
         except DamagedIndexError:
             base = None
-        found = list_manifests(storage.list_dir(INDEX_DIR))
+        found = list_manifests(home.storage.list_dir(INDEX_DIR))
         old = base.segments if base is not None else ()
         manifest = Manifest(
             version=max(found, default=0) + 1 if base is None else base.version + 1,
+            table=home.table,
             table_version=table_version,
             zskip=__version__,
             segments=(*(s for s in old if s.name not in gone), *added),
         )
         try:
-            storage.write(manifest_path(manifest.version), manifest.to_bytes())
+            home.storage.write(manifest_path(manifest.version), manifest.to_bytes())
         except FileExistsError:
             continue
         _LOG.info("index version %d: %d segments", manifest.version, len(manifest.segments))
