@@ -28,8 +28,8 @@ from zskip.predicate import (
     parse,
     to_sql,
 )
+from zskip.predicate.patterns import next_prefix
 from zskip.prune import outcomes, prune
-from zskip.prune.evaluate import next_prefix
 from zskip.records import ALL_NULL, ColumnStats, Field
 from zskip.types import DataType, Form, encode_decimal
 

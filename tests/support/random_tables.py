@@ -31,7 +31,7 @@ from zskip.predicate import (
     Term,
     Unknown,
 )
-from zskip.prune.evaluate import next_prefix
+from zskip.predicate.patterns import next_prefix
 from zskip.records import ALL_NULL, ColumnStats
 from zskip.types import DataType, Form, encode_decimal
 

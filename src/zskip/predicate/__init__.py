@@ -1,5 +1,6 @@
 """The engine-neutral predicate tree and its translations."""
 
+from zskip.predicate import patterns
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.from_pyarrow import from_pyarrow
 from zskip.predicate.parse_sql import parse, parse_many
@@ -62,6 +63,7 @@ __all__ = [
     "nodes",
     "parse",
     "parse_many",
+    "patterns",
     "terms_of",
     "to_iceberg",
     "to_pyarrow",

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from zskip.predicate import Compare, CompareTerms, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf
-from zskip.prune import patterns
+from zskip.predicate import Compare, CompareTerms, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf, patterns
 from zskip.prune.outcomes import Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
 from zskip.types import Encoded
@@ -141,7 +140,7 @@ def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
 def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
     """Strings that start with the prefix are those from it up to, but without, the next prefix."""
     lower, upper, _ = _ends(stats)
-    after = next_prefix(prefix)
+    after = patterns.next_prefix(prefix)
     none = np.zeros_like(stats.bounded)
     low_above = none if after is None else (lower >= _scalar(after)).astype(np.bool_)
     high_above = none if after is None else (upper >= _scalar(after)).astype(np.bool_)
@@ -181,13 +180,3 @@ def _compare_terms(op: str, left: ColumnStats, right: ColumnStats) -> tuple[Bool
 def _mask(found: Any) -> Bools:
     """Comparisons of arrays of objects give objects."""
     return np.asarray(found, np.bool_)
-
-
-def next_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that start with `prefix`; None where there is none.
-
-    >>> next_prefix(b"ab"), next_prefix(bytes([97, 255])), next_prefix(bytes([255]))
-    (b'ac', b'b', None)
-    """
-    kept = prefix.rstrip(bytes([255]))
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -1,11 +1,11 @@
-"""Patterns of SQL's LIKE: what a match must start with, and whether one given string matches."""
+"""Patterns of SQL's LIKE: what a match must start with and hold, and whether one given string matches."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 
-from zskip.predicate import Contains, EndsWith, Like
+from zskip.predicate.tree import Contains, EndsWith, Like
 
 _ANY = {"%": ".*", "_": "."}
 
@@ -22,6 +22,31 @@ def literal_prefix(pattern: str, escape: str = "\\") -> bytes:
             break
         prefix.append(character)
     return "".join(prefix).encode()
+
+
+def runs(pattern: str, escape: str = "\\") -> list[bytes]:
+    r"""The UTF-8 bytes that all strings which match a pattern hold, as long as they stand together.
+
+    >>> runs(r"%ab_c\%d%%e")
+    [b'ab', b'c%d', b'e']
+    """
+    found = [""]
+    for character, literal in _characters(pattern, escape):
+        if literal:
+            found[-1] += character
+        elif found[-1]:
+            found.append("")
+    return [run.encode() for run in found if run]
+
+
+def next_prefix(prefix: bytes) -> bytes | None:
+    """The least byte string above all that start with `prefix`; None where there is none.
+
+    >>> next_prefix(b"ab"), next_prefix(bytes([97, 255])), next_prefix(bytes([255]))
+    (b'ac', b'b', None)
+    """
+    kept = prefix.rstrip(bytes([255]))
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
 
 
 def test(leaf: EndsWith | Contains | Like) -> Callable[[bytes], bool | None]:
