@@ -21,9 +21,9 @@ _ADVICE = {
     errno.ENOSPC: "the disk is full; free space and call again",
     errno.EDQUOT: "the quota is used up; free space and call again",
     errno.EFBIG: "the file would be larger than allowed here; raise the limit and call again",
-    errno.EACCES: "no permission; run as a user who may write there, or write elsewhere with into=",
-    errno.EPERM: "not permitted; run as a user who may write there, or write elsewhere with into=",
-    errno.EROFS: "the file system is read-only; write elsewhere with into=",
+    errno.EACCES: "no permission; run as a user who may write there, or write elsewhere with into= or index_path=",
+    errno.EPERM: "not permitted; run as a user who may write there, or write elsewhere with into= or index_path=",
+    errno.EROFS: "the file system is read-only; write elsewhere with into= or index_path=",
 }
 
 

@@ -26,6 +26,10 @@ app = typer.Typer(
 )
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a directory of Parquet files.")]
+IndexPath = Annotated[
+    str | None,
+    typer.Option("--index-path", metavar="DIR", help="Where the index lies, of a table that may not be written to."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -122,6 +126,7 @@ def index(
             "--collect", help="Read footers alone, or let Spark count, too, what they do not tell, or count everything."
         ),
     ] = Collect.footers,
+    index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the index up to date: read the footers of files that are not in it yet.
@@ -130,7 +135,7 @@ def index(
     """
     from zskip.cli.show import indexed, print_json, print_pairs
 
-    table = _open(path) if collect is Collect.footers else zskip.table(_spark(), path)
+    table = _open(path, index_path, spark=collect is not Collect.footers)
     found = table.index(collect=collect.value)
     print_json(found) if as_json else print_pairs(indexed(found))
 
@@ -139,13 +144,14 @@ def index(
 def files(
     path: TablePath,
     where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="A predicate in Spark SQL.")] = None,
+    index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
     """List the files that might hold a matching row.
 
     Example: zskip files events --where "day = DATE '2024-03-01' AND user_id < 100"
     """
-    table = _open(path)
+    table = _open(path, index_path)
     names = table.files(where)
     if not as_json:
         for name in names:
@@ -166,6 +172,7 @@ def explain(
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run the query with Spark, and say which files were read for nothing.")
     ] = False,
+    index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why files are read or skipped: what is left after each part of a predicate, and what each part skips.
@@ -174,7 +181,7 @@ def explain(
     """
     from zskip.cli.show import print_explanation, print_json
 
-    table = zskip.table(_spark(), path) if analyze else _open(path)
+    table = _open(path, index_path, spark=analyze)
     found = table.explain(where, analyze=analyze)
     print_json(found) if as_json else print_explanation(found)
 
@@ -187,6 +194,7 @@ def verify(
     ] = None,
     queries: Annotated[int, typer.Option("--queries", metavar="N", min=0, help="How many random queries.")] = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed draws the same queries.")] = 0,
+    index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that nothing is lost: hold all statistics against the data, and run queries with the index and without.
@@ -196,7 +204,7 @@ def verify(
     from zskip.cli.show import plain, print_json, print_verification
 
     with _spark_errors():
-        found = zskip.table(_spark(), path).verify(where, queries=queries, seed=seed)
+        found = _open(path, index_path, spark=True).verify(where, queries=queries, seed=seed)
     print_json({"ok": found.ok, **plain(found)}) if as_json else print_verification(found)
     if not found.ok:
         raise typer.Exit(1)
@@ -276,6 +284,7 @@ def run_sql(
 def info(
     path: TablePath,
     by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
+    index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what lies at a path: files, rows, columns, index, layout, and how well columns are clustered.
@@ -284,7 +293,7 @@ def info(
     """
     from zskip.cli.show import described, print_json, print_pairs
 
-    found = _open(path).info(None if by is None else _columns(by))
+    found = _open(path, index_path).info(None if by is None else _columns(by))
     print_json(found) if as_json else print_pairs(described(found))
 
 
@@ -305,10 +314,16 @@ def demo(
     raise typer.Exit(0 if run_demo(scale, keep, as_json=as_json) else 1)
 
 
-def _open(path: str) -> zskip.Table:
-    """Open a table without Spark where it lies on a local disk, else through a session that reaches it."""
+def _open(path: str, index_path: str | None = None, *, spark: bool = False) -> zskip.Table:
+    """Open a table without Spark where that will do and all lies on a local disk, else through a session."""
+    if spark or not (_is_local(path) and _is_local(index_path or "")):
+        return zskip.table(_spark(), path, index_path=index_path)
+    return zskip.open(path, index_path=index_path)
+
+
+def _is_local(path: str) -> bool:
     scheme, separator, _ = path.partition("://")
-    return zskip.open(path) if not separator or scheme == "file" else zskip.table(_spark(), path)
+    return not separator or scheme == "file"
 
 
 def _spark() -> SparkSession:

@@ -225,7 +225,8 @@ class SegmentReader:
         """Read the list of files."""
         segment = self.segment
         try:
-            table = pq.read_table(pa.BufferReader(self._verified(segment.files_path, [segment.listing])[0]))
+            source = pq.ParquetFile(pa.BufferReader(self._verified(segment.files_path, [segment.listing])[0]))
+            table = source.read(use_threads=False)
             if table.schema.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
                 raise ValueError("it is not the list the manifest tells of")
             if any(column.null_count for column in table.columns):

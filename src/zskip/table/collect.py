@@ -42,7 +42,14 @@ def refresh_index(handle: Handle, collect: str = "auto", *, new_only: bool = Fal
         counting = Counting(
             count=lambda gaps: _count(handle, schema, gaps, strict=everything), new_only=new_only, everything=everything
         )
-    index = refresh(handle.storage, snapshot, counting=counting, case_sensitive=handle.case_sensitive)
+    index = refresh(
+        handle.storage,
+        snapshot,
+        counting=counting,
+        case_sensitive=handle.case_sensitive,
+        check=not new_only,
+        index_storage=handle.index_storage,
+    )
     return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from zskip.errors import IndexFormatError, InputError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
 from zskip.formats import ParquetFormat
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 class Handle:
     """Everything by which a table is reached."""
 
-    def __init__(self, storage: Storage, spark: SparkSession | None) -> None:
+    def __init__(self, storage: Storage, spark: SparkSession | None, index_storage: Storage | None = None) -> None:
         self.storage = storage
         self.spark = spark
         self.format = ParquetFormat(storage)
+        self.index_storage = None if index_storage is None or index_storage.root == storage.root else index_storage
+        """Where the index lies; None for the table itself."""
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""
@@ -71,9 +73,12 @@ class Handle:
 
     def _bound_index(self, snapshot: Snapshot) -> BoundIndex:
         try:
-            index = Index.load(self.storage)
-        except IndexFormatError as error:
+            index = self.load_index()
+        except DamagedIndexError as error:
             self._warn(f"{error}; files are read that could be skipped")
+            return self.without_index(snapshot)
+        except (IndexFormatError, StorageError) as error:
+            self._warn(f"{error}. Until then files are read that could be skipped", advice="")
             return self.without_index(snapshot)
         if index is None:
             self._warn("there is no index, so that every query reads all files of the partitions it needs")
@@ -86,10 +91,20 @@ class Handle:
             )
         return bound
 
+    def load_index(self) -> Index | None:
+        """The newest version of the index; None where there is none.
+
+        Raises IndexFormatError where another version of zskip wrote it or it is damaged, StorageError where it cannot
+        be read, and InputError where `index_path` holds the index of another table.
+        """
+        if self.index_storage is None:
+            return Index.load(self.storage)
+        return Index.load(self.index_storage, self.storage.root)
+
     def check_index(self) -> None:
         """Raise IndexFormatError where another version of zskip wrote the index; a damaged one will be built anew."""
         try:
-            Index.load(self.storage)
+            self.load_index()
         except DamagedIndexError:
             return
 
@@ -97,7 +112,5 @@ class Handle:
         """What the directories alone say: the values of the partition columns."""
         return bind_without_index(snapshot, case_sensitive=self.case_sensitive)
 
-    def _warn(self, text: str) -> None:
-        warnings.warn(
-            f'"{self.storage.root}": {text}; bring the index up to date with Table.index()', ZskipWarning, stacklevel=6
-        )
+    def _warn(self, text: str, advice: str = "; bring the index up to date with Table.index()") -> None:
+        warnings.warn(f'"{self.storage.root}": {text}{advice}', ZskipWarning, stacklevel=6)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zskip.errors import IndexFormatError, InputError
-from zskip.index import BoundIndex, Index
+from zskip.errors import IndexFormatError, InputError, StorageError
+from zskip.index import BoundIndex
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
@@ -41,8 +41,8 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
     try:
-        index = Index.load(handle.storage)
-    except IndexFormatError:
+        index = handle.load_index()
+    except (IndexFormatError, StorageError):
         return None
     return None if index is None else index.bind(snapshot, case_sensitive=handle.case_sensitive)
 
