@@ -1,0 +1,39 @@
+"""Sketches of the values of files, by which more files are skipped than by their bounds."""
+
+from zskip.sketch.base import Answer, LeftOut, Sketch, counted
+from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
+from zskip.sketch.bloom import Bloom
+from zskip.sketch.geo import Geo
+from zskip.sketch.guard import Made, Read, ask, make, read
+from zskip.sketch.ngram import Ngram
+from zskip.sketch.prefix import Prefix
+from zskip.sketch.ranges import Ranges
+from zskip.sketch.registry import kinds, parse_sketch, register
+from zskip.sketch.values import ValueSet
+
+__all__ = [
+    "Answer",
+    "Bloom",
+    "Geo",
+    "LeftOut",
+    "Made",
+    "Ngram",
+    "Prefix",
+    "Ranges",
+    "Read",
+    "Sketch",
+    "ValueSet",
+    "ask",
+    "counted",
+    "kinds",
+    "make",
+    "pack_arrays",
+    "parse_sketch",
+    "read",
+    "register",
+    "seal",
+    "unpack_arrays",
+    "unseal",
+]
+
+register(Geo)

@@ -1,0 +1,222 @@
+"""`geo(cells)`: where on the earth the rows of a file are, as cells of a quad tree.
+
+It is written as a user's own sketch would be: a state, its bytes, and an answer, from the protocol alone.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.errors import IndexFormatError, InputError
+from zskip.predicate import Compare, Term, TermLeaf
+from zskip.records import Bools, Floats
+from zskip.sketch.base import Answer, LeftOut, Sketch, counted
+from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
+from zskip.types import DataType
+
+_LEVELS = 24
+"""Of the finest cells, of which 2**24 lie side by side: about 2 m."""
+_SLACK = 1e-9
+"""Degrees by which cells are taken to be larger, for what is lost in rounding."""
+_HEAD = struct.Struct("<BB")
+_EVERYWHERE = (-90.0, 90.0, -180.0, 180.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Where the rows of one file are."""
+
+    level: int
+    """Each cell is one of 4**level."""
+    codes: Any
+    """The cells in rising order, uint64: the bits of latitude and longitude in turns."""
+    odd: bool
+    """Whether some row has one coordinate without the other, or some that is not on the earth."""
+
+
+@dataclass(frozen=True, eq=False)
+class GeoStack:
+    """The cells of many files as rectangles, one after the other; in degrees."""
+
+    known: Bools
+    odd: Bools
+    file: Any
+    """(cells,) of which file each is."""
+    south: Floats
+    north: Floats
+    west: Floats
+    east: Floats
+
+
+@dataclass(frozen=True)
+class Geo(Sketch):
+    """At most `cells` cells of a quad tree over latitude and longitude in degrees, as fine as they can be.
+
+    It answers what all parts of an AND say together of both: boxes, and with `near` circles.
+    """
+
+    kind: ClassVar[str] = "geo"
+    arity: ClassVar[int] = 2
+    cells: int = 64
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cells, bool) or not isinstance(self.cells, int) or not 4 <= self.cells <= 65536:
+            raise InputError(f"geo({self.cells}): give the most cells of a file, from 4 to 65536: geo(64)")
+
+    def refusal(self, data_type: DataType) -> str | None:
+        """See `Sketch`."""
+        if len(data_type.fields) == 2 and all(held.name in ("float", "double") for _, held in data_type.fields):
+            return None
+        return "geo takes two columns of floats or doubles: latitude and longitude in degrees"
+
+    def build(self, values: pa.Array, data_type: DataType) -> Cells:
+        """See `Sketch`; the values are a struct of latitude and longitude."""
+        if self.refusal(data_type) is not None or not pa.types.is_struct(values.type) or values.type.num_fields != 2:
+            raise LeftOut("geo takes a struct of latitude and longitude")
+        whole = pa.chunked_array([values]).combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        columns = [column.cast(pa.float64()) for column in whole.flatten()]
+        nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
+        latitude, longitude = (column.to_numpy(zero_copy_only=False) for column in columns)
+        there = (np.abs(latitude) <= 90) & (np.abs(longitude) <= 180)
+        odd = bool(np.any(~there & ~(nulls[0] & nulls[1])))
+        codes = np.unique(_interleaved(_place(latitude[there], 90), _place(longitude[there], 180)))
+        return self._fewer(_LEVELS, codes, odd)
+
+    def _fewer(self, level: int, codes: Any, odd: bool) -> Cells:
+        """The same cells as larger ones, until there are few enough."""
+        while len(codes) > self.cells:
+            level, codes = level - 1, np.unique(codes >> np.uint64(2))
+        return Cells(level, codes, odd)
+
+    def merge(self, states: Sequence[Cells]) -> Cells:
+        """See `Sketch`."""
+        level = min(state.level for state in states)
+        codes = np.unique(np.concatenate([state.codes >> np.uint64(2 * (state.level - level)) for state in states]))
+        return self._fewer(level, codes, any(state.odd for state in states))
+
+    def to_bytes(self, state: Cells) -> bytes:
+        """See `Sketch`."""
+        steps = np.diff(state.codes, prepend=np.uint64(0))
+        return seal(str(self), _HEAD.pack(state.level, state.odd) + pack_arrays([steps]))
+
+    def from_bytes(self, data: bytes) -> Cells:
+        """See `Sketch`."""
+        payload = unseal(str(self), data)
+        arrays = unpack_arrays(payload[_HEAD.size :])
+        if len(arrays) != 1 or arrays[0].dtype != np.uint64 or payload[0] > _LEVELS:
+            raise IndexFormatError(f"a damaged {self} sketch; build the index again")
+        level, odd = _HEAD.unpack_from(payload)
+        return Cells(level, np.cumsum(arrays[0], dtype=np.uint64), bool(odd))
+
+    def stack(self, states: Sequence[Cells | None]) -> GeoStack:
+        """See `Sketch`."""
+        present = [(i, state) for i, state in enumerate(states) if state is not None]
+        edges = [_rectangles(state) for _, state in present]
+        south, north, west, east = (
+            np.concatenate([edge[side] for edge in edges]) if edges else np.zeros(0) for side in range(4)
+        )
+        return GeoStack(
+            known=np.array([state is not None for state in states], np.bool_),
+            odd=np.array([state is None or state.odd for state in states], np.bool_),
+            file=np.repeat([i for i, _ in present], [len(state.codes) for _, state in present]).astype(np.int64),
+            south=south,
+            north=north,
+            west=west,
+            east=east,
+        )
+
+    def might_match(self, leaf: TermLeaf, stack: GeoStack) -> Answer | None:
+        """One leaf alone says nothing of a place: see `might_match_all`."""
+        return None
+
+    def might_match_all(self, leaves: Sequence[TermLeaf], terms: Sequence[Term], stack: GeoStack) -> Answer | None:
+        """See `Sketch`; terms: latitude and longitude."""
+        box = _box([leaf for leaf in leaves if isinstance(leaf, Compare)], terms)
+        return None if box == _EVERYWHERE or not stack.known.any() else self.within(box, stack)
+
+    def within(self, box: tuple[float, float, float, float], stack: GeoStack) -> Answer:
+        """Which files might hold a row in a box: south, north, west, east."""
+        south, north, west, east = box
+        hit = (stack.north >= south) & (stack.south <= north) & (stack.east >= west) & (stack.west <= east)
+        return self._answer(hit, stack)
+
+    def near(self, latitude: float, longitude: float, meters: float, radius: float, stack: GeoStack) -> Answer:
+        """Which files might hold a row at most so far from a point, on a sphere of this radius."""
+        return self._answer(least_distance(latitude, longitude, radius, stack) <= meters * (1 + 1e-9) + 1e-3, stack)
+
+    def _answer(self, hit: Bools, stack: GeoStack) -> Answer:
+        found = stack.odd.copy()
+        found[stack.file[hit]] = True
+        return counted(self, found, stack.known)
+
+
+def least_distance(latitude: float, longitude: float, radius: float, stack: GeoStack) -> Floats:
+    """(cells,) no point of a cell is nearer."""
+    up = np.radians(np.maximum(np.maximum(stack.south - latitude, latitude - stack.north), 0))
+    ahead = np.mod(stack.west - longitude, 360)
+    behind = np.mod(longitude - stack.east, 360)
+    inside = np.mod(longitude - stack.west, 360) <= stack.east - stack.west
+    aside = np.radians(np.where(inside, 0.0, np.minimum(np.minimum(ahead, behind), 180)))
+    narrow = np.minimum(np.cos(np.radians(stack.south)), np.cos(np.radians(stack.north)))
+    square = np.sin(up / 2) ** 2 + np.cos(np.radians(latitude)) * np.maximum(narrow, 0) * np.sin(aside / 2) ** 2
+    found: Floats = 2 * radius * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
+    return found
+
+
+def _box(leaves: Sequence[Compare], terms: Sequence[Term]) -> tuple[float, float, float, float]:
+    """What comparisons leave of the earth."""
+    low, high = [-90.0, -180.0], [90.0, 180.0]
+    for leaf in leaves:
+        value = float(leaf.value) if isinstance(leaf.value, int | float) else float("nan")
+        for axis, term in enumerate(terms):
+            if leaf.term == term and value == value:
+                if leaf.op in ("=", ">", ">="):
+                    low[axis] = max(low[axis], value)
+                if leaf.op in ("=", "<", "<="):
+                    high[axis] = min(high[axis], value)
+    return low[0], high[0], low[1], high[1]
+
+
+def _place(degrees: Floats, most: int) -> Any:
+    """The number of the finest cell along one axis."""
+    cells = 1 << _LEVELS
+    return np.clip((degrees + most) / (2 * most) * cells, 0, cells - 1).astype(np.uint64)
+
+
+def _rectangles(state: Cells) -> tuple[Floats, Floats, Floats, Floats]:
+    """South, north, west and east of each cell, a little too large."""
+    edges: list[Floats] = []
+    for shift, most in ((1, 90), (0, 180)):
+        size = 2 * most / (1 << state.level)
+        low = _gathered(state.codes >> np.uint64(shift)) * size - most
+        edges += [low - _SLACK, low + size + _SLACK]
+    return edges[0], edges[1], edges[2], edges[3]
+
+
+_STEPS = ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF), (8, 0x0000FFFF0000FFFF))
+
+
+def _interleaved(rows: Any, columns: Any) -> Any:
+    """The bits of two numbers in turns, the first's above."""
+    return (_spread(rows) << np.uint64(1)) | _spread(columns)
+
+
+def _spread(numbers: Any) -> Any:
+    masks = (0x00000000FFFFFFFF, 0x0000FFFF0000FFFF, 0x00FF00FF00FF00FF, 0x0F0F0F0F0F0F0F0F, 0x3333333333333333)
+    for shift, mask in zip((16, 8, 4, 2, 1), (*masks[1:], 0x5555555555555555), strict=True):
+        numbers = (numbers | (numbers << np.uint64(shift))) & np.uint64(mask)
+    return numbers
+
+
+def _gathered(codes: Any) -> Floats:
+    """Every second bit, from the lowest."""
+    numbers = codes & np.uint64(0x5555555555555555)
+    for shift, mask in (*_STEPS, (16, 0x00000000FFFFFFFF)):
+        numbers = (numbers | (numbers >> np.uint64(shift))) & np.uint64(mask)
+    return np.asarray(numbers, np.float64)

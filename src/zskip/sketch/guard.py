@@ -1,0 +1,90 @@
+"""Sketches as the index uses them: whatever goes wrong with one, it is left out with a reason, and its files stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.predicate import Term, TermLeaf
+from zskip.sketch.base import Answer, LeftOut, Sketch
+from zskip.types import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The state of one file as bytes, or why there is none."""
+
+    data: bytes | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The states of many files."""
+
+    stack: Any
+    """To ask; None where no file has a state."""
+    bad: int = 0
+    """Files whose bytes are damaged."""
+    reason: str = ""
+    """What is wrong with the first of them."""
+
+
+def make(sketch: Sketch, batches: Iterable[pa.Array], data_type: DataType, *, budget: int | None = None) -> Made:
+    """Build the state of one file from batches of its values, of which one at a time is held.
+
+    budget: the most bytes that it may take.
+    """
+    refusal = sketch.refusal(data_type)
+    if refusal is not None:
+        return Made(None, refusal)
+    state: Any = None
+    try:
+        for values in batches:
+            state = sketch.add(state, values, data_type)
+        if state is None:
+            return Made(None, "the file holds no rows")
+        data = sketch.to_bytes(sketch.finish(state))
+    except LeftOut as error:
+        return Made(None, str(error))
+    except Exception as error:  # Of a user's own code anything may come.
+        return Made(None, f"{sketch} failed: {type(error).__name__}: {error}")
+    if budget is not None and len(data) > budget:
+        return Made(None, f"{sketch} takes {len(data)} bytes of this file, where the budget is {budget}")
+    return Made(data)
+
+
+def read(sketch: Sketch, blobs: Sequence[bytes | None]) -> Read:
+    """Read the states of many files, once for many questions; None is a file without one, and so are damaged bytes."""
+    states: list[Any] = []
+    bad, reason = 0, ""
+    for data in blobs:
+        try:
+            states.append(None if data is None else sketch.from_bytes(data))
+        except Exception as error:
+            states.append(None)
+            bad, reason = bad + 1, reason or str(error)
+    try:
+        return Read(sketch.stack(states) if any(state is not None for state in states) else None, bad, reason)
+    except Exception as error:
+        return Read(None, len(states), f"{sketch} failed: {type(error).__name__}: {error}")
+
+
+def ask(sketch: Sketch, leaves: Sequence[TermLeaf], terms: Sequence[Term], found: Read, files: int) -> Answer | None:
+    """Which of the files might hold a row for which all these leaves of one AND are true; None where it cannot tell.
+
+    terms: what the sketch is on. Only for where an AND, or a leaf alone, may be *true*: never where it may be false.
+    """
+    if found.stack is None:
+        return None
+    try:
+        answer = sketch.might_match_all(leaves, terms, found.stack)
+    except Exception:
+        return None
+    if answer is None or answer.may_match.shape != (files,) or answer.may_match.dtype != np.bool_:
+        return None
+    return answer

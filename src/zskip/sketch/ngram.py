@@ -1,0 +1,145 @@
+"""`ngram(n)`: all runs of n bytes in the values of a file, for what is inside of strings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.errors import InputError
+from zskip.predicate import Contains, EndsWith, Like, StartsWith, TermLeaf
+from zskip.predicate.patterns import runs
+from zskip.records import Bools
+from zskip.sketch.arrays import ArraySketch, Stack, State, wanted
+from zskip.sketch.base import LeftOut
+from zskip.sketch.column import Distinct
+from zskip.sketch.hashing import Hashes
+from zskip.sketch.registry import register
+from zskip.types import DataType
+
+_MOST = 1 << 22
+"""Grams of a file."""
+_CHUNK = 1 << 22
+"""Bytes of text that are cut at once."""
+
+
+@register
+@dataclass(frozen=True)
+class Ngram(ArraySketch):
+    """The distinct runs of `n` bytes of UTF-8, for `contains`, LIKE, `startswith`, `endswith`, `=` and IN.
+
+    One array: each run as a big-endian number, in rising order; written as the steps between them.
+    """
+
+    kind: ClassVar[str] = "ngram"
+    n: int = 3
+
+    def __post_init__(self) -> None:
+        if isinstance(self.n, bool) or not isinstance(self.n, int) or not 2 <= self.n <= 8:
+            raise InputError(f"ngram({self.n}): give the bytes of a run, from 2 to 8: ngram(3)")
+
+    def refusal(self, data_type: DataType) -> str | None:
+        """See `Sketch`."""
+        return None if data_type.name in ("string", "binary") else f"ngram knows nothing of values of type {data_type}"
+
+    def collect(self, found: Distinct) -> tuple[Any, ...]:
+        """See `ArraySketch`."""
+        data, offsets = found.text
+        parts, first = [np.zeros(0, np.uint64)], 0
+        while first < len(offsets) - 1:
+            last = int(np.searchsorted(offsets, offsets[first] + _CHUNK, side="right")) - 1
+            last = max(last, first + 1)
+            cut = data[offsets[first] : offsets[last]]
+            parts.append(_grams(cut, offsets[first : last + 1] - offsets[first], self.n))
+            if sum(map(len, parts)) > _MOST:
+                parts = [_checked(np.unique(np.concatenate(parts)))]
+            first = last
+        return (_checked(np.unique(np.concatenate(parts))),)
+
+    def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """See `ArraySketch`."""
+        return (_checked(np.unique(np.concatenate([part[0] for part in parts]))),)
+
+    def to_bytes(self, state: State) -> bytes:
+        """See `Sketch`."""
+        grams = state.arrays[0]
+        steps = np.diff(grams, prepend=np.uint64(0))
+        small = steps.astype(np.uint32) if self.n <= 4 else steps
+        # The bytes of one significance together compress better.
+        planes = np.ascontiguousarray(small).view(np.uint8).reshape(len(small), small.itemsize).T.reshape(-1)
+        return super().to_bytes(State((np.ascontiguousarray(planes),), state.nulls, state.nan))
+
+    def from_bytes(self, data: bytes) -> State:
+        """See `Sketch`."""
+        state = super().from_bytes(data)
+        size = 4 if self.n <= 4 else 8
+        steps = np.ascontiguousarray(state.arrays[0].reshape(size, -1).T).view(f"<u{size}")[:, 0]
+        return State((np.cumsum(steps, dtype=np.uint64),), state.nulls, state.nan)
+
+    def is_sound(self, arrays: tuple[Any, ...]) -> bool:
+        """See `ArraySketch`."""
+        size = 4 if self.n <= 4 else 8
+        return len(arrays) == 1 and arrays[0].dtype == np.uint8 and len(arrays[0]) % size == 0
+
+    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+        """See `ArraySketch`."""
+        choices = _choices(leaf)
+        needed = [_all_grams(choice, self.n) for choice in choices]
+        if not all(map(len, needed)):
+            return None  # Something short may be in any file.
+        found = np.zeros(len(stack.known), np.bool_)
+        for grams in needed:
+            found |= _hold_all(stack, grams)
+        return found
+
+
+def _choices(leaf: TermLeaf) -> list[list[bytes]]:
+    """Texts of which a value must hold all of at least one list."""
+    values = wanted(leaf)
+    if values is not None:
+        return [[value] for value in values if isinstance(value, bytes)]
+    if isinstance(leaf, StartsWith):
+        return [[leaf.prefix]]
+    if isinstance(leaf, EndsWith):
+        return [[leaf.suffix]]
+    if isinstance(leaf, Contains):
+        return [[leaf.part]]
+    return [runs(leaf.pattern, leaf.escape)] if isinstance(leaf, Like) else [[]]
+
+
+def _all_grams(texts: Sequence[bytes], n: int) -> Hashes:
+    parts = [_grams(np.frombuffer(text, np.uint8), np.array([0, len(text)]), n) for text in texts]
+    return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)
+
+
+def _hold_all(stack: Stack, grams: Hashes) -> Bools:
+    """Which files have all of these grams."""
+    held = stack.arrays[0]
+    place = np.searchsorted(grams, held)
+    hit = grams[np.minimum(place, len(grams) - 1)] == held
+    before = np.concatenate([[0], np.cumsum(hit)])
+    return np.asarray(before[stack.offsets[1:]] - before[stack.offsets[:-1]] == len(grams))
+
+
+def _grams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], n: int) -> Hashes:
+    """The runs of n bytes inside of the texts between the offsets, maybe with repeats."""
+    count = len(data) - n + 1
+    if count <= 0:
+        return np.zeros(0, np.uint64)
+    grams = np.zeros(count, np.uint64)
+    for i in range(n):
+        grams = (grams << np.uint64(8)) | data[i : i + count].astype(np.uint64)
+    inside = np.ones(count, np.bool_)
+    for i in range(1, n):  # A run must not start so short before the end of a text.
+        ends = offsets[1:-1] - i
+        inside[ends[(ends >= 0) & (ends < count)]] = False
+    return np.unique(grams[inside])
+
+
+def _checked(grams: Hashes) -> Hashes:
+    if len(grams) > _MOST:
+        raise LeftOut(f"more than {_MOST} runs of bytes")
+    return grams

@@ -1,0 +1,128 @@
+"""`ranges(k)`: up to k intervals that do not touch, for values with gaps or outliers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zskip.errors import InputError
+from zskip.predicate import Compare, Like, StartsWith, TermLeaf
+from zskip.predicate.patterns import literal_prefix, next_prefix
+from zskip.records import Bools
+from zskip.sketch.arrays import ArraySketch, Stack, State, boxed, wanted
+from zskip.sketch.column import Distinct
+from zskip.sketch.registry import register
+
+_MEANWHILE = 64
+"""Intervals that are held for each of the last ones while a file is read."""
+_LONGEST = 32
+"""Bytes of a bound."""
+
+
+@register
+@dataclass(frozen=True)
+class Ranges(ArraySketch):
+    """At most `k` disjoint intervals that hold all values; of neighbors the nearest are put together.
+
+    Two arrays: the intervals' lower and upper ends, both inclusive and rising.
+    """
+
+    kind: ClassVar[str] = "ranges"
+    k: int = 8
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= 1024:
+            raise InputError(f"ranges({self.k}): give the number of intervals, from 1 to 1024: ranges(8)")
+
+    def collect(self, found: Distinct) -> tuple[Any, ...]:
+        """See `ArraySketch`."""
+        return _fewer(found.values, found.values, self.k * _MEANWHILE)
+
+    def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """See `ArraySketch`."""
+        lows, highs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+        return _fewer(*_disjoint(lows, highs), self.k * _MEANWHILE)
+
+    def finish(self, state: State) -> State:
+        """See `Sketch`."""
+        lows, highs = _fewer(state.arrays[0], state.arrays[1], self.k)
+        if lows.dtype == np.object_:
+            lows, highs = _disjoint(*_shortened(lows, highs))
+        return State((lows, highs), state.nulls, state.nan)
+
+    def is_sound(self, arrays: tuple[Any, ...]) -> bool:
+        """See `ArraySketch`."""
+        return len(arrays) == 2 and len(arrays[0]) == len(arrays[1]) and bool(np.all(arrays[0] <= arrays[1]))
+
+    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+        """See `ArraySketch`."""
+        lows, highs = stack.arrays
+        values = wanted(leaf)
+        if values is not None:
+            return stack.anywhere(_hold_any(lows, highs, boxed(values, lows)))
+        if isinstance(leaf, Compare):
+            value = boxed((leaf.value,), lows)
+            compared = {"<": lows < value, "<=": lows <= value, ">": highs > value, ">=": highs >= value}
+            return stack.anywhere(compared[leaf.op])
+        if isinstance(leaf, StartsWith | Like):
+            prefix = leaf.prefix if isinstance(leaf, StartsWith) else literal_prefix(leaf.pattern, leaf.escape)
+            after = next_prefix(prefix)
+            below = lows < boxed((after,), lows) if after is not None else np.ones(len(lows), np.bool_)
+            return stack.anywhere((highs >= boxed((prefix,), highs)) & below)
+        return None
+
+
+def _hold_any(lows: Any, highs: Any, values: Any) -> Any:
+    """Which intervals hold some of the values, which rise."""
+    if not len(values):
+        return np.zeros(len(lows), np.bool_)
+    first = np.searchsorted(values, lows)
+    return (first < len(values)) & (values[np.minimum(first, len(values) - 1)] <= highs).astype(np.bool_)
+
+
+def _disjoint(lows: Any, highs: Any) -> tuple[Any, Any]:
+    """Intervals of any order as those that are apart."""
+    if not len(lows):
+        return lows, highs
+    order = np.argsort(lows, kind="stable")
+    lows, highs = lows[order], np.maximum.accumulate(highs[order])
+    starts = np.concatenate([[True], (lows[1:] > highs[:-1]).astype(np.bool_)])
+    return lows[starts], highs[np.concatenate([starts[1:], [True]])]
+
+
+def _fewer(lows: Any, highs: Any, most: int) -> tuple[Any, Any]:
+    """Put together the nearest of intervals that are apart until there are few enough."""
+    if len(lows) <= most:
+        return lows, highs
+    gaps = _gaps(lows[1:], highs[:-1])
+    split = np.sort(np.argpartition(gaps, len(gaps) - most)[len(gaps) - most + 1 :])
+    return lows[np.concatenate([[0], split + 1])], highs[np.concatenate([split, [len(highs) - 1]])]
+
+
+def _gaps(after: Any, before: Any) -> Any:
+    """How far each value is above the one before; of bytes, the first 8 that not all have in common."""
+    if after.dtype == np.int64:
+        return after.view(np.uint64) - before.view(np.uint64)
+    if after.dtype == np.object_:
+        first, last = before[0], after[-1]
+        common = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+        return _leading(after, common) - _leading(before, common)
+    with np.errstate(over="ignore"):
+        return after - before
+
+
+def _leading(values: Any, start: int) -> Any:
+    return np.array([int.from_bytes(v[start : start + 8].ljust(8, b"\0"), "big") for v in values], np.uint64)
+
+
+def _shortened(lows: Any, highs: Any) -> tuple[Any, Any]:
+    """Bounds of at most so many bytes, outside of the given ones."""
+    below, above = lows.copy(), highs.copy()
+    for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
+        below[i] = low[:_LONGEST]
+        if len(high) > _LONGEST:
+            above[i] = next_prefix(high[:_LONGEST]) or high
+    return below, above

@@ -1,0 +1,343 @@
+"""No sketch ever hides a file with a match, whatever becomes of it on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import struct
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import sketched
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import truth
+
+from zskip.errors import IndexFormatError, InputError
+from zskip.predicate import Column, Compare, Contains, In, IsNull, Like, StartsWith
+from zskip.sketch import LeftOut, Sketch, ask, kinds, make, parse_sketch, read, register
+from zskip.types import DataType
+
+SPECS = ["ranges(1)", "ranges(3)", "bloom(0.1)", "values(100)", "prefix(2)", "prefix(5)", "ngram(2)", "ngram(3)"]
+PAIRS = [
+    (spec, name) for spec in SPECS for name in sketched.ARROW if parse_sketch(spec).refusal(DataType(name)) is None
+]
+
+
+def masks(sketch: Sketch, states: list[Any], leaf: Any) -> list[bool] | None:
+    answer = sketch.might_match(leaf, sketch.stack(states))
+    return None if answer is None else answer.may_match.tolist()
+
+
+@pytest.mark.parametrize(("spec", "name"), PAIRS)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_no_match_is_hidden(spec: str, name: str, data: st.DataObject) -> None:
+    sketch, held = parse_sketch(spec), DataType(name)
+    files = data.draw(sketched.files(name))
+    leaf = data.draw(sketched.leaves(name, [value for file in files for value in file]))
+    wanted = [sketched.holds(leaf, file, name) for file in files]
+    arrays = [sketched.array(file, name) for file in files]
+    states = [sketch.build(array, held) for array in arrays]
+    built = masks(sketch, states, leaf)
+    again = [sketch.from_bytes(sketch.to_bytes(state)) for state in states]
+    assert masks(sketch, again, leaf) == built
+    assert [sketch.size(state) for state in states] == [len(sketch.to_bytes(state)) for state in states]
+    whole = sketch.merge(states)
+    batches = None
+    for array in arrays:
+        batches = sketch.add(batches, array, held)
+    together = [whole, sketch.finish(batches), sketch.build(pa.concat_arrays(arrays), held)]
+    if built is None:
+        return
+    assert all(found or not match for found, match in zip(built, wanted, strict=True)), leaf
+    merged = masks(sketch, together, leaf)
+    assert merged is not None
+    assert all(merged) or not any(wanted)
+    if spec.startswith(("values", "prefix", "ngram")):
+        assert merged == [any(built)] * 3 or isinstance(leaf, Like | Contains | Compare | In | StartsWith)
+        assert len(set(merged)) == 1
+    if spec.startswith("values"):
+        assert built == wanted
+    missing = masks(sketch, [None, *states], leaf)
+    assert missing == [True, *built]
+
+
+@pytest.mark.parametrize("name", sketched.ARROW)
+def test_sketches_skip(name: str) -> None:
+    """What is in no file is found in none, but for mistakes of the Bloom filter."""
+    rng = random.Random(7)
+    example = {
+        "string": lambda i: f"value {i:05}",
+        "binary": lambda i: f"value {i:05}".encode(),
+        "boolean": lambda i: i % 2 == 0,
+        "byte": lambda i: i % 100,
+    }
+    import datetime as dt
+    import decimal
+
+    def value(i: int) -> Any:
+        if name in example:
+            return example[name](i)
+        if name == "date":
+            return dt.date(2000, 1, 1) + dt.timedelta(days=i)
+        if name.startswith("timestamp"):
+            return dt.datetime(2000, 1, 1) + dt.timedelta(seconds=i)
+        if name.startswith("interval"):
+            return dt.timedelta(seconds=i)
+        return decimal.Decimal(i) if name.startswith("decimal") else float(i) if name in ("float", "double") else i
+
+    files = [[value(2 * rng.randrange(1000) % 100 if name == "byte" else 2 * rng.randrange(1000)) for _ in range(50)]]
+    absent = [value(i) for i in range(1, 99 if name == "byte" else 1999, 2)]
+    for spec in ("bloom(0.01)", "values(100)", "ranges(60)"):
+        sketch = parse_sketch(spec)
+        stack = sketch.stack([sketch.build(sketched.array(files[0], name), DataType(name))])
+        hits = [
+            sketch.might_match(Compare("=", sketched.column(name), sketched.encoded(v, name)), stack).may_match[0]
+            for v in absent
+        ]
+        assert np.mean(hits) <= (0.05 if name != "boolean" else 1), spec
+
+
+def test_bytes_of_anything_else_are_refused() -> None:
+    rng = random.Random(3)
+    for spec in [*SPECS, "geo(16)"]:
+        sketch = parse_sketch(spec)
+        data = sketch.to_bytes(_some_state(sketch))
+        sketch.from_bytes(data)
+        for _ in range(300):
+            broken = bytearray(data)
+            for _ in range(rng.randint(1, 3)):
+                broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
+            if bytes(broken) != data:
+                with pytest.raises(IndexFormatError, match="build the index again"):
+                    sketch.from_bytes(bytes(broken))
+        for length in range(len(data)):
+            with pytest.raises(IndexFormatError):
+                sketch.from_bytes(data[:length])
+        for other in (b"", rng.randbytes(40), data + b"x", b"\x80\x04N."):
+            with pytest.raises(IndexFormatError):
+                sketch.from_bytes(other)
+
+
+@pytest.mark.parametrize("spec", [*SPECS, "geo(16)"])
+def test_a_forged_payload_raises_or_reads(spec: str) -> None:
+    """Bytes with a right checksum and a wrong payload: never another error than ours."""
+    from zskip.sketch import seal, unseal
+
+    sketch, rng = parse_sketch(spec), random.Random(11)
+    payload = unseal(spec, sketch.to_bytes(_some_state(sketch)))
+    for _ in range(500):
+        forged = bytearray(payload)
+        for _ in range(rng.randint(1, 4)):
+            forged[rng.randrange(min(len(forged), 30))] = rng.randrange(256)
+        try:
+            sketch.from_bytes(seal(spec, bytes(forged[: rng.randint(0, len(forged))])))
+        except IndexFormatError:
+            continue
+
+
+def test_the_state_of_one_sketch_is_not_read_as_another() -> None:
+    data = parse_sketch("bloom(0.01)").to_bytes(_some_state(parse_sketch("bloom(0.01)")))
+    with pytest.raises(IndexFormatError, match="another kind"):
+        parse_sketch("bloom(0.02)").from_bytes(data)
+
+
+def test_a_newer_format_is_told() -> None:
+    sketch = parse_sketch("values(9)")
+    data = bytearray(sketch.to_bytes(_some_state(sketch)))
+    data[3] = 9
+    with pytest.raises(IndexFormatError, match="format 9"):
+        sketch.from_bytes(bytes(data))
+
+
+def test_a_bomb_of_zeros_is_not_unpacked() -> None:
+    import zlib
+
+    spec = "values(100)"
+    packed = zlib.compress(bytes(1 << 24), 9)
+    rest = struct.pack("<BI", 1, 100) + packed
+    data = struct.pack("<3sBI", b"zsk", 1, zlib.crc32(rest)) + rest
+    with pytest.raises(IndexFormatError, match="length"):
+        parse_sketch(spec).from_bytes(data)
+
+
+def _some_state(sketch: Sketch) -> Any:
+    if sketch.arity == 2:
+        places = pa.StructArray.from_arrays([pa.array([1.0, 50.0, -3.0]), pa.array([2.0, 9.0, 100.0])], ["a", "b"])
+        held = DataType("nested", (("a", DataType("double")), ("b", DataType("double"))))
+        return sketch.build(places, held)
+    return sketch.build(pa.array(["some", "thing", None, "other"]), DataType("string"))
+
+
+def test_specs_are_read_and_printed() -> None:
+    assert kinds() == ["bloom", "geo", "ngram", "prefix", "ranges", "values"]
+    for spec in SPECS:
+        assert str(parse_sketch(spec)) == spec
+    assert str(parse_sketch(" BLOOM ( 1e-3 ) ")) == "bloom(0.001)"
+    assert str(parse_sketch("ranges()")) == "ranges(8)"
+    assert parse_sketch(str(parse_sketch("bloom(1e-06)"))) == parse_sketch("bloom(0.000001)")
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("blom(0.01)", 'no sketch "blom"; did you mean "bloom"'),
+        ("zone", "register it, or take one of bloom, geo"),
+        ("bloom(0)", r"bloom\(0\): give the share .* bloom\(0.01\)"),
+        ("bloom(nan)", "give the share"),
+        ("bloom(1, 2)", "bloom takes fpp"),
+        ("ranges(2.5)", r"ranges\(8\)"),
+        ("ranges(0)", "from 1 to 1024"),
+        ("values(x)", r"values\(100\)"),
+        ("ngram(99)", "from 2 to 8"),
+        ("prefix(-1)", "from 1 to 64"),
+        ("geo(1)", "from 4 to 65536"),
+        ("bloom(0.01", "is no sketch; write a name"),
+        ("bloom('a')", "neither a number nor a word"),
+        ("", "is no sketch"),
+    ],
+)
+def test_bad_specs_say_the_way_out(spec: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        parse_sketch(spec)
+
+
+def test_what_cannot_be_sketched_is_left_out_with_a_reason() -> None:
+    array = pa.array([str(i) for i in range(200)])
+    cases = {
+        ("values(100)", "string"): "more than 100 distinct values",
+        ("ngram(3)", "long"): "knows nothing of values of type long",
+        ("bloom(0.01)", "char(5)"): "knows nothing of values of type char",
+        ("bloom(0.01)", "string collate"): "knows nothing",
+        ("bloom(0.01)", "long"): "values of string are not of type long",
+        ("ranges(4)", "timestamp"): "values of string are not of type timestamp",
+        ("geo(16)", "string"): "geo takes two columns",
+    }
+    for (spec, name), reason in cases.items():
+        made = make(parse_sketch(spec), [array], DataType(name))
+        assert made.data is None
+        assert reason in made.reason
+    tight = make(parse_sketch("bloom(0.01)"), [array], DataType("string"), budget=100)
+    assert tight.data is None
+    assert "where the budget is 100" in tight.reason
+    assert make(parse_sketch("bloom(0.01)"), [array], DataType("string"), budget=1000).data is not None
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_arrays_of_every_encoding_say_the_same(spec: str) -> None:
+    sketch, text = parse_sketch(spec), ["abc", None, "xyz", "abc", ""]
+    plain = sketch.to_bytes(sketch.build(pa.array(text), DataType("string")))
+    for array in (
+        pa.array(text, pa.large_string()),
+        pa.array(text).dictionary_encode(),
+        pa.chunked_array([text[:2], text[2:]], pa.string()),
+        pa.array(["no", *text]).slice(1),
+        pa.array(text, pa.string_view()),
+        pa.array([t and t.encode() for t in text], pa.binary()),
+    ):
+        assert sketch.to_bytes(sketch.build(array, DataType("string"))) == plain
+    nothing = sketch.build(pa.nulls(3), DataType("string"))
+    leaf = Compare("=", Column(("c",), DataType("string")), b"abcdef")
+    assert masks(sketch, [nothing], leaf) == [False]
+    assert masks(sketch, [nothing], IsNull(leaf.term)) == [True]
+
+
+def test_null_and_nan_are_known() -> None:
+    term = Column(("c",), DataType("double"))
+    files = [[1.0, math.nan], [1.0, None], [2.0]]
+    for spec in ("ranges(2)", "bloom(0.01)", "values(9)"):
+        sketch = parse_sketch(spec)
+        states = [sketch.build(pa.array(file, pa.float64()), DataType("double")) for file in files]
+        assert masks(sketch, states, IsNull(term)) == [False, True, False]
+        assert masks(sketch, states, Compare("=", term, math.nan)) == [True, False, False]
+        assert masks(sketch, states, Compare("<", term, math.nan)) is None
+    sketch = parse_sketch("ranges(2)")
+    states = [sketch.build(pa.array(file, pa.float64()), DataType("double")) for file in files]
+    assert masks(sketch, states, Compare(">", term, 5.0)) == [True, False, False]
+    zeros = sketch.build(pa.array([-0.0]), DataType("double"))
+    for spec in ("ranges(2)", "bloom(0.01)", "values(9)"):
+        sketch = parse_sketch(spec)
+        zeros = sketch.build(pa.array([-0.0]), DataType("double"))
+        assert masks(sketch, [zeros], Compare("=", term, 0.0)) == [True]
+        assert masks(sketch, [zeros], In(term, (-0.0, 3.0))) == [True]
+
+
+@dataclasses.dataclass(frozen=True)
+class LastDigit(Sketch):
+    """A sketch that a user might write."""
+
+    kind = "last_digit"
+    base: int = 10
+
+    def build(self, values: pa.Array, data_type: DataType) -> set[int]:
+        if values.null_count == len(values):
+            raise LeftOut("nothing but nulls")
+        return {value % self.base for value in values.to_pylist() if value is not None}
+
+    def merge(self, states: Any) -> set[int]:
+        return set().union(*states)
+
+    def to_bytes(self, state: set[int]) -> bytes:
+        return bytes(sorted(state))
+
+    def from_bytes(self, data: bytes) -> set[int]:
+        if any(digit >= self.base for digit in data):
+            raise IndexFormatError("no digit")
+        return set(data)
+
+    def might_match(self, leaf: Any, stack: Any) -> Any:
+        from zskip.sketch import Answer
+
+        if not isinstance(leaf, Compare) or leaf.op != "=":
+            return None
+        found = [state is None or leaf.value % self.base in state for state in stack]
+        return Answer(np.array(found), "by the last digit")
+
+
+def test_users_bring_their_own() -> None:
+    register(LastDigit)
+    try:
+        sketch = parse_sketch("last_digit")
+        assert str(sketch) == "last_digit(10)"
+        term = Column(("c",), DataType("long"))
+        made = [make(sketch, [pa.array(file)], term.type) for file in ([1, 11], [2], [3, 14])]
+        found = read(sketch, [m.data for m in made] + [None, b"\xff"])
+        assert (found.bad, found.reason) == (1, "no digit")
+        answer = ask(sketch, [Compare("=", term, 104)], [term], found, 5)
+        assert answer is not None
+        assert answer.may_match.tolist() == [False, False, True, True, True]
+        assert ask(sketch, [Compare("<", term, 104)], [term], found, 5) is None
+        assert ask(sketch, [Compare("=", Column(("d",), term.type), 104)], [term], found, 5) is None
+        assert make(sketch, [pa.array(["a"])], term.type).reason.startswith("last_digit(10) failed: TypeError")
+        assert make(sketch, [pa.nulls(2)], term.type).reason == "nothing but nulls"
+        # An answer that is none, or of other files, is none.
+        assert ask(sketch, [Compare("=", term, "x")], [term], found, 5) is None  # type: ignore[arg-type]
+        assert ask(sketch, [Compare("=", term, 104)], [term], found, 4) is None
+    finally:
+        from zskip.sketch import registry
+
+        registry._KINDS.pop("last_digit")
+
+
+def test_what_is_registered_must_be_a_sketch() -> None:
+    with pytest.raises(InputError, match="give it a name"):
+        register(type("Nameless", (Sketch,), {}))
+    with pytest.raises(InputError, match="is no kind of sketch"):
+        register(type("Hollow", (Sketch,), {"kind": "hollow"}))
+    other = dataclasses.dataclass(frozen=True)(type("Other", (LastDigit,), {"kind": "bloom"}))
+    with pytest.raises(InputError, match='there is a sketch "bloom" already'):
+        register(other)
+
+
+def test_the_leaves_of_one_and_are_asked_together() -> None:
+    sketch, term = parse_sketch("values(9)"), Column(("c",), DataType("long"))
+    found = read(sketch, [make(sketch, [pa.array(file)], term.type).data for file in ([1, 5], [3], [7])])
+    answer = ask(sketch, [Compare(">", term, 1), Compare("<", term, 4)], [term], found, 3)
+    assert answer is not None
+    # Each file with a value above 1 and one below 4: not one that is both.
+    assert answer.may_match.tolist() == [True, True, False]
+    assert truth(Compare(">", term, 1), {("c",): 3})
