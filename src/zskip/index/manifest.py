@@ -113,6 +113,12 @@ def list_manifests(listing: Sequence[FileInfo]) -> dict[int, FileInfo]:
     return {version: info for version, (name, info) in newest if manifest_path(version).endswith(f"/{name}")}
 
 
+def next_version(listing: Sequence[FileInfo]) -> int:
+    """Give the number of the version after all those in a listing of the index's directory, sound or not."""
+    matches = (_NAME.fullmatch(info.path.rpartition("/")[2]) for info in listing)
+    return max((int(m[1]) for m in matches if m), default=0) + 1
+
+
 def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
     """Read the newest manifest; None where there is no index.
 

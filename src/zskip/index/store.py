@@ -16,7 +16,14 @@ from zskip.index.bind import BoundIndex, BoundSegment, bind_segments, warn_damag
 from zskip.index.collect import Progress, collect
 from zskip.index.compact import choose, merge
 from zskip.index.fill import Counting, fill
-from zskip.index.manifest import DamagedIndexError, Manifest, latest_manifest, list_manifests, manifest_path
+from zskip.index.manifest import (
+    DamagedIndexError,
+    Manifest,
+    latest_manifest,
+    list_manifests,
+    manifest_path,
+    next_version,
+)
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, Storage
@@ -186,10 +193,10 @@ def _publish(home: _Home, table_version: int, gone: set[str], added: Sequence[Se
             base = latest_manifest(*home)
         except DamagedIndexError:
             base = None
-        found = list_manifests(home.storage.list_dir(INDEX_DIR))
+        version = next_version(home.storage.list_dir(INDEX_DIR))
         old = base.segments if base is not None else ()
         manifest = Manifest(
-            version=max(found, default=0) + 1 if base is None else base.version + 1,
+            version=version if base is None else max(version, base.version + 1),
             table=home.table,
             table_version=table_version,
             zskip=__version__,
