@@ -36,7 +36,8 @@ _MOST = 1 << 22
 class Bloom(ArraySketch):
     """A split-block Bloom filter as Parquet's: xxHash64, blocks of 8 words of 32 bits, one bit in each for a value.
 
-    One array: the words of all blocks. While a file is read it is the distinct hashes instead (uint64).
+    Two arrays: the blocks of each filter, one but for merged states, and the words of all. While a file is read it is
+    one of the distinct hashes instead.
     """
 
     kind: ClassVar[str] = "bloom"
@@ -54,55 +55,55 @@ class Bloom(ArraySketch):
         return (_checked(np.unique(found.hashes)),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
-        arrays = [part[0] for part in parts]
-        if all(array.dtype == np.uint64 for array in arrays):
-            return (_checked(np.unique(np.concatenate(arrays))),)
-        return (_merged([self._filter(array) for array in arrays]),)
+        """See `ArraySketch`; filters of different sizes cannot be put together, but asked one after the other."""
+        if all(len(part) == 1 for part in parts):
+            return (_checked(np.unique(np.concatenate([part[0] for part in parts]))),)
+        filters = [self._filter(part) for part in parts]
+        return tuple(np.concatenate([found[i] for found in filters]) for i in (0, 1))
 
     def finish(self, state: State) -> State:
         """See `Sketch`."""
-        return State((self._filter(state.arrays[0]),), state.nulls, state.nan)
+        return State(self._filter(state.arrays), state.nulls, state.nan)
 
-    def _filter(self, array: Any) -> Any:
-        if array.dtype != np.uint64:
-            return array
-        return _filled(array, blocks_for(len(array), self.fpp)) if len(array) else np.zeros(0, np.uint32)
+    def _filter(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+        if len(arrays) == 2:
+            return arrays
+        blocks = blocks_for(len(arrays[0]), self.fpp)
+        return np.array([blocks][: len(arrays[0])], np.uint32), _filled(arrays[0], blocks)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
         """See `ArraySketch`."""
-        return len(arrays) == 1 and arrays[0].dtype == np.uint32 and len(arrays[0]) % _WORDS == 0
+        if len(arrays) != 2 or any(array.dtype != np.uint32 for array in arrays):
+            return False
+        return int(arrays[0].sum()) * _WORDS == len(arrays[1]) and bool(np.all(arrays[0] > 0))
 
     def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
         """See `ArraySketch`."""
         values = wanted(leaf)
         if values is None:
             return None
-        found = np.zeros(len(stack.known), np.bool_)
-        filled = stack.lengths > 0
-        blocks = (stack.lengths[filled] // _WORDS).astype(np.uint64)
-        starts = stack.offsets[:-1][filled] // _WORDS
-        words = stack.arrays[0].reshape(-1, _WORDS)
-        hit = np.zeros(len(starts), np.bool_)
+        blocks = stack.arrays[0].astype(np.int64)
+        starts, words = np.cumsum(blocks) - blocks, stack.arrays[1].reshape(-1, _WORDS)
+        hit = np.zeros(len(blocks), np.bool_)
         for one in _hashes(values, leaf.term.type):
             bits = _bits(one[None])
             hit |= np.all(words[starts + _block(one, blocks)] & bits == bits, axis=1)
-        found[filled] = hit
-        return found
+        return stack.anywhere(hit)
 
 
 def blocks_for(distinct: int, fpp: float) -> int:
     """The blocks of the smallest filter that finds no more than `fpp` of other values by mistake.
 
-    Sizes are 1, 2, 3, 4, 6, 8, 12 ... blocks: of any two, the larger is a multiple of the smaller or of its half.
-
     >>> blocks_for(1000, 0.01) * 32
-    1536
+    1344
     """
-    size = 1
-    while expected_fpp(size, distinct) > fpp:
-        size = {1: 2, 2: 3}.get(size) or (size * 3 // 2 if size & (size - 1) == 0 else size // 3 * 4)
-    return size
+    low, high = 0, 1
+    while expected_fpp(high, distinct) > fpp:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if expected_fpp(middle, distinct) > fpp else (low, middle)
+    return high
 
 
 @lru_cache(maxsize=4096)
@@ -134,7 +135,7 @@ def _hashes(values: Sequence[Encoded], data_type: DataType) -> Hashes:
 
 def _block(hashes: Any, blocks: Any) -> npt.NDArray[np.int64]:
     """Which block a hash falls into, of so many: its upper half as a share."""
-    place = ((hashes >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)
+    place = ((hashes >> np.uint64(32)) * np.asarray(blocks, np.uint64)) >> np.uint64(32)
     return np.asarray(place, np.int64)
 
 
@@ -145,21 +146,9 @@ def _bits(hashes: Hashes) -> npt.NDArray[np.uint32]:
 
 
 def _filled(hashes: Hashes, blocks: int) -> Any:
+    if not len(hashes):
+        return np.zeros(0, np.uint32)
     words = np.zeros((blocks, _WORDS), np.uint32)
-    where = _block(hashes, np.uint64(blocks))
+    where = _block(hashes, blocks)
     np.bitwise_or.at(words, where, _bits(hashes))
     return words.reshape(-1)
-
-
-def _merged(filters: Sequence[Any]) -> Any:
-    """One filter that finds what any does: each block of a smaller one stands for several of a larger one."""
-    sizes = [len(words) // _WORDS for words in filters if len(words)]
-    if not sizes:
-        return np.zeros(0, np.uint32)
-    blocks = math.lcm(*sizes)
-    merged = np.zeros((blocks, _WORDS), np.uint32)
-    for words in filters:
-        if len(words):
-            own = words.reshape(-1, _WORDS)
-            merged |= np.repeat(own, blocks // len(own), axis=0)
-    return merged.reshape(-1)
