@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,17 @@ class BoundSegment:
         self.listing = listing
         self.live = live
         """(files of the segment,) place in the snapshot; -1 where the file is not live."""
+        self._named: dict[bool, Mapping[str, Sequence[int]]] = {}
+        self._schemas = [frozenset(schema) for schema in reader.segment.schemas]
+
+    def related(self, path: tuple[str, ...], case_sensitive: bool) -> list[list[int]]:
+        """For each schema of the segment its columns of the same top-level column; path: folded."""
+        named = self._named.get(case_sensitive)
+        if named is None:
+            named = _places_by_name([column.path[0] for column in self.reader.segment.columns], case_sensitive)
+            self._named[case_sensitive] = named
+        related = named.get(path[0], [])
+        return [[number for number in related if number in schema] for schema in self._schemas]
 
 
 class BoundIndex:
@@ -96,6 +107,7 @@ class BoundIndex:
         self._case_sensitive = case_sensitive
         self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
+        self._fields = _places_by_name([field.name for field in snapshot.fields], case_sensitive)
         self._warned = warned
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
@@ -143,7 +155,8 @@ class BoundIndex:
 
     def _type(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column or a field of a struct; None where there is not just one."""
-        inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in self.snapshot.fields]
+        fields = [self.snapshot.fields[i] for i in self._fields.get(path[0], ())]
+        inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in fields]
         for depth, name in enumerate(path):
             found = [data_type for other, data_type in inside if fold((other,), self._case_sensitive) == (name,)]
             if len(found) != 1:
@@ -188,7 +201,7 @@ class BoundIndex:
         path, record = fold(path, self._case_sensitive), segment.reader.segment
         defaults = {fold((name,), self._case_sensitive) for s in self.segments for name in s.reader.segment.defaults}
         found: list[int | Absent] = []
-        for numbers in record.schemas:
+        for numbers in segment.related(path, self._case_sensitive):
             columns = [record.columns[n] for n in numbers]
             answer = resolve(path, wanted, columns, case_sensitive=self._case_sensitive)
             if answer is Absent.MISSING and (path[:1] in defaults or self.coverage < len(self.snapshot)):
@@ -200,6 +213,17 @@ class BoundIndex:
         if not self._warned:
             self._warned = True
             warn_damaged(error)
+
+
+def _places_by_name(names: Sequence[str], case_sensitive: bool) -> Mapping[str, Sequence[int]]:
+    folded = names if case_sensitive else [name.lower() for name in names]
+    single = dict(zip(folded, zip(range(len(folded)), strict=True), strict=True))
+    if len(single) == len(names):
+        return single
+    found: dict[str, list[int]] = {name: [] for name in single}
+    for i, name in enumerate(folded):
+        found[name].append(i)
+    return found
 
 
 def warn_damaged(error: IndexFormatError) -> None:

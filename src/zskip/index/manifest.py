@@ -9,7 +9,7 @@ import itertools
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,13 +50,16 @@ class Manifest:
         """Give the manifest as JSON that begins with a checksum of the rest."""
         columns: dict[Column, int] = {}
         segments = [_segment_json(segment, columns) for segment in self.segments]
+        types = {name: i for i, name in enumerate(dict.fromkeys(column.type for column in columns))}
         body = {
             "format": FORMAT,
             "zskip": self.zskip,
             "version": self.version,
             "table_version": self.table_version,
             "table": self.table,
-            "columns": [[list(c.path), c.type] for c in columns],
+            "columns": [c.path[0] if len(c.path) == 1 else c.path for c in columns],
+            "types": list(types),
+            "type_of": [types[c.type] for c in columns],
             "segments": segments,
         }
         rest = json.dumps(body, separators=(",", ":")).encode()[1:]
@@ -75,9 +78,7 @@ class Manifest:
                     f"{name} has format {body['format']}, this zskip reads {FORMAT}: update zskip, or delete "
                     f"{INDEX_DIR} to have the index built anew"
                 )
-            columns = [Column(tuple(path), kind) for path, kind in body["columns"]]
-            if not all(isinstance(c.type, str | None) and c.path and _all_text(c.path) for c in columns):
-                raise ValueError("its columns are not columns")
+            columns = _read_columns(body)
             if not _all_whole([body["version"], body["table_version"]]):
                 raise ValueError("its versions are not numbers")
             return cls(
@@ -98,6 +99,22 @@ def _body(data: bytes) -> Mapping[str, Any]:
         raise ValueError("its checksum does not match")
     body: Mapping[str, Any] = json.loads(data)
     return body
+
+
+def _read_columns(body: Mapping[str, Any]) -> list[Column]:
+    """All columns of all segments, in C as far as that goes: there may be thousands."""
+    given, types, type_of = body["columns"], body["types"], body["type_of"]
+    paths = list(zip(given, strict=True)) if _all_text(given) else [_path(path) for path in given]
+    if not _all_whole(type_of) or not _all_text(name for name in types if name is not None):
+        raise ValueError("the types of its columns are not types")
+    return list(map(Column._make, zip(paths, [types[i] for i in type_of], strict=True)))
+
+
+def _path(given: object) -> tuple[str, ...]:
+    path = tuple(given) if isinstance(given, list) else (given,)
+    if not path or not _all_text(path):
+        raise ValueError(f"{given!r} is no column")
+    return path
 
 
 def manifest_path(version: int) -> str:
@@ -221,8 +238,9 @@ def _check(segment: Segment) -> None:
 
 def _all_whole(numbers: Sequence[object]) -> bool:
     """Whether all are whole numbers of 0 to 2^53."""
-    return all(type(n) is int for n in numbers) and (not numbers or (min(numbers) >= 0 and max(numbers) <= 1 << 53))  # type: ignore[type-var,operator]
+    whole: Any = numbers
+    return set(map(type, numbers)) <= {int} and (not whole or (min(whole) >= 0 and max(whole) <= 1 << 53))
 
 
-def _all_text(names: Sequence[object]) -> bool:
-    return all(isinstance(name, str) for name in names)
+def _all_text(names: Iterable[object]) -> bool:
+    return set(map(type, names)) <= {str}

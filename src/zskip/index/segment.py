@@ -29,7 +29,7 @@ from zskip.storage import Storage
 from zskip.types import DataType, Form
 
 INDEX_DIR = "_zskip/index"
-BLOCK_ROWS = 1 << 16
+BLOCK_ROWS = 1 << 14
 """Rows of one row group of the entries."""
 
 FILES_SCHEMA = pa.schema(
@@ -58,8 +58,23 @@ ENTRIES_SCHEMA = pa.schema(
 )
 
 
+_OPTIONS: dict[str, Any] = {
+    "compression": "zstd",
+    "use_dictionary": False,
+    "write_statistics": False,
+    "store_schema": False,
+}
+"""Encodings that Spark, DuckDB and Polars read, too."""
+
+_NUMBERS = "DELTA_BINARY_PACKED"
+_FILES_ENCODING = dict.fromkeys(("size", "mtime_ms", "rows", "schema", "table_version"), _NUMBERS)
+_ENTRIES_ENCODING = dict.fromkeys(("column", "file", "nulls", "nans", "int_min", "int_max"), _NUMBERS)
+
 _CHUNK = 1 << 26
 """Most bytes read at once, so that a length that cannot be asks for no more memory than there are bytes."""
+
+_SERIAL_GROUPS = 64
+"""Row groups that are read by one thread: more take longer than threads take to start."""
 
 _UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError, StorageError)
 
@@ -162,7 +177,7 @@ def write_segment(
     """
     starts = [0]
     sink = io.BytesIO()
-    with pq.ParquetWriter(sink, ENTRIES_SCHEMA, compression="zstd", use_dictionary=False) as writer:
+    with pq.ParquetWriter(sink, ENTRIES_SCHEMA, column_encoding=_ENTRIES_ENCODING, **_OPTIONS) as writer:
         pending: list[pa.Table] = []
         rows = 0
         for table in entries:
@@ -179,7 +194,7 @@ def write_segment(
     data = sink.getvalue()
     blocks, footer = _blocks(data)
     files = io.BytesIO()
-    pq.write_table(listing, files, compression="zstd", use_dictionary=False)
+    pq.write_table(listing, files, column_encoding=_FILES_ENCODING, **_OPTIONS)
     segment = Segment(
         name=name,
         files=listing.num_rows,
@@ -219,7 +234,7 @@ class SegmentReader:
         self.segment = segment
         self._storage = storage
         self._lock = threading.Lock()
-        self._footer: bytes | None = None
+        self._footer: tuple[bytes, pq.FileMetaData] | None = None
 
     def listing(self) -> Listing:
         """Read the list of files."""
@@ -247,11 +262,12 @@ class SegmentReader:
 
     def entries(self, column: int) -> Entries:
         """Read the entries of one column by its number within the segment."""
-        table = self.table(column)
         form = DataType(self.segment.columns[column].type or "").form
         if form is None:
             raise IndexFormatError(f"{self.segment.entries_path} has entries of a column without an order")
-        lower, upper = table[f"{form.value}_min"], table[f"{form.value}_max"]
+        low, high = f"{form.value}_min", f"{form.value}_max"
+        table = self.table(column, ("file", "nulls", "nans", low, high))
+        lower, upper = table[low], table[high]
         bounded = np.asarray(pc.and_(lower.is_valid(), upper.is_valid()))
         return Entries(
             files=table["file"].to_numpy(),
@@ -262,17 +278,23 @@ class SegmentReader:
             bounded=bounded,
         )
 
-    def table(self, column: int) -> pa.Table:
-        """Read the rows of one column as they are."""
+    def table(self, column: int, names: Sequence[str] = ENTRIES_SCHEMA.names) -> pa.Table:
+        """Read the rows of one column as they are; names: what of them."""
+        return self.rows(self.segment.starts[column], self.segment.starts[column + 1], names)
+
+    def rows(self, start: int, end: int, names: Sequence[str] = ENTRIES_SCHEMA.names) -> pa.Table:
+        """Read a run of rows as they are; names: what of them, `file` always."""
         segment = self.segment
-        start, end = segment.starts[column], segment.starts[column + 1]
         if start == end:
-            return ENTRIES_SCHEMA.empty_table()
+            return ENTRIES_SCHEMA.empty_table().select(names)
         first, last = start // BLOCK_ROWS, (end - 1) // BLOCK_ROWS
         try:
-            table = self._row_groups(first, last).slice(start - first * BLOCK_ROWS, end - start)
-            files = table["file"].to_numpy()
-            if table.num_rows != end - start or not 0 <= files.min() <= files.max() < segment.files:
+            table = self._row_groups(first, last, names).slice(start - first * BLOCK_ROWS, end - start)
+            expected = pa.schema([ENTRIES_SCHEMA.field(name) for name in names])
+            if table.schema.remove_metadata() != expected or table.num_rows != end - start:
+                raise ValueError("its rows are not those the manifest tells of")
+            files = pc.min_max(table["file"]).as_py()
+            if table["file"].null_count or not 0 <= files["min"] <= files["max"] < segment.files:
                 raise ValueError("its rows are not those the manifest tells of")
             return table
         except _UNREADABLE as error:
@@ -281,30 +303,36 @@ class SegmentReader:
     def check(self) -> None:
         """Hold all of the segment against its checksums."""
         segment = self.segment
-        for path, blocks in (
-            (segment.files_path, [segment.listing]),
-            *((segment.entries_path, [b]) for b in (*segment.blocks, segment.footer)),
-        ):
+        parts = [(segment.files_path, segment.listing)]
+        parts += [(segment.entries_path, block) for block in (*segment.blocks, segment.footer)]
+        for path, block in parts:
             try:
-                self._verified(path, blocks)
+                self._verified(path, [block])
             except _UNREADABLE as error:
                 raise IndexFormatError(f"cannot read {path}: {error}") from error
 
-    def _row_groups(self, first: int, last: int) -> pa.Table:
+    def _row_groups(self, first: int, last: int, names: Sequence[str]) -> pa.Table:
         """Read a run of row groups: an image of the file with only their bytes filled in, the rest never touched."""
         segment = self.segment
-        footer = segment.footer
         wanted = list(segment.blocks[first : last + 1])
+        footer, metadata = self._opened()
+        buffer = pa.allocate_buffer(segment.footer.offset + segment.footer.length)
+        image = memoryview(buffer).cast("B")
+        image[segment.footer.offset :] = footer
+        for block, data in zip(wanted, self._verified(segment.entries_path, wanted), strict=True):
+            image[block.offset : block.offset + block.length] = data
+        source = pq.ParquetFile(pa.BufferReader(buffer), metadata=metadata)
+        groups = list(range(first, last + 1))
+        table: pa.Table = source.read_row_groups(groups, columns=list(names), use_threads=last - first > _SERIAL_GROUPS)
+        return table.select(names)
+
+    def _opened(self) -> tuple[bytes, pq.FileMetaData]:
+        """The footer of the entries, as bytes and as what it says."""
         with self._lock:
             if self._footer is None:
-                self._footer = self._verified(segment.entries_path, [footer])[0]
-        image = np.zeros(footer.offset + footer.length, np.uint8)
-        image[footer.offset :] = np.frombuffer(self._footer, np.uint8)
-        for block, data in zip(wanted, self._verified(segment.entries_path, wanted), strict=True):
-            image[block.offset : block.offset + block.length] = np.frombuffer(data, np.uint8)
-        source = pq.ParquetFile(pa.BufferReader(pa.py_buffer(image)))
-        table: pa.Table = source.read_row_groups(list(range(first, last + 1)), use_threads=False)
-        return table
+                footer = self._verified(self.segment.entries_path, [self.segment.footer])[0]
+                self._footer = footer, pq.read_metadata(pa.BufferReader(footer))
+            return self._footer
 
     def _verified(self, path: str, blocks: Sequence[Block]) -> list[bytes]:
         """Read neighboring blocks in one go and hold each against its checksum."""
