@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from zskip.predicate import (
@@ -19,6 +19,7 @@ from zskip.predicate import (
     IsNull,
     Like,
     Not,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -60,7 +61,27 @@ class NoValue(Exception):
 
 def value(term: Term, row: Row) -> Any:
     """What a term is in one row; raises NoValue."""
+    if isinstance(term, Opaque):
+        return of_opaque(term, row)
     return row[term.path] if isinstance(term, Column) else of_call(term, value(term.term, row))
+
+
+OPAQUE: dict[str, Callable[..., Any]] = {
+    "lower": lambda text: text.decode().lower().encode(),
+    "length": lambda text: len(text.decode()),
+    "concat": lambda *texts: b"".join(texts),
+    "substring_index": lambda text, mark, count: mark.join(text.split(mark)[:count]),
+}
+
+
+def of_opaque(term: Opaque, row: Row) -> Any:
+    """What an opaque term is in one row, null where an argument is; literals are plain strings and numbers."""
+    found = [value(part, row) if not isinstance(part, str) else _literal(part) for part in term.arguments]
+    return None if None in found else OPAQUE[term.function](*found)
+
+
+def _literal(text: str) -> Any:
+    return text[1:-1].encode() if text.startswith("'") else int(text)
 
 
 def of_call(call: Call, argument: Any) -> Any:

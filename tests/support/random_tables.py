@@ -25,6 +25,7 @@ from zskip.predicate import (
     IsNull,
     Like,
     Not,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -240,7 +241,13 @@ def random_term(rng: random.Random, table: Table) -> Term:
         if not calls:
             break
         term = replace(rng.choice(calls), term=term)
-    return term
+    return opaque(rng, term) if term.type.name == "string" and rng.random() < 0.1 else term
+
+
+def opaque(rng: random.Random, term: Term) -> Term:
+    """An opaque function of a string."""
+    found = rng.choice([("lower", (term,)), ("length", (term,)), ("concat", (term, "'b'")), ("concat", (term, term))])
+    return Opaque(*found, DataType("integer" if found[0] == "length" else "string"))
 
 
 _calls = lru_cache(maxsize=1_000)(calls_of)
@@ -250,6 +257,8 @@ def literal(rng: random.Random, table: Table, term: Term) -> Any:
     """A value of the term, or of its type."""
     if isinstance(term, Column):
         return rng.choice(table.pools[term.path]) if rng.random() < 0.6 else VALUES[term.type.name](rng)
+    if isinstance(term, Opaque):
+        return rng.randint(0, 5) if term.function == "length" else VALUES["string"](rng)
     try:
         return of_call(term, literal(rng, table, term.term))
     except NoValue:

@@ -3,10 +3,11 @@
 from zskip.predicate import patterns
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.from_pyarrow import from_pyarrow
-from zskip.predicate.parse_sql import parse, parse_many
+from zskip.predicate.opaque import register_function
+from zskip.predicate.parse_sql import parse, parse_many, parse_term
 from zskip.predicate.to_iceberg import to_iceberg
 from zskip.predicate.to_pyarrow import to_pyarrow
-from zskip.predicate.to_sql import to_sql
+from zskip.predicate.to_sql import term_sql, to_sql
 from zskip.predicate.tree import (
     And,
     Call,
@@ -21,6 +22,7 @@ from zskip.predicate.tree import (
     Leaf,
     Like,
     Not,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -29,7 +31,9 @@ from zskip.predicate.tree import (
     Unknown,
     column_of,
     columns_of,
+    columns_under,
     conjunction,
+    is_opaque,
     nodes,
     terms_of,
 )
@@ -50,6 +54,7 @@ __all__ = [
     "Leaf",
     "Like",
     "Not",
+    "Opaque",
     "Or",
     "Predicate",
     "StartsWith",
@@ -58,12 +63,17 @@ __all__ = [
     "Unknown",
     "column_of",
     "columns_of",
+    "columns_under",
     "conjunction",
     "from_pyarrow",
+    "is_opaque",
     "nodes",
     "parse",
     "parse_many",
+    "parse_term",
     "patterns",
+    "register_function",
+    "term_sql",
     "terms_of",
     "to_iceberg",
     "to_pyarrow",

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from zskip.predicate.tree import Call, Compare, Constant, In, Predicate, Term
+from zskip.predicate.tree import Column, Compare, Constant, In, Predicate, Term
 from zskip.predicate.zones import micros_of, zone_of
 from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
 
@@ -92,7 +92,7 @@ def _decimals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate
     if literal.kind == "int" and isinstance(value, int):
         value = decimal.Decimal(value)
     if literal.kind in ("int", "decimal") and isinstance(value, decimal.Decimal):
-        if isinstance(term, Call) and digits(value)[1] > term.type.scale:
+        if not isinstance(term, Column) and digits(value)[1] > term.type.scale:
             return None  # A sum's type may have more digits than shown here, so that Spark rounds the literal.
         whole = term.type.precision - term.type.scale
         if _fits(max(whole, 20 if literal.kind == "int" else 0), term.type.scale, value):

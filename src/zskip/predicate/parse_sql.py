@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -19,11 +21,12 @@ from zskip.predicate.columns import Columns
 from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import MOST_DIGITS, Literal
 from zskip.predicate.nullness import equals
+from zskip.predicate.opaque import NAMES
 from zskip.predicate.sql_leaves import Leaves
 from zskip.predicate.sql_literals import Node
 from zskip.predicate.sql_terms import Terms
 from zskip.predicate.sql_text import Token, has_plain_units, is_deep, long_list, shortened, split, tested, tokens_of
-from zskip.predicate.tree import Not, Predicate, Unknown, conjunction, nodes
+from zskip.predicate.tree import Not, Predicate, Term, Unknown, conjunction, nodes
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
@@ -57,6 +60,20 @@ def parse_many(sqls: Sequence[str], columns: Columns, *, timezone: str = "UTC", 
     return conjunction(tuple(parse(sql, columns, timezone=timezone, lenient=lenient) for sql in sqls))
 
 
+def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
+    """Read an expression of columns, by which an index is asked for just that expression.
+
+    Raises ColumnError for unknown columns, PredicateError for what is not understood.
+
+    >>> from zskip.predicate import term_sql
+    >>> from zskip.records import Field
+    >>> from zskip.types import DataType
+    >>> term_sql(parse_term("LOWER( Email )", Columns([Field(name="email", type=DataType("string"))])))
+    'lower(email)'
+    """
+    return _Text(sql, columns, timezone, lenient=False).term()
+
+
 class _Text:
     """One text: split at its ANDs and ORs, its leaves are read by sqlglot."""
 
@@ -68,11 +85,22 @@ class _Text:
         odd_units = not has_plain_units(self._tokens, _UNITS)
         self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
         self._leaves = Leaves(self._terms, timezone, lenient=lenient)
-        self._parser = Dialect.get_or_raise("spark").parser()
+        self._parser = _parser()
 
     def predicate(self) -> Predicate:
         """The predicate that the text writes."""
         return split(self._sql, self._tokens, self._leaf)
+
+    def term(self) -> Term:
+        """The term that the text writes."""
+        strange = self._escapes and any(map(self._is_strange, self._tokens))
+        found = None if strange or is_deep(self._tokens) else self._terms.find(self._parsed(self._tokens))
+        if found is None:
+            raise PredicateError(
+                f'"{shortened(self._sql, 200)}" is no column and no expression that can be indexed; take a column, a '
+                'function that zskip knows of columns of the right types, such as "lower(email)", or register your own'
+            )
+        return found
 
     def _leaf(self, tokens: list[Token]) -> Predicate:
         sql = self._sql[tokens[0].start : tokens[-1].end + 1] if tokens else ""
@@ -158,6 +186,17 @@ class _Text:
             for size, number in zip(node.find_all(exp.DataTypeParam), (MOST_DIGITS, scale), strict=True):
                 size.set("this", exp.Literal.number(number))
         return node, inside[0] if len(inside) == 1 and inside[0].this == text else None
+
+
+@lru_cache(maxsize=1)
+def _parser_class() -> Any:
+    """The parser of Spark SQL that leaves opaque functions as they are written: sqlglot's versions differ in them."""
+    base = type(Dialect.get_or_raise("spark").parser())
+    return type("Parser", (base,), {"FUNCTIONS": {k: v for k, v in base.FUNCTIONS.items() if k.lower() not in NAMES}})
+
+
+def _parser() -> Any:
+    return _parser_class()(dialect=Dialect.get_or_raise("spark"))
 
 
 def _is_partial(predicate: Predicate) -> bool:

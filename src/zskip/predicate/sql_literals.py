@@ -43,6 +43,22 @@ def read_literal(node: Node, timezone: str) -> Literal | None:
     return None
 
 
+def literal_text(literal: Literal) -> str | None:
+    """The one way to write a plain number, string or boolean; None for others.
+
+    >>> literal_text(Literal("decimal", decimal.Decimal("1.50"))), literal_text(Literal("string", "it's"))
+    ('1.50BD', "'it\\\\'s'")
+    """
+    value = literal.value
+    if literal.kind == "string":
+        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
+        return f"{value:f}BD"
+    if literal.kind == "double" and isinstance(value, float) and math.isfinite(value):
+        return f"{value!r}D"
+    return str(value).lower() if literal.kind in ("int", "boolean") else None
+
+
 def type_name(node: Node) -> str:
     """A type as SQL names it, such as `BIGINT` or `DECIMAL(9, 2)`."""
     if node.this == exp.DataType.Type.DECIMAL and node.expressions:

@@ -1,16 +1,16 @@
-"""Terms of SQL text: columns, and monotone functions of them."""
+"""Terms of SQL text: columns, monotone functions of them, and opaque ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from zskip.errors import ColumnError
-from zskip.predicate import functions
+from zskip.predicate import functions, opaque
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import Literal
-from zskip.predicate.sql_literals import Node, read_literal, type_name
+from zskip.predicate.sql_literals import Node, literal_text, read_literal, type_name
 from zskip.predicate.sql_sums import interval, plus
 from zskip.predicate.term_types import cast_term
 from zskip.predicate.tree import Call, Column, Term
@@ -146,6 +146,34 @@ class Terms:
             term = self.cast(term, "TIMESTAMP")
         return self._call("shift", term, unit[0] * number, unit[1] * number, self._timezone)
 
+    def _opaque(self, node: Node) -> Term | None:
+        """A function by its name, of which the parser is told to make nothing else."""
+        return self._of_name(opaque.NAMES.get(node.name.lower(), node.name.lower()), node.expressions)
+
+    def _trim(self, node: Node) -> Term | None:
+        name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[node.text("position").upper()]
+        return self._of_name(name, [node.this])
+
+    def _of_name(self, name: str, nodes: Sequence[Node]) -> Term | None:
+        arguments: list[Term | str] = []
+        for node in nodes:
+            literal = self.literal(node)
+            found = literal_text(literal) if literal is not None else self._argument(name, node)
+            if found is None:
+                return None
+            arguments.append(found)
+        return opaque.call(name, tuple(arguments), self._timezone)
+
+    def _argument(self, name: str, node: Node) -> Term | None:
+        """What Spark casts of itself is written with the cast by Catalyst, and without by people."""
+        node = node.unnest()
+        if name in opaque.OF_DATES:
+            return self._date(node)
+        if name in opaque.OF_BYTES and isinstance(node, exp.Cast) and type_name(node.to) == "BINARY":
+            inner = self.find(node.this)
+            return inner if inner is not None and inner.type.name == "string" else None
+        return self.find(node)
+
     def _negative(self, node: Node) -> Term | None:
         return self._call("negative", self.find(node.this))
 
@@ -216,6 +244,8 @@ _HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
     exp.Left: _handler(Terms._left, "expression"),
     exp.TsOrDsAdd: _handler(Terms._date_add, "expression", "unit"),
     exp.TimestampAdd: _handler(Terms._timestamp_add, "expression", "unit"),
+    exp.Anonymous: _handler(Terms._opaque, "expressions"),
+    exp.Trim: _handler(Terms._trim, "position"),
     exp.Neg: _handler(Terms._negative),
     exp.Add: _handler(Terms._sum, "expression"),
     exp.Sub: _handler(Terms._sum, "expression"),

@@ -35,6 +35,7 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
     column_of,
+    is_opaque,
     terms_of,
 )
 from zskip.types import Encoded, Form, decode_decimal
@@ -84,7 +85,7 @@ class _Writer:
             return self._joined(parts, isinstance(node, And) != negated)
         if isinstance(node, Constant):
             return self._constant(node.value is not None and node.value != negated)
-        if isinstance(node, Unknown | And | Or):
+        if isinstance(node, Unknown | And | Or) or is_opaque(node):
             self._refuse(node)
             return self._constant(True)
         try:

@@ -38,6 +38,7 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
     column_of,
+    is_opaque,
     terms_of,
 )
 from zskip.types import DataType, Encoded, Form, decode_decimal
@@ -98,7 +99,7 @@ class _Writer:
             return ~self.write(node.child, not negated, depth + 1)
         if isinstance(node, Constant):
             return _null() if node.value is None else pc.scalar(node.value)
-        if isinstance(node, Unknown | And | Or | Not):
+        if isinstance(node, Unknown | And | Or | Not) or is_opaque(node):
             self._refuse(node)
             return pc.scalar(not negated)
         try:
@@ -154,7 +155,7 @@ def _term(term: Term) -> pc.Expression:
         raise _Inexact
     if isinstance(term, Column):
         return _field(term)
-    if _is_double(term) and isinstance(term.term, Column):
+    if isinstance(term, Call) and _is_double(term) and isinstance(term.term, Column):
         return _field(term.term).cast(pa.float64())
     raise _Inexact
 

@@ -20,6 +20,7 @@ from zskip.predicate.tree import (
     IsNull,
     Like,
     Not,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -101,9 +102,11 @@ def _in_sql(node: In, shorten: bool) -> str:
 
 
 def term_sql(term: Term) -> str:
-    """A column, or a function of one, as text."""
+    """A column, or a function of some, as text."""
     if isinstance(term, Call):
         return FUNCTIONS[term.function].sql(term_sql(term.term), term)
+    if isinstance(term, Opaque):
+        return f"{term.function}({', '.join(p if isinstance(p, str) else term_sql(p) for p in term.arguments)})"
     return name_sql(term)
 
 

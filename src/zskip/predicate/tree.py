@@ -1,7 +1,7 @@
 """The predicate tree: frozen nodes over bound columns and literals in the form of the column's type.
 
-A leaf speaks of a term: a column, or a monotone function of one. The leaves are few. `a != 1` is `Not(a = 1)`,
-`a BETWEEN 1 AND 2` is `And(a >= 1, a <= 2)`, `a <=> 1` is `And(Not(a IS NULL), a = 1)`, `isnan(a)` is
+A leaf speaks of a term: a column, a monotone function of one, or an opaque one. The leaves are few. `a != 1` is
+`Not(a = 1)`, `a BETWEEN 1 AND 2` is `And(a >= 1, a <= 2)`, `a <=> 1` is `And(Not(a IS NULL), a = 1)`, `isnan(a)` is
 `And(Not(a IS NULL), a = NaN)`, and `a IN (1, NULL)` is `Or(a IN (1), NULL)`: each means the same in SQL's three values.
 """
 
@@ -34,7 +34,24 @@ class Call:
     """Of the result."""
 
 
-Term = Column | Call
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A function of which bounds say nothing: only what was found of just this expression, such as a sketch, does.
+
+    Two of them are equal only if they have the same value in every row.
+    """
+
+    function: str
+    """Its name in lower case."""
+    arguments: tuple[Term | str, ...]
+    """Terms, and the SQL of literals."""
+    type: DataType
+    """Of the result."""
+    timezone: str = ""
+    """In which it reads times; empty where it reads none."""
+
+
+Term = Column | Call | Opaque
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +183,34 @@ def terms_of(leaf: Leaf) -> tuple[Term, ...]:
     return (leaf.left, leaf.right) if isinstance(leaf, CompareTerms) else (leaf.term,)
 
 
-def column_of(term: Term) -> Column:
-    """The column under a term."""
+def columns_under(term: Term) -> tuple[Column, ...]:
+    """The columns under a term: one, but for opaque ones."""
     while isinstance(term, Call):
         term = term.term
-    return term
+    if isinstance(term, Column):
+        return (term,)
+    return tuple(column for part in term.arguments if not isinstance(part, str) for column in columns_under(part))
+
+
+def is_opaque(predicate: Predicate) -> bool:
+    """Whether this is a leaf about an opaque term, of which statistics of columns say nothing."""
+    return isinstance(predicate, Leaf) and any(map(_is_opaque, terms_of(predicate)))
+
+
+def _is_opaque(term: Term) -> bool:
+    while isinstance(term, Call):
+        term = term.term
+    return isinstance(term, Opaque)
+
+
+def column_of(term: Term) -> Column:
+    """The column under a term that is not opaque."""
+    (column,) = columns_under(term)
+    return column
 
 
 def columns_of(predicate: Predicate) -> list[Column]:
     """The distinct columns that a predicate looks at, in order of appearance."""
     leaves = (node for node in nodes(predicate) if isinstance(node, Leaf))
-    return list(dict.fromkeys(column_of(term) for leaf in leaves for term in terms_of(leaf)))
+    found = (columns_under(term) for leaf in leaves for term in terms_of(leaf))
+    return list(dict.fromkeys(column for columns in found for column in columns))

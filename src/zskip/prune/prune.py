@@ -19,7 +19,9 @@ from zskip.predicate import (
     Predicate,
     Term,
     Unknown,
-    column_of,
+    columns_under,
+    is_opaque,
+    term_sql,
     terms_of,
     to_sql,
 )
@@ -81,8 +83,13 @@ class _Walk:
 
     def _term(self, term: Term) -> ColumnStats | None:
         if term not in self._terms:
-            self._terms[term] = self._call(term) if isinstance(term, Call) else self._column(term)
+            self._terms[term] = self._of(term)
         return self._terms[term]
+
+    def _of(self, term: Term) -> ColumnStats | None:
+        if isinstance(term, Column):
+            return self._column(term)
+        return self._call(term) if isinstance(term, Call) else None
 
     def _call(self, call: Call) -> ColumnStats | None:
         inner = self._term(call.term)
@@ -93,7 +100,9 @@ class _Walk:
         return None if found is None or found.type != column.type else found
 
     def _why_unknown(self, leaf: Leaf) -> str:
-        for column in map(column_of, terms_of(leaf)):
+        if is_opaque(leaf):
+            return f"no sketch of {', '.join(term_sql(term) for term in terms_of(leaf))}"
+        for column in (column for term in terms_of(leaf) for column in columns_under(term)):
             found = self._stats.column(column.path)
             if found is None:
                 return f"no statistics of {'.'.join(column.path)}"

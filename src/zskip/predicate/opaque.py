@@ -1,0 +1,123 @@
+"""Functions of which bounds say nothing, but of whose values an index may hold a sketch: `lower(email)`.
+
+Each is deterministic, has a value or null for all arguments without an error, and depends on no setting of the session
+but its time zone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot.dialects.dialect import Dialect
+
+from zskip.errors import InputError
+from zskip.predicate.tree import Opaque, Term
+from zskip.types import DataType, Form
+
+Arguments = tuple[Term | str, ...]
+"""Terms, and the SQL of literals."""
+
+_STRING, _INT, _LONG, _DOUBLE = (DataType(name) for name in ("string", "integer", "long", "double"))
+_BUILT_IN: dict[str, tuple[str, DataType]] = {
+    **dict.fromkeys(("lower", "upper", "initcap", "trim", "ltrim", "rtrim", "reverse"), ("s", _STRING)),
+    **dict.fromkeys(("length", "octet_length", "char_length"), ("s", _INT)),
+    **dict.fromkeys(("md5", "sha"), ("[sb]", _STRING)),
+    "sha2": ("[sb]N", _STRING),
+    "crc32": ("[sb]", _LONG),
+    "get_json_object": ("sL", _STRING),
+    "substring_index": ("sLN", _STRING),
+    "concat": ("[sL]*s[sL]*", _STRING),
+    **dict.fromkeys(("hour", "minute", "second"), ("[tp]", _INT)),
+    **dict.fromkeys(
+        ("quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "weekday"),
+        ("d", _INT),
+    ),
+    "geo_distance": ("[fi][fi][NF][NF]", _DOUBLE),
+}
+"""What arguments a function takes, a letter each as `_letter` has them, and its type."""
+_ALIASES = {
+    "lcase": "lower",
+    "ucase": "upper",
+    "len": "length",
+    "character_length": "length",
+    "char_length": "length",
+    "sha1": "sha",
+    "dayofmonth": "day",
+}
+NAMES = {**{name: name for name in _BUILT_IN if name != "trim"}, **_ALIASES}
+"""The function that is meant by each name, in lower case; `trim` has a syntax of its own."""
+OF_DATES = {"quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "weekday"}
+"""Those that take dates, so that timestamps are cast to them."""
+OF_BYTES = {"md5", "sha", "sha2", "crc32"}
+"""Those that take the bytes of a string."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """A user's function."""
+
+    result: DataType
+    evaluate: Callable[..., Any]
+
+
+_OWN: dict[str, _Own] = {}
+
+
+def call(function: str, arguments: Arguments, timezone: str) -> Opaque | None:
+    """An opaque term; None where there is no such function, or not of such arguments."""
+    if function in _OWN:
+        has_term = any(not isinstance(argument, str) for argument in arguments)
+        return Opaque(function, arguments, _OWN[function].result) if has_term else None
+    if function not in _BUILT_IN:
+        return None
+    pattern, result = _BUILT_IN[function]
+    letters = "".join(map(_letter, arguments))
+    zoned = "t" in letters
+    return Opaque(function, arguments, result, timezone if zoned else "") if re.fullmatch(pattern, letters) else None
+
+
+def register_function(name: str, result: str, evaluate: Callable[..., Any]) -> None:
+    """Let predicates and indexes use a function of Arrow arrays: `where="my_cell(lat, lon) = 7"`.
+
+    result: the type of its values by its name in Spark's schemas, such as `string` or `long`. evaluate: takes an Arrow
+    array for each column, and Python values for literals, and gives an Arrow array of as many; it must always give the
+    same for the same.
+    """
+    lowered = name.lower()
+    if not re.fullmatch(r"[a-z_]\w*", lowered, re.ASCII):
+        raise InputError(f'"{name}" is no name for a function; take letters, digits and underscores')
+    if _is_of_spark(lowered):
+        raise InputError(f'"{name}" is a function of SQL already; choose another name')
+    held = DataType(result)
+    if held.form is None:
+        raise InputError(f'"{result}" is no type that can be indexed; take one such as string, long or double')
+    _OWN[lowered] = _Own(held, evaluate)
+
+
+def evaluator(function: str) -> Callable[..., Any] | None:
+    """What computes a user's function; None where there is none of that name."""
+    own = _OWN.get(function)
+    return None if own is None else own.evaluate
+
+
+def _is_of_spark(name: str) -> bool:
+    """Whether sqlglot knows a function, and may read it as something else than a call by its name."""
+    parser = Dialect.get_or_raise("spark").parser()
+    return name in NAMES or name.upper() in parser.FUNCTIONS or name.upper() in parser.FUNCTION_PARSERS
+
+
+def _letter(argument: Term | str) -> str:
+    """What kind of an argument this is."""
+    if isinstance(argument, str):
+        return (
+            "L" if argument.startswith("'") else "F" if argument[-1] == "D" else "N" if argument[-1].isdigit() else "x"
+        )
+    held = argument.type
+    if held.is_integer:
+        return "i"
+    if held.form is Form.FLOAT:
+        return "f"
+    return {"string": "s", "binary": "b", "date": "d", "timestamp": "t", "timestamp_ntz": "p"}.get(held.name, "x")
