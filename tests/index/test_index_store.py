@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
-from zskip.index import Index, bind_without_index, compact, refresh, store
+from zskip.index import Index, bind_without_index, compact, match, refresh, store
 from zskip.index.leaves import Column
 from zskip.index.manifest import Manifest
 from zskip.index.resolve import Absent, readable_as, resolve
@@ -167,6 +167,49 @@ def test_a_file_whose_name_is_not_utf8_is_left_unknown(storage, snap, tmp_path):
     with pytest.warns(ZskipWarning, match="not UTF-8"):
         bound = refresh(storage, snapshot).bind(snapshot)
     assert sorted(map(str, lows(bound).values())) == ["1", "None"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    live=st.sets(st.integers(0, 3000), max_size=400),
+    listed=st.lists(st.integers(0, 3000), max_size=400),
+    run=st.integers(0, 3000),
+    patience=st.sampled_from([1, 500]),
+)
+def test_places_are_those_of_a_dictionary(live, listed, run, patience):
+    names = sorted(f"p{x:05d}" for x in {*live, *range(run, run + 700)})
+    wanted = [f"p{x:05d}" for x in [*listed[::2], *range(run - 5, run + 900), *listed[1::2]]]
+    places = {name: i for i, name in enumerate(names)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(match, "_FILES_PER_RUN", patience)
+        found = match.find_places(pa.array(wanted), pa.array(names, pa.string()), names)
+    assert found.tolist() == [places.get(name, -1) for name in wanted]
+
+
+def test_the_version_that_brought_a_file_is_kept(storage, snap, tmp_path):
+    for i in range(12):
+        write(tmp_path, f"{i:02d}.parquet", i)
+        index = refresh(storage, snap(storage, FIELDS, version=i + 5))
+    assert len(index.manifest.segments) < 12
+    assert index.manifest.table_version == 16
+    (tmp_path / "03.parquet").unlink()
+    bound = index.bind(snap(storage, FIELDS))
+    assert bound.versions().tolist() == [5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16]
+    write(tmp_path, "99.parquet", 1)
+    assert index.bind(snap(storage, FIELDS)).versions()[-1] == -1
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(1, 1), (10**6, 3)])
+def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, monkeypatch):
+    monkeypatch.setattr("zskip.index.bind.CACHE_BYTES", limit)
+    write(tmp_path, "0.parquet", 7)
+    bound = indexed(storage, FIELDS)
+    held = [bound.column((name,)) for name in FIELDS]
+    storage.opened.clear()
+    again = [bound.column((name,)) for name in reversed(FIELDS)]
+    assert sum(a is b for a, b in zip(held, reversed(again), strict=True)) == kept
+    assert len(storage.opened) == 3 - kept
+    assert [stats.lower[0] for stats in again] == [3.5, b"k00007", 7]
 
 
 # Schemas

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import warnings
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from zskip.errors import IndexFormatError, ZskipWarning
+from zskip.errors import IndexFormatError
+from zskip.index.match import BoundSegment, places_by_name, warn_damaged
 from zskip.index.resolve import Absent, fold, resolve, widening
-from zskip.index.segment import Entries, Listing, SegmentReader
-from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, Snapshot, Values
+from zskip.index.segment import Entries
+from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, Snapshot, Values
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
@@ -63,27 +61,6 @@ def _size(path: tuple[str, ...], stats: ColumnStats | None) -> int:
     return size
 
 
-class BoundSegment:
-    """A segment, with the place of each of its files in the snapshot."""
-
-    def __init__(self, reader: SegmentReader, listing: Listing, live: Ints) -> None:
-        self.reader = reader
-        self.listing = listing
-        self.live = live
-        """(files of the segment,) place in the snapshot; -1 where the file is not live."""
-        self._named: dict[bool, Mapping[str, Sequence[int]]] = {}
-        self._schemas = [frozenset(schema) for schema in reader.segment.schemas]
-
-    def related(self, path: tuple[str, ...], case_sensitive: bool) -> list[list[int]]:
-        """For each schema of the segment its columns of the same top-level column; path: folded."""
-        named = self._named.get(case_sensitive)
-        if named is None:
-            named = _places_by_name([column.path[0] for column in self.reader.segment.columns], case_sensitive)
-            self._named[case_sensitive] = named
-        related = named.get(path[0], [])
-        return [[number for number in related if number in schema] for schema in self._schemas]
-
-
 class BoundIndex:
     """What is known of the files of one snapshot; columns are read when they are first asked for.
 
@@ -107,16 +84,13 @@ class BoundIndex:
         self._case_sensitive = case_sensitive
         self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
-        self._fields = _places_by_name([field.name for field in snapshot.fields], case_sensitive)
+        self._fields = places_by_name([field.name for field in snapshot.fields], case_sensitive)
         self._warned = warned
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
-        self.versions: Ints = np.full(len(snapshot), -1, np.int64)
-        """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""
         for segment in self.segments:
             used = segment.live >= 0
-            self.rows[segment.live[used]] = segment.listing.rows[used]
-            self.versions[segment.live[used]] = segment.listing.versions[used]
+            self.rows[segment.live[used]] = segment.rows[used]
         self.coverage: int = int((self.rows >= 0).sum())
         """Number of live files with a valid entry."""
 
@@ -130,6 +104,17 @@ class BoundIndex:
             columns=len(known),
             bytes=self._size,
         )
+
+    def versions(self) -> Ints:
+        """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""
+        found: Ints = np.full(len(self.snapshot), -1, np.int64)
+        for segment in self.segments:
+            used = segment.live >= 0
+            try:
+                found[segment.live[used]] = segment.listing().versions[used]
+            except IndexFormatError as error:
+                self._warn(error)
+        return found
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
         """Give what is known of a column in each file; None where nothing is.
@@ -185,13 +170,11 @@ class BoundIndex:
             except IndexFormatError as error:
                 self._warn(error)
                 continue
-            answers = np.array([f == column for f in found], np.bool_)[segment.listing.schema]
+            answers = np.array([f == column for f in found], np.bool_)[segment.schema]
             entries = _widened(entries, segment.reader.segment.columns[column].type, wanted)
             known |= _scatter(stats, entries, np.where(answers, segment.live, -1), self.rows)
         missing = np.array([f is Absent.MISSING for f in found], np.bool_)
-        absent = (
-            segment.live[missing[segment.listing.schema] & (segment.live >= 0)] if missing.any() else segment.live[:0]
-        )
+        absent = segment.live[missing[segment.schema] & (segment.live >= 0)] if missing.any() else segment.live[:0]
         stats.nulls[absent] = self.rows[absent]
         stats.may_nan[absent] = False
         return known or len(absent) > 0
@@ -215,86 +198,9 @@ class BoundIndex:
             warn_damaged(error)
 
 
-def _places_by_name(names: Sequence[str], case_sensitive: bool) -> Mapping[str, Sequence[int]]:
-    folded = names if case_sensitive else [name.lower() for name in names]
-    single = dict(zip(folded, zip(range(len(folded)), strict=True), strict=True))
-    if len(single) == len(names):
-        return single
-    found: dict[str, list[int]] = {name: [] for name in single}
-    for i, name in enumerate(folded):
-        found[name].append(i)
-    return found
-
-
-def warn_damaged(error: IndexFormatError) -> None:
-    """Warn that a part of the index is left out."""
-    message = f"{error}; the files it describes are read in full. Refresh the index to mend it."
-    warnings.warn(message, ZskipWarning, stacklevel=2)
-
-
 def bind_without_index(snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
     """Bind a snapshot that has no index: only its partition columns are known."""
     return BoundIndex(snapshot, (), version=0, size=0, case_sensitive=case_sensitive)
-
-
-def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[BoundSegment]:
-    """Match the files of segments with the live ones, by path, size and modification time.
-
-    A segment whose list of files cannot be read is left out with a warning. Where several segments describe
-    a file, the last one counts.
-    """
-    read: list[tuple[SegmentReader, Listing]] = []
-    damaged: list[IndexFormatError] = []
-    for reader in readers:
-        try:
-            read.append((reader, reader.listing()))
-        except IndexFormatError as error:
-            damaged.append(error)
-    if damaged:
-        warn_damaged(damaged[0])
-    places = _places(snapshot, [listing for _, listing in read])
-    owner = np.full(len(snapshot), -1, np.int64)
-    for i, place in enumerate(places):
-        owner[place[place >= 0]] = i
-    bound = []
-    for i, ((reader, listing), place) in enumerate(zip(read, places, strict=True)):
-        mine = place >= 0
-        mine[mine] = owner[place[mine]] == i
-        bound.append(BoundSegment(reader, listing, np.where(mine, place, -1)))
-    return bound
-
-
-def _places(snapshot: Snapshot, listings: Sequence[Listing]) -> list[Ints]:
-    """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name."""
-    if not listings:
-        return []
-    live = _path_array(snapshot.paths)
-    found = pc.index_in(pa.chunked_array([x.paths for x in listings], pa.string()), value_set=live)
-    place: Ints = found.fill_null(-1).to_numpy().astype(np.int64)
-    sizes = np.concatenate([x.sizes for x in listings])
-    mtimes = np.concatenate([x.mtimes_ms for x in listings])
-    rows = np.concatenate([x.rows for x in listings])
-    named = np.flatnonzero(place >= 0)
-    at = place[named]
-    same = (sizes[named] == snapshot.sizes[at]) & (mtimes[named] == snapshot.mtimes_ms[at]) & (rows[named] >= 0)
-    place[named[~same]] = -1
-    return np.split(place, np.cumsum([len(x.sizes) for x in listings])[:-1])
-
-
-def _path_array(paths: Sequence[str]) -> pa.Array:
-    try:
-        return pa.array(paths, pa.string())
-    except UnicodeEncodeError:  # names that are not UTF-8, which no entry has
-        return pa.array([path if is_text(path) else "" for path in paths], pa.string())
-
-
-def is_text(path: str) -> bool:
-    """Whether a path can be written as UTF-8: file systems hold names that cannot."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _unknown(data_type: DataType, files: int) -> ColumnStats:
@@ -320,18 +226,30 @@ def _widened(entries: Entries, held: str | None, wanted: DataType) -> Entries:
 
 def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bool:
     """Put the entries of a segment at the places of their files; whether any had one."""
-    at = live[entries.files]
-    used: Bools = at >= 0
-    at = at[used]
+    at: Any = live[entries.files]
+    used: Any = at >= 0
+    if used.all():
+        used, at = slice(None), _as_slice(at)
+    else:
+        at = at[used]
     stats.lower[at] = entries.lower[used]
     stats.upper[at] = entries.upper[used]
     stats.bounded[at] = entries.bounded[used]
     stats.nulls[at] = entries.nulls[used]
     if stats.type.form is Form.FLOAT:
-        stats.may_nan[at] = (entries.nans[used] != 0) & (entries.nulls[used] != rows[at])
-        empty = at[(entries.nans[used] > 0) & (entries.nans[used] + entries.nulls[used] == rows[at])]
+        nulls, nans, held = entries.nulls[used], entries.nans[used], rows[at]
+        stats.may_nan[at] = (nans != 0) & (nulls != held)
+        places = np.arange(len(rows))[at] if isinstance(at, slice) else at
+        empty = places[(nans > 0) & (nans + nulls == held)]
         stats.lower[empty], stats.upper[empty], stats.bounded[empty] = np.inf, -np.inf, True
-    return len(at) > 0
+    return bool(len(entries.files) if isinstance(at, slice) else len(at))
+
+
+def _as_slice(places: Ints) -> Ints | slice:
+    """A run of places that follow upon each other as a slice, which copies faster."""
+    if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
 
 
 def _partition_stats(snapshot: Snapshot, column: int, data_type: DataType) -> ColumnStats | None:

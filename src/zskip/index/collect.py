@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from zskip.errors import ZskipWarning
-from zskip.index.bind import is_text
 from zskip.index.builder import MAX_ENTRIES, SegmentBuilder
 from zskip.index.footers import FooterReader, FooterStats
+from zskip.index.match import is_text
 from zskip.index.segment import Segment
 from zskip.records import DataFile, Snapshot
 from zskip.storage import Storage

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from zskip.index.bind import BoundSegment
 from zskip.index.builder import MAX_ENTRIES, new_name
 from zskip.index.leaves import Column
+from zskip.index.match import BoundSegment
 from zskip.index.segment import ENTRIES_SCHEMA, Segment, write_segment
 from zskip.storage import Storage
 
@@ -57,7 +57,7 @@ def merge(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:
     offset = 0
     renumbered: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = []
     for segment in segments:
-        record, said = segment.reader.segment, segment.listing
+        record, said = segment.reader.segment, segment.listing()
         numbers = [columns.setdefault(column, len(columns)) for column in record.columns]
         mapped = [tuple(numbers[n] for n in schema) for schema in record.schemas]
         schema_of = np.array([schemas.setdefault(schema, len(schemas)) for schema in mapped], np.int32)

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from zskip.errors import IndexFormatError
-from zskip.index.bind import BoundIndex, BoundSegment, warn_damaged
+from zskip.index.bind import BoundIndex
 from zskip.index.builder import new_name
 from zskip.index.footers import MAX_BOUND_BYTES, shorten_upper
+from zskip.index.match import BoundSegment, warn_damaged
 from zskip.index.segment import ENTRIES_SCHEMA, Entries, Segment, write_segment
 from zskip.records import Bools, Field, Ints, Values
 from zskip.storage import Storage
@@ -122,12 +123,12 @@ def _answers(bound: BoundIndex, segment: BoundSegment, path: Path, data_type: Da
     found = bound.resolve(segment, path, data_type)
     for number in sorted({f for f in found if isinstance(f, int)}):
         if segment.reader.segment.columns[number].type == data_type.name:
-            yield number, np.array([f == number for f in found], np.bool_)[segment.listing.schema]
+            yield number, np.array([f == number for f in found], np.bool_)[segment.schema]
 
 
 def _is_open(segment: BoundSegment, number: int) -> Bools:
     """(files of the segment,) whether a column is not wholly known in a file, and was never counted."""
-    rows = segment.listing.rows
+    rows = segment.rows
     found: Bools = rows > 0
     try:
         entries = segment.reader.entries(number)
@@ -149,13 +150,13 @@ def _filled(
     counted: Mapping[Path, Counted],
 ) -> Segment:
     """A segment with what was counted of its files, apart from those that have other rows than their footers say."""
-    record, listing = segment.reader.segment, segment.listing
+    record = segment.reader.segment
     usable = segment.live >= 0
     at = segment.live[usable]
     whole = record.filled or bool(files[at].all())
     if not gaps.files[at].any():
         return dataclasses.replace(record, filled=whole)
-    usable[usable] = gaps.files[at] & (rows[at] == listing.rows[usable])
+    usable[usable] = gaps.files[at] & (rows[at] == segment.rows[usable])
     of_column: dict[int, list[tuple[Counted, Bools]]] = {}
     for path, found in counted.items():
         for number, answers in _answers(bound, segment, path, found.type):
@@ -176,7 +177,7 @@ def _filled(
     return write_segment(
         storage,
         new_name(),
-        listing.table(),
+        segment.listing().table(),
         record.columns,
         record.schemas,
         record.defaults,

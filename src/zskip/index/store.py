@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
-from zskip.index.bind import BoundIndex, BoundSegment, bind_segments, warn_damaged
+from zskip.index.bind import BoundIndex
 from zskip.index.collect import Progress, collect
 from zskip.index.compact import choose, merge
 from zskip.index.fill import Counting, fill
@@ -24,6 +24,7 @@ from zskip.index.manifest import (
     manifest_path,
     next_version,
 )
+from zskip.index.match import BoundSegment, bind_segments, warn_damaged
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, Storage

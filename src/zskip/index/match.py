@@ -1,0 +1,164 @@
+"""Which files of a snapshot the segments of an index describe: by path, size and modification time."""
+
+from __future__ import annotations
+
+import bisect
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zskip.errors import IndexFormatError, ZskipWarning
+from zskip.index.segment import Listing, SegmentReader
+from zskip.records import Ints, Snapshot
+
+_FIRST_STEP = 256
+_FILES_PER_RUN = 500
+"""Runs of names are looked for while there is not more than one of them for so many files; then names are hashed."""
+
+
+class BoundSegment:
+    """A segment, with the place of each of its files in the snapshot."""
+
+    def __init__(self, reader: SegmentReader, listing: Listing, live: Ints) -> None:
+        self.reader = reader
+        self.rows: Ints = listing.rows
+        """(files of the segment,)"""
+        self.schema: npt.NDArray[np.int32] = listing.schema
+        """(files of the segment,) place in `Segment.schemas`."""
+        self.live = live
+        """(files of the segment,) place in the snapshot; -1 where the file is not live."""
+        self._named: dict[bool, Mapping[str, Sequence[int]]] = {}
+        self._schemas = [frozenset(schema) for schema in reader.segment.schemas]
+
+    def listing(self) -> Listing:
+        """Read the whole list of files again, which for its names is not kept."""
+        return self.reader.listing()
+
+    def related(self, path: tuple[str, ...], case_sensitive: bool) -> list[list[int]]:
+        """For each schema of the segment its columns of the same top-level column; path: folded."""
+        named = self._named.get(case_sensitive)
+        if named is None:
+            named = places_by_name([column.path[0] for column in self.reader.segment.columns], case_sensitive)
+            self._named[case_sensitive] = named
+        related = named.get(path[0], [])
+        return [[number for number in related if number in schema] for schema in self._schemas]
+
+
+def places_by_name(names: Sequence[str], case_sensitive: bool) -> Mapping[str, Sequence[int]]:
+    """Where each name stands, brought to the form in which names are compared."""
+    folded = names if case_sensitive else [name.lower() for name in names]
+    single = dict(zip(folded, zip(range(len(folded)), strict=True), strict=True))
+    if len(single) == len(names):
+        return single
+    found: dict[str, list[int]] = {name: [] for name in single}
+    for i, name in enumerate(folded):
+        found[name].append(i)
+    return found
+
+
+def warn_damaged(error: IndexFormatError) -> None:
+    """Warn that a part of the index is left out."""
+    message = f"{error}; the files it describes are read in full. Refresh the index to mend it."
+    warnings.warn(message, ZskipWarning, stacklevel=2)
+
+
+def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[BoundSegment]:
+    """Match the files of segments with the live ones, by path, size and modification time.
+
+    A segment whose list of files cannot be read is left out with a warning. Where several segments describe
+    a file, the last one counts.
+    """
+    damaged: list[IndexFormatError] = []
+    bound: list[BoundSegment] = []
+    live = _path_array(snapshot.paths) if readers else None
+    for reader in readers:
+        try:
+            listing = reader.listing()
+        except IndexFormatError as error:
+            damaged.append(error)
+            continue
+        bound.append(BoundSegment(reader, listing, _live_places(snapshot, live, listing)))
+    if damaged:
+        warn_damaged(damaged[0])
+    _keep_last(bound, len(snapshot))
+    return bound
+
+
+def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
+    """Let each file belong to the last segment that describes it."""
+    owner = np.full(files, -1, np.int16 if len(bound) < 1 << 15 else np.int64)
+    for i, segment in enumerate(bound):
+        owner[segment.live[segment.live >= 0]] = i
+    for i, segment in enumerate(bound[:-1]):
+        used = np.flatnonzero(segment.live >= 0)
+        segment.live[used[owner[segment.live[used]] != i]] = -1
+
+
+def _live_places(snapshot: Snapshot, live: pa.Array, listing: Listing) -> Ints:
+    """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name."""
+    place = find_places(listing.paths, live, snapshot.paths)
+    named = np.flatnonzero(place >= 0)
+    at = place[named]
+    same = listing.sizes[named] == snapshot.sizes[at]
+    same &= listing.mtimes_ms[named] == snapshot.mtimes_ms[at]
+    same &= listing.rows[named] >= 0
+    place[named[~same]] = -1
+    return place
+
+
+def find_places(listed: pa.Array, live: pa.Array, paths: Sequence[str]) -> Ints:
+    """Give the place of each name among the live ones, -1 where it is not there.
+
+    live, paths: the live names in order, twice. Segments mostly list files that follow upon each other in the snapshot,
+    too: such runs are compared as a whole.
+
+    >>> find_places(pa.array(["a", "b", "x"]), pa.array(["a", "b", "c"]), ("a", "b", "c")).tolist()
+    [0, 1, -1]
+    """
+    place: Ints = np.full(len(listed), -1, np.int64)
+    patience = 16 + (len(listed) + len(paths)) // _FILES_PER_RUN
+    i = 0
+    while i < len(listed):
+        if not patience:
+            place[i:] = pc.index_in(listed.slice(i), value_set=live).fill_null(-1).to_numpy()
+            break
+        patience -= 1
+        name = listed[i].as_py()
+        start = bisect.bisect_left(paths, name)
+        count = 1
+        if start < len(paths) and paths[start] == name:
+            count = _run_length(listed.slice(i), live.slice(start))
+            place[i : i + count] = np.arange(start, start + count)
+        i += count
+    return place
+
+
+def _run_length(a: pa.Array, b: pa.Array) -> int:
+    """Count the names at the beginning that are the same."""
+    done, step = 1, _FIRST_STEP
+    while step := min(step, len(a) - done, len(b) - done):
+        one, other = a.slice(done, step), b.slice(done, step)
+        if not one.equals(other):
+            return done + int(pc.index(pc.equal(one, other), False).as_py())
+        done, step = done + step, 4 * step
+    return done
+
+
+def _path_array(paths: Sequence[str]) -> pa.Array:
+    try:
+        return pa.array(paths, pa.string())
+    except UnicodeEncodeError:  # names that are not UTF-8, which no entry has
+        return pa.array([path if is_text(path) else "" for path in paths], pa.string())
+
+
+def is_text(path: str) -> bool:
+    """Whether a path can be written as UTF-8: file systems hold names that cannot."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
