@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from zskip.predicate import Column, Compare, Contains, In
-from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, ask, make, read
+from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, ask, geo_distance, make, read
 from zskip.sketch.bloom import blocks_for, expected_fpp
 from zskip.sketch.geo import GeoStack, least_distance
 from zskip.sketch.hashing import hash_bytes, hash_fixed
@@ -223,12 +223,6 @@ def test_geo_reads_less_than_two_ranges_and_hides_nothing() -> None:
     assert max(map(len, blobs)) <= 64 * 8 + 64
 
 
-def haversine(lat: np.ndarray, lon: np.ndarray, to_lat: float, to_lon: float) -> np.ndarray:
-    up, aside = np.radians(lat - to_lat), np.radians(lon - to_lon)
-    square = np.sin(up / 2) ** 2 + np.cos(np.radians(lat)) * np.cos(np.radians(to_lat)) * np.sin(aside / 2) ** 2
-    return 2 * 6_371_000 * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
-
-
 def test_no_circle_hides_a_place() -> None:
     rng = np.random.default_rng(8)
     roads = places(60, rng)
@@ -242,16 +236,23 @@ def test_no_circle_hides_a_place() -> None:
     for _ in range(300):
         lat, lon = rng.choice([-90.0, 90.0, rng.uniform(-90, 90)]), rng.choice([-180.0, 180.0, rng.uniform(-180, 180)])
         meters = float(10 ** rng.uniform(3, 6.5))
-        answer = sketch.near(lat, lon, meters, 6_371_000, found.stack)
-        truth = [bool((haversine(*file, lat, lon) <= meters).any()) for file in files]
+        answer = sketch.near(lat, lon, meters, found.stack)
+        truth = [bool((geo_distance(*file, lat, lon) <= meters).any()) for file in files]
         assert all(answer.may_match | ~np.array(truth))
         kept += int(answer.may_match[:60].sum())
-        by_bounds += int(sketch.near(lat, lon, meters, 6_371_000, bounds).may_match.sum())
+        by_bounds += int(sketch.near(lat, lon, meters, bounds).may_match.sum())
     assert kept <= 0.5 * by_bounds, (kept, by_bounds)
     stack = found.stack
-    nearest = least_distance(10.0, 20.0, 6_371_000, stack)
+    nearest = least_distance(10.0, 20.0, stack)
     for i, (lat, lon) in enumerate(files):
-        assert nearest[stack.file == i].min() <= haversine(lat, lon, 10.0, 20.0).min() + 1e-3
+        assert nearest[stack.file == i].min() <= geo_distance(lat, lon, 10.0, 20.0).min() + 1e-3
+
+
+def test_distances_are_those_of_a_sphere() -> None:
+    assert geo_distance(0, 0, 0, 180.0) == pytest.approx(math.pi * 6_371_008.8)
+    assert geo_distance(90.0, 17.0, -90.0, 3.0) == pytest.approx(math.pi * 6_371_008.8)
+    assert geo_distance(52.52, 13.405, 48.8566, 2.3522) == pytest.approx(877_465, rel=1e-4)
+    assert geo_distance(10.0, 179.5, 10.0, -179.5) == pytest.approx(geo_distance(10.0, 0.0, 10.0, 1.0))
 
 
 def test_a_place_without_one_coordinate_keeps_its_file() -> None:

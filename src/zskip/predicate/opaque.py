@@ -103,6 +103,19 @@ def evaluator(function: str) -> Callable[..., Any] | None:
     return None if own is None else own.evaluate
 
 
+def literal_value(text: str) -> str | int | float | bool:
+    """The value of a literal argument.
+
+    >>> literal_value("'it\\\\'s'"), literal_value("1.50BD"), literal_value("7")
+    ("it's", 1.5, 7)
+    """
+    if text.startswith("'"):
+        return re.sub(r"\\(.)", r"\1", text[1:-1], flags=re.DOTALL)
+    if text in ("true", "false"):
+        return text == "true"
+    return float(text.rstrip("BD")) if text.endswith("D") else int(text)
+
+
 def _is_of_spark(name: str) -> bool:
     """Whether sqlglot knows a function, and may read it as something else than a call by its name."""
     parser = Dialect.get_or_raise("spark").parser()

@@ -3,9 +3,10 @@
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.sketch.bloom import Bloom
-from zskip.sketch.geo import Geo
+from zskip.sketch.geo import Geo, geo_distance
 from zskip.sketch.guard import Made, Read, ask, make, read
 from zskip.sketch.ngram import Ngram
+from zskip.sketch.on import SketchOn, parse_sketch_on, sketch_on, values_of
 from zskip.sketch.prefix import Prefix
 from zskip.sketch.ranges import Ranges
 from zskip.sketch.registry import kinds, parse_sketch, register
@@ -22,18 +23,23 @@ __all__ = [
     "Ranges",
     "Read",
     "Sketch",
+    "SketchOn",
     "ValueSet",
     "ask",
     "counted",
+    "geo_distance",
     "kinds",
     "make",
     "pack_arrays",
     "parse_sketch",
+    "parse_sketch_on",
     "read",
     "register",
     "seal",
+    "sketch_on",
     "unpack_arrays",
     "unseal",
+    "values_of",
 ]
 
 register(Geo)

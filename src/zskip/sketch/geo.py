@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from zskip.errors import IndexFormatError, InputError
-from zskip.predicate import Compare, Term, TermLeaf
+from zskip.predicate import Compare, Opaque, Term, TermLeaf
+from zskip.predicate.opaque import literal_value
 from zskip.records import Bools, Floats
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
@@ -25,6 +26,8 @@ _LEVELS = 24
 _SLACK = 1e-9
 """Degrees by which cells are taken to be larger, for what is lost in rounding."""
 _HEAD = struct.Struct("<BB")
+RADIUS = 6_371_008.8
+"""Of the earth taken as a sphere, in meters."""
 _EVERYWHERE = (-90.0, 90.0, -180.0, 180.0)
 
 
@@ -58,7 +61,8 @@ class GeoStack:
 class Geo(Sketch):
     """At most `cells` cells of a quad tree over latitude and longitude in degrees, as fine as they can be.
 
-    It answers what all parts of an AND say together of both: boxes, and with `near` circles.
+    It answers what all parts of an AND say together of both: boxes, and circles such as
+    `geo_distance(lat, lon, 52.5, 13.4) < 1000`.
     """
 
     kind: ClassVar[str] = "geo"
@@ -137,18 +141,24 @@ class Geo(Sketch):
 
     def might_match_all(self, leaves: Sequence[TermLeaf], terms: Sequence[Term], stack: GeoStack) -> Answer | None:
         """See `Sketch`; terms: latitude and longitude."""
-        box = _box([leaf for leaf in leaves if isinstance(leaf, Compare)], terms)
-        return None if box == _EVERYWHERE or not stack.known.any() else self.within(box, stack)
+        if not stack.known.any():
+            return None
+        compared = [leaf for leaf in leaves if isinstance(leaf, Compare)]
+        box, hit = _box(compared, terms), np.ones(len(stack.file), np.bool_)
+        if box != _EVERYWHERE:
+            hit &= _inside(box, stack)
+        circles = [circle for leaf in compared if (circle := _circle(leaf, terms)) is not None]
+        for circle in circles:
+            hit &= _near(*circle, stack)
+        return self._answer(hit, stack) if circles or box != _EVERYWHERE else None
 
     def within(self, box: tuple[float, float, float, float], stack: GeoStack) -> Answer:
         """Which files might hold a row in a box: south, north, west, east."""
-        south, north, west, east = box
-        hit = (stack.north >= south) & (stack.south <= north) & (stack.east >= west) & (stack.west <= east)
-        return self._answer(hit, stack)
+        return self._answer(_inside(box, stack), stack)
 
-    def near(self, latitude: float, longitude: float, meters: float, radius: float, stack: GeoStack) -> Answer:
-        """Which files might hold a row at most so far from a point, on a sphere of this radius."""
-        return self._answer(least_distance(latitude, longitude, radius, stack) <= meters * (1 + 1e-9) + 1e-3, stack)
+    def near(self, latitude: float, longitude: float, meters: float, stack: GeoStack) -> Answer:
+        """Which files might hold a row at most so far from a point, by `geo_distance`."""
+        return self._answer(_near(latitude, longitude, meters, stack), stack)
 
     def _answer(self, hit: Bools, stack: GeoStack) -> Answer:
         found = stack.odd.copy()
@@ -156,7 +166,16 @@ class Geo(Sketch):
         return counted(self, found, stack.known)
 
 
-def least_distance(latitude: float, longitude: float, radius: float, stack: GeoStack) -> Floats:
+def geo_distance(latitude: Any, longitude: Any, to_latitude: float, to_longitude: float) -> Floats:
+    """The way along the surface of a sphere, in meters: what the function of this name means in a predicate."""
+    up, aside = np.radians(latitude - to_latitude), np.radians(longitude - to_longitude)
+    narrow = np.cos(np.radians(latitude)) * np.cos(np.radians(to_latitude))
+    square = np.sin(up / 2) ** 2 + narrow * np.sin(aside / 2) ** 2
+    found: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
+    return found
+
+
+def least_distance(latitude: float, longitude: float, stack: GeoStack) -> Floats:
     """(cells,) no point of a cell is nearer."""
     up = np.radians(np.maximum(np.maximum(stack.south - latitude, latitude - stack.north), 0))
     ahead = np.mod(stack.west - longitude, 360)
@@ -165,8 +184,30 @@ def least_distance(latitude: float, longitude: float, radius: float, stack: GeoS
     aside = np.radians(np.where(inside, 0.0, np.minimum(np.minimum(ahead, behind), 180)))
     narrow = np.minimum(np.cos(np.radians(stack.south)), np.cos(np.radians(stack.north)))
     square = np.sin(up / 2) ** 2 + np.cos(np.radians(latitude)) * np.maximum(narrow, 0) * np.sin(aside / 2) ** 2
-    found: Floats = 2 * radius * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
+    found: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
     return found
+
+
+def _inside(box: tuple[float, float, float, float], stack: GeoStack) -> Bools:
+    """Which cells meet a box."""
+    south, north, west, east = box
+    return (stack.north >= south) & (stack.south <= north) & (stack.east >= west) & (stack.west <= east)
+
+
+def _near(latitude: float, longitude: float, meters: float, stack: GeoStack) -> Bools:
+    """Which cells meet a circle; with more room than what rounding may take."""
+    return np.asarray(least_distance(latitude, longitude, stack) <= meters * (1 + 1e-9) + 0.5)
+
+
+def _circle(leaf: Compare, terms: Sequence[Term]) -> tuple[float, float, float] | None:
+    """Latitude, longitude and meters of `geo_distance(latitude, longitude, 52.5, 13.4) < 1000`; None of others."""
+    term = leaf.term
+    if not isinstance(term, Opaque) or term.function != "geo_distance" or term.arguments[:2] != tuple(terms):
+        return None
+    latitude, longitude = (float(literal_value(str(text))) for text in term.arguments[2:])
+    if leaf.op not in ("<", "<=", "=") or leaf.value != leaf.value or not abs(latitude) <= 90:
+        return None
+    return latitude, longitude, float(leaf.value)
 
 
 def _box(leaves: Sequence[Compare], terms: Sequence[Term]) -> tuple[float, float, float, float]:
