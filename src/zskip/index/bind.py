@@ -111,7 +111,9 @@ class BoundIndex:
         for segment in self.segments:
             used = segment.live >= 0
             try:
-                found[segment.live[used]] = segment.listing().versions[used]
+                versions = segment.listing().versions
+                assert versions is not None, "the list was read whole"
+                found[segment.live[used]] = versions[used]
             except IndexFormatError as error:
                 self._warn(error)
         return found

@@ -36,7 +36,7 @@ class BoundSegment:
 
     def listing(self) -> Listing:
         """Read the whole list of files again, which for its names is not kept."""
-        return self.reader.listing()
+        return self.reader.listing(whole=True)
 
     def related(self, path: tuple[str, ...], case_sensitive: bool) -> list[list[int]]:
         """For each schema of the segment its columns of the same top-level column; path: folded."""
@@ -85,6 +85,8 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
     if damaged:
         warn_damaged(damaged[0])
     _keep_last(bound, len(snapshot))
+    del live
+    pa.default_memory_pool().release_unused()
     return bound
 
 

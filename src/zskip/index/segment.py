@@ -73,6 +73,7 @@ _ENTRIES_ENCODING = dict.fromkeys(("column", "file", "nulls", "nans", "int_min",
 _CHUNK = 1 << 26
 """Most bytes read at once, so that a length that cannot be asks for no more memory than there are bytes."""
 
+_MANY_FILES = 100_000
 _SERIAL_GROUPS = 64
 """Row groups that are read by one thread: more take longer than threads take to start."""
 
@@ -137,11 +138,12 @@ class Listing:
     rows: Ints
     schema: npt.NDArray[np.int32]
     """Place in `Segment.schemas`."""
-    versions: Ints
-    """Version of the table with which each file was first seen."""
+    versions: Ints | None = None
+    """Version of the table that brought each file, or with which it was first indexed; None where that was not read."""
 
     def table(self) -> pa.Table:
         """Give the list as it is written."""
+        assert self.versions is not None, "a list that is written was read whole"
         values = (self.paths, self.sizes, self.mtimes_ms, self.rows, self.schema, self.versions)
         return pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
 
@@ -236,13 +238,15 @@ class SegmentReader:
         self._lock = threading.Lock()
         self._footer: tuple[bytes, pq.FileMetaData] | None = None
 
-    def listing(self) -> Listing:
-        """Read the list of files."""
+    def listing(self, *, whole: bool = False) -> Listing:
+        """Read the list of files; whole: with the versions of the table, too."""
         segment = self.segment
         try:
             source = pq.ParquetFile(pa.BufferReader(self._verified(segment.files_path, [segment.listing])[0]))
-            table = source.read(use_threads=False)
-            if table.schema.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
+            names = FILES_SCHEMA.names if whole else FILES_SCHEMA.names[:-1]
+            # Threads that run when a process ends may abort it.
+            table = source.read(names, use_threads=segment.files > _MANY_FILES)
+            if source.schema_arrow.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
                 raise ValueError("it is not the list the manifest tells of")
             if any(column.null_count for column in table.columns):
                 raise ValueError("it has gaps")
@@ -250,12 +254,12 @@ class SegmentReader:
             if table.num_rows and not 0 <= schema.min() <= schema.max() < len(segment.schemas):
                 raise ValueError("its schemas are not those the manifest tells of")
             return Listing(
-                paths=table["path"].combine_chunks(),
+                paths=_one_chunk(table["path"]),
                 sizes=table["size"].to_numpy(),
                 mtimes_ms=table["mtime_ms"].to_numpy(),
                 rows=table["rows"].to_numpy(),
                 schema=schema,
-                versions=table["table_version"].to_numpy(),
+                versions=table["table_version"].to_numpy() if whole else None,
             )
         except _UNREADABLE as error:
             raise IndexFormatError(f"cannot read {segment.files_path}: {error}") from error
@@ -348,12 +352,16 @@ class SegmentReader:
         return parts
 
 
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
 def _or_unknown(column: pa.ChunkedArray) -> Ints:
-    values: Ints = column.fill_null(-1).to_numpy()
+    values: Ints = (column.fill_null(-1) if column.null_count else column).to_numpy()
     return values
 
 
 def _values(column: pa.ChunkedArray, form: Form) -> Values:
     empty: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[form]
-    values: Values = column.fill_null(empty).to_numpy()
+    values: Values = (column.fill_null(empty) if column.null_count else column).to_numpy()
     return values
