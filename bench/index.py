@@ -1,0 +1,265 @@
+"""The index by itself: RFC-27's shape beside wide Parquet and Spark SQL, and a million files.
+
+python bench/index.py --files 1288 --columns 2078 --million 1000000
+
+`index_data.py` says how the values are made. Everything is read cold: before each round the pages of all files are
+dropped from memory (`posix_fadvise`). Each part runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import common
+from index_data import make_index
+from zskip.index import BoundIndex, Index
+from zskip.index.segment import INDEX_DIR, SegmentReader
+from zskip.predicate import Columns, Predicate, parse
+from zskip.prune import prune
+from zskip.records import Field, Partition, Snapshot
+from zskip.storage import LocalStorage
+from zskip.types import DataType
+
+PARTS = ("rfc27", "million")
+TEN = 10
+
+
+def main() -> None:
+    """Run the parts one after another, and print the figures."""
+    options = common.arguments(
+        __doc__ or "", files=1288, columns=2078, million=1_000_000, rounds=9, spark=1, only="", make=""
+    )
+    if options.make:
+        make(Path(options.make), options.files, options.columns, options.seed)
+    elif options.only:
+        path = common.HOME / f"index-{options.only}"
+        measured = rfc27(path, options) if options.only == "rfc27" else million(path, options)
+        print(json.dumps(measured))
+    else:
+        figures: dict[str, Any] = {"machine": common.machine()}
+        for part in PARTS:
+            figures[part] = in_a_process(part, options)
+        common.emit(figures, options.json)
+
+
+def in_a_process(part: str, options: Any) -> dict[str, Any]:
+    """Make the data of a part in one process and measure it in another, so that what was made fills no memory."""
+    path = common.HOME / f"index-{part}"
+    shape = (options.files, options.columns) if part == "rfc27" else (options.million, 10)
+    given = [f"--seed={options.seed}", f"--files={shape[0]}", f"--columns={shape[1]}"]
+    given += [f"--rounds={options.rounds}", f"--spark={options.spark}"]
+    me = [sys.executable, __file__, *given]
+    shutil.rmtree(path, ignore_errors=True)
+    common.log(f"{part}: making the index of {shape[0]} files of {shape[1]} columns")
+    subprocess.run([*me, f"--make={path}"], check=True)
+    done = subprocess.run([*me, f"--only={part}"], check=True, stdout=subprocess.PIPE, text=True)
+    shutil.rmtree(path)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def make(path: Path, files: int, columns: int, seed: int) -> None:
+    """Write an index, and the list of files that a snapshot holds."""
+    snapshot = make_index(str(path), files, columns, seed).snapshot
+    listed = {"path": snapshot.paths, "size": snapshot.sizes, "mtime_ms": snapshot.mtimes_ms}
+    pq.write_table(pa.table(listed), path / "_snapshot.parquet")
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """The snapshot of a table, from what `make` wrote."""
+    listed = pq.read_table(path / "_snapshot.parquet")
+    manifest = Index.load(LocalStorage(str(path))).manifest  # type: ignore[union-attr]
+    columns = manifest.segments[0].columns
+    return Snapshot(
+        root=str(path),
+        version=1,
+        fields=tuple(Field(name=c.path[0], type=DataType(c.type or "")) for c in columns),
+        partition_fields=(),
+        partitions=(Partition(directory=""),),
+        paths=tuple(listed["path"].to_pylist()),
+        sizes=listed["size"].to_numpy(),
+        mtimes_ms=listed["mtime_ms"].to_numpy(),
+        partition_of=np.zeros(listed.num_rows, np.int32),
+    )
+
+
+def opened(snapshot: Snapshot) -> BoundIndex:
+    """The index as a query opens it: the manifest, the list of files, and their places in the snapshot."""
+    index = Index.load(LocalStorage(snapshot.root))
+    assert index is not None
+    return index.bind(snapshot)
+
+
+def cold(path: Path, rounds: int, work: Callable[[], Any]) -> list[float]:
+    """Milliseconds of calls that find none of the files below a directory in memory."""
+    took = []
+    for _ in range(rounds):
+        evict(path)
+        took.append(1000 * common.seconds(work))
+    return took
+
+
+def shown(name: str, milliseconds: list[float]) -> dict[str, float]:
+    """The median and the least of some calls, in the unit that the name ends with."""
+    shares = {"s": (1000, 3), "ms": (1, 1)}
+    what, _, unit = name.rpartition("_")
+    factor, digits = shares[unit]
+    found = {name: statistics.median(milliseconds), f"{what}_least_{unit}": min(milliseconds)}
+    return {name: round(value / factor, digits) for name, value in found.items()}
+
+
+def evict(path: Path) -> None:
+    """Drop the pages of files from memory, as far as the kernel does without root."""
+    for file in path.rglob("*"):
+        if file.is_file():
+            handle = os.open(file, os.O_RDONLY)
+            os.fsync(handle)
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(handle)
+
+
+# RFC-27
+
+
+def rfc27(path: Path, options: Any) -> dict[str, Any]:
+    """Full read, ten entries (a column of ten files), and four columns of all files, three ways."""
+    snapshot = read_snapshot(path)
+    names = [snapshot.fields[i * len(snapshot.fields) // 4 + 3].name for i in range(4)]
+    ten = np.linspace(0, len(snapshot) - 1, TEN).astype(np.int64)
+    wide = path / "wide.parquet"
+    pq.write_table(wide_table(snapshot), wide, compression="zstd", use_dictionary=False)
+
+    def ten_entries() -> Any:
+        stats = opened(snapshot).column((names[0],))
+        return stats.lower[ten], stats.upper[ten], stats.nulls[ten]  # type: ignore[union-attr]
+
+    def four_columns() -> Any:
+        bound = opened(snapshot)
+        return [bound.column((name,)) for name in names]
+
+    def everything() -> Any:
+        index = Index.load(LocalStorage(snapshot.root))
+        assert index is not None
+        return [SegmentReader(index.storage, s).rows(0, s.entries) for s in index.manifest.segments]
+
+    def of_wide(columns: list[str] | None) -> Any:
+        with pq.ParquetFile(wide) as source:
+            return source.read(columns)
+
+    rounds = options.rounds
+    parts = [f"{name}{end}" for name in names for end in ("_min", "_max", "_nulls")]
+    size = sum(f.stat().st_size for f in (path / INDEX_DIR).iterdir())
+    figures = {
+        "entries": len(snapshot) * len(snapshot.fields),
+        "mb": round(size / 1e6, 1),
+        **shown("full_s", cold(path, rounds, everything)),
+        **shown("ten_ms", cold(path, 3 * rounds, ten_entries)),
+        **shown("range_ms", cold(path, 3 * rounds, four_columns)),
+        "wide_mb": round(wide.stat().st_size / 1e6, 1),
+        **shown("wide_full_s", cold(path, 3, lambda: of_wide(None))),
+        **shown("wide_ten_ms", cold(path, rounds, lambda: of_wide(["path", *parts[:3]]).take(ten))),
+        **shown("wide_range_ms", cold(path, rounds, lambda: of_wide(["path", *parts]))),
+    }
+    return {**figures, **(by_spark(path, wide, snapshot, names, ten) if options.spark else {})}
+
+
+def wide_table(snapshot: Snapshot) -> pa.Table:
+    """One row a file, three columns for each of the table's."""
+    bound = opened(snapshot)
+    columns: dict[str, Any] = {"path": pa.array(snapshot.paths)}
+    for field in snapshot.fields:
+        stats = bound.column((field.name,))
+        assert stats is not None
+        columns |= {
+            f"{field.name}_min": stats.lower,
+            f"{field.name}_max": stats.upper,
+            f"{field.name}_nulls": stats.nulls,
+        }
+    return pa.table(columns)
+
+
+def by_spark(path: Path, wide: Path, snapshot: Snapshot, names: list[str], ten: Any) -> dict[str, Any]:
+    """The same by Spark SQL over the entries and over the wide file; three runs, of which the first warms the JVM."""
+    spark = common.session(spark__sql__debug__maxToStringFields="10", spark__sql__codegen__maxFields="100")
+    long = [str(file) for file in (path / INDEX_DIR).glob("*-entries.parquet")]
+    places = {field.name: i for i, field in enumerate(snapshot.fields)}
+    numbers = ", ".join(str(places[name]) for name in names)
+    listed = ", ".join(map(str, ten.tolist()))
+    paths = ", ".join(f"'{snapshot.paths[i]}'" for i in ten.tolist())
+    parts = [f"{name}{end}" for name in names for end in ("_min", "_max", "_nulls")]
+    work = {
+        "spark_full_s": lambda: spark.read.parquet(*long).write.format("noop").mode("overwrite").save(),
+        "spark_ten_ms": lambda: (
+            spark.read.parquet(*long).where(f"column = {places[names[0]]} AND file IN ({listed})").collect()
+        ),
+        "spark_range_ms": lambda: spark.read.parquet(*long).where(f"column IN ({numbers})").collect(),
+        "spark_wide_ten_ms": lambda: (
+            spark.read.parquet(str(wide)).where(f"path IN ({paths})").select("path", *parts[:3]).collect()
+        ),
+        "spark_wide_range_ms": lambda: spark.read.parquet(str(wide)).select("path", *parts).collect(),
+    }
+    return {key: value for name, call in work.items() for key, value in shown(name, cold(path, 3, call)).items()}
+
+
+# A million files
+
+
+def million(path: Path, options: Any) -> dict[str, Any]:
+    """A predicate on three columns of ten: from nothing, and again; `mb` is what the process grows by."""
+    snapshot = read_snapshot(path)
+    pa.default_memory_pool().release_unused()
+    before = resident()
+    predicate = three_columns(snapshot, (0, 4, 2))
+    held: list[BoundIndex] = []
+    kept: list[int] = []
+
+    def from_nothing() -> None:
+        held[:] = [opened(snapshot)]
+        kept[:] = [prune(predicate, held[0]).files]
+
+    first = cold(path, 1, from_nothing)[0]
+    grown = resident() - before
+    warm = [1000 * common.seconds(lambda: prune(predicate, held[0])) for _ in range(3 * options.rounds)]
+    return {
+        "files": len(snapshot),
+        "files_kept": kept[0],
+        "disk_mb": round(sum(f.stat().st_size for f in (path / INDEX_DIR).iterdir()) / 1e6, 1),
+        "first_ms": round(first, 1),
+        **shown("cold_ms", cold(path, options.rounds, from_nothing)),
+        **shown("warm_ms", warm),
+        "mb": round(grown, 1),
+        "mb_with_libraries_and_snapshot": round(before + grown, 1),
+    }
+
+
+def three_columns(snapshot: Snapshot, places: tuple[int, int, int]) -> Predicate:
+    """An integer above the middle, a timestamp below it, and a double below it."""
+    bound = opened(snapshot)
+    names = [snapshot.fields[i].name for i in places]
+    middle = [np.median(bound.column((name,)).lower) for name in names]  # type: ignore[union-attr]
+    moment = np.datetime64(int(middle[1]), "us")
+    text = f"{names[0]} > {int(middle[0])} AND {names[1]} < TIMESTAMP '{moment}' AND {names[2]} < {float(middle[2])!r}D"
+    return parse(text, Columns(snapshot.fields))
+
+
+def resident() -> float:
+    """Megabytes of this process in memory."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise LookupError("VmRSS")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Indexes of made-up tables, for `index.py`: the bounds that footers of such files would hold.
+
+Each column has a type and a domain of its own, and each file the least and the greatest of some thousand values drawn
+from it, so that the low digits of all bounds are random:
+
+- integers below 10^3 to 10^12, and timestamps in microseconds of some years, uniform;
+- doubles with all 52 bits of their fraction random; decimals of two digits;
+- dates of ten years; strings of 6 to 20 random letters, and of hexadecimal digits;
+- every third column has no nulls, the others as many as a share of its own makes by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.index.builder import MAX_ENTRIES, new_name
+from zskip.index.leaves import Column
+from zskip.index.manifest import Manifest, manifest_path
+from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Segment, write_segment
+from zskip.records import Field, Partition, Snapshot
+from zskip.storage import LocalStorage
+from zskip.types import DataType
+
+TYPES = (
+    "long", "long", "double", "string", "timestamp", "decimal(12,2)", "long", "date", "string", "integer",
+)  # fmt: skip
+ROWS = 5_000
+LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz", np.uint8)
+HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+@dataclass(frozen=True)
+class Made:
+    """An index on disk, and the snapshot it is of."""
+
+    storage: LocalStorage
+    snapshot: Snapshot
+    segments: tuple[Segment, ...]
+
+
+def make_index(root: str, files: int, columns: int, seed: int) -> Made:
+    """Write the index of a table of some files and columns, as refreshes would."""
+    rng = np.random.default_rng(seed)
+    types = [TYPES[i % len(TYPES)] for i in range(columns)]
+    names = tuple(f"column_{i:04d}" for i in range(columns))
+    held = tuple(Column((name,), kind) for name, kind in zip(names, types, strict=True))
+    storage = LocalStorage(root)
+    paths = [f"part-{i:07d}-{h:016x}-c000.snappy.parquet" for i, h in enumerate(rng.integers(0, 2**63, files).tolist())]
+    sizes, times = rng.integers(10**7, 10**8, files), 1_700_000_000_000 + np.sort(rng.integers(0, 10**9, files))
+    each = max(1, MAX_ENTRIES // columns)
+    segments = []
+    for start in range(0, files, each):
+        count = min(each, files - start)
+        part = slice(start, start + count)
+        values = (
+            paths[part],
+            sizes[part],
+            times[part],
+            np.full(count, ROWS),
+            np.zeros(count, np.int32),
+            np.ones(count, np.int64),
+        )
+        listing = pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
+        schema = (tuple(range(columns)),)
+        segments.append(write_segment(storage, new_name(), listing, held, schema, (), entries(rng, types, count)))
+    manifest = Manifest(version=1, table_version=1, zskip="bench", segments=tuple(segments))
+    storage.write(manifest_path(1), manifest.to_bytes())
+    snapshot = Snapshot(
+        root=root,
+        version=1,
+        fields=tuple(Field(name=n, type=DataType(t)) for n, t in zip(names, types, strict=True)),
+        partition_fields=(),
+        partitions=(Partition(directory=""),),
+        paths=tuple(paths),
+        sizes=sizes,
+        mtimes_ms=times,
+        partition_of=np.zeros(files, np.int32),
+    )
+    return Made(storage, snapshot, tuple(segments))
+
+
+def entries(rng: np.random.Generator, types: list[str], files: int) -> Iterator[pa.Table]:
+    """What is known of one column after another."""
+    for number, kind in enumerate(types):
+        lower, upper = bounds(rng, kind, files)
+        share = 0.0 if number % 3 == 0 else rng.random()
+        form = DataType(kind).form
+        assert form is not None
+        given: dict[str, Any] = {
+            "column": np.full(files, number, np.int32),
+            "file": np.arange(files, dtype=np.int32),
+            "nulls": rng.binomial(ROWS, share, files),
+            f"{form.value}_min": lower,
+            f"{form.value}_max": upper,
+        }
+        arrays = [
+            pa.array(given[f.name], f.type) if f.name in given else pa.nulls(files, f.type) for f in ENTRIES_SCHEMA
+        ]
+        yield pa.table(arrays, schema=ENTRIES_SCHEMA)
+
+
+def bounds(rng: np.random.Generator, kind: str, files: int) -> tuple[Any, Any]:
+    """The least and the greatest of some thousand values a file."""
+    if kind == "string":
+        return strings(rng, files)
+    low, high = rng.exponential(1 / ROWS, (2, files)).clip(0, 0.4)
+    share = rng.random() * 0.9
+    start = rng.random(files) * share
+    width = 1 - share
+    low, high = start + low * width, start + (1 - high) * width
+    if kind == "double":
+        scale = 10.0 ** rng.integers(-2, 9)
+        return low * scale, high * scale
+    scale = {
+        "long": 10 ** int(rng.integers(3, 13)),
+        "integer": 10 ** int(rng.integers(3, 10)),
+        "decimal(12,2)": 10 ** int(rng.integers(4, 9)),
+        "timestamp": 5 * 365 * 86_400_000_000,
+        "date": 3_650,
+    }[kind]
+    return (low * scale).astype(np.int64), (high * scale).astype(np.int64)
+
+
+def strings(rng: np.random.Generator, files: int) -> tuple[list[bytes], list[bytes]]:
+    """Strings of random letters; the first ones lie close to the ends, as the bounds of many values do."""
+    alphabet = HEX if rng.random() < 0.5 else LETTERS
+    length = int(rng.integers(6, 21))
+    digits = rng.integers(0, len(alphabet), (2, files, length))
+    digits[:, :, 0] = [[0], [len(alphabet) - 1]]
+    digits[:, :, 1] = np.minimum(rng.geometric(0.5, (2, files)) - 1, len(alphabet) - 1)
+    digits[1, :, 1] = len(alphabet) - 1 - digits[1, :, 1]
+    texts = alphabet[digits].tobytes()
+    cut = [texts[i : i + length] for i in range(0, len(texts), length)]
+    return cut[:files], cut[files:]
