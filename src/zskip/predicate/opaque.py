@@ -22,7 +22,7 @@ Arguments = tuple[Term | str, ...]
 
 _STRING, _INT, _LONG, _DOUBLE = (DataType(name) for name in ("string", "integer", "long", "double"))
 _BUILT_IN: dict[str, tuple[str, DataType]] = {
-    **dict.fromkeys(("lower", "upper", "initcap", "trim", "ltrim", "rtrim", "reverse"), ("s", _STRING)),
+    **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim", "reverse"), ("s", _STRING)),
     **dict.fromkeys(("length", "octet_length", "char_length"), ("s", _INT)),
     **dict.fromkeys(("md5", "sha"), ("[sb]", _STRING)),
     "sha2": ("[sb]N", _STRING),

@@ -130,7 +130,15 @@ def _dates(values: pa.Array) -> pa.Array | None:
 
 
 def _timestamps(values: pa.Array) -> pa.Array | None:
-    return values.cast(pa.timestamp("us", values.type.tz)) if pa.types.is_timestamp(values.type) else None
+    return values.cast(pa.timestamp("us", values.type.tz)) if _has_zone(values.type) is True else None
+
+
+def _plain_timestamps(values: pa.Array) -> pa.Array | None:
+    return values.cast(pa.timestamp("us")) if _has_zone(values.type) is False else None
+
+
+def _has_zone(held: pa.DataType) -> bool | None:
+    return held.tz is not None if pa.types.is_timestamp(held) else None
 
 
 def _durations(values: pa.Array) -> pa.Array | None:
@@ -141,7 +149,8 @@ _WHOLE: tuple[tuple[Callable[[DataType], bool], Callable[[pa.Array], pa.Array | 
     (lambda t: t.is_integer, _integers),
     (lambda t: t.name == "boolean", _booleans),
     (lambda t: t.name == "date", _dates),
-    (lambda t: t.name in ("timestamp", "timestamp_ntz"), _timestamps),
+    (lambda t: t.name == "timestamp", _timestamps),
+    (lambda t: t.name == "timestamp_ntz", _plain_timestamps),
     (lambda t: t.is_interval and not t.is_months, _durations),
 )
 

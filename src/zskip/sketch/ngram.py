@@ -136,7 +136,11 @@ def _grams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], n: int) 
     for i in range(1, n):  # A run must not start so short before the end of a text.
         ends = offsets[1:-1] - i
         inside[ends[(ends >= 0) & (ends < count)]] = False
-    return np.unique(grams[inside])
+    if n > 3:
+        return np.unique(grams[inside])
+    seen = np.zeros(1 << (8 * n), np.bool_)
+    seen[grams[inside]] = True
+    return np.flatnonzero(seen).astype(np.uint64)
 
 
 def _checked(grams: Hashes) -> Hashes:
