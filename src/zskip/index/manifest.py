@@ -171,7 +171,6 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
         "name": segment.name,
         "files": segment.files,
         "entries": segment.entries,
-        "bytes": segment.bytes,
         "columns": [columns.setdefault(column, len(columns)) for column in segment.columns],
         "schemas": segment.schemas,
         "defaults": segment.defaults,
