@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.match import BoundSegment, places_by_name, warn_damaged
+from zskip.index.match import BoundSegment, folded, places_of, warn_damaged
 from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries
 from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, Snapshot, Values
@@ -84,7 +84,7 @@ class BoundIndex:
         self._case_sensitive = case_sensitive
         self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
-        self._fields = places_by_name([field.name for field in snapshot.fields], case_sensitive)
+        self._names = folded([field.name for field in snapshot.fields], case_sensitive)
         self._warned = warned
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
@@ -142,7 +142,7 @@ class BoundIndex:
 
     def _type(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column or a field of a struct; None where there is not just one."""
-        fields = [self.snapshot.fields[i] for i in self._fields.get(path[0], ())]
+        fields = [self.snapshot.fields[i] for i in places_of(path[0], self._names)]
         inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in fields]
         for depth, name in enumerate(path):
             found = [data_type for other, data_type in inside if fold((other,), self._case_sensitive) == (name,)]

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import re
@@ -107,7 +108,8 @@ def _read_columns(body: Mapping[str, Any]) -> list[Column]:
     paths = list(zip(given, strict=True)) if _all_text(given) else [_path(path) for path in given]
     if not _all_whole(type_of) or not _all_text(name for name in types if name is not None):
         raise ValueError("the types of its columns are not types")
-    return list(map(Column._make, zip(paths, [types[i] for i in type_of], strict=True)))
+    make = functools.partial(tuple.__new__, Column)
+    return list(map(make, zip(paths, [types[i] for i in type_of], strict=True)))
 
 
 def _path(given: object) -> tuple[str, ...]:
@@ -225,10 +227,10 @@ def _check(segment: Segment) -> None:
     ends = [*segment.blocks, segment.footer]
     if any(a.offset + a.length != b.offset for a, b in itertools.pairwise(ends)) or segment.listing.offset:
         raise ValueError(f"the row groups of {segment.name} do not add up")
-    ordered = {name for name in {column.type for column in segment.columns} if name and DataType(name).form}
-    for column, count in zip(segment.columns, held.tolist(), strict=True):
-        if count and column.type not in ordered:
-            raise ValueError(f"{segment.name} has entries of {'.'.join(column.path)}, which has no order")
+    types = {column.type for column in segment.columns}
+    unordered = {name for name in types if DataType(name or "").form is None}
+    if unordered and any(n and c.type in unordered for c, n in zip(segment.columns, held.tolist(), strict=True)):
+        raise ValueError(f"{segment.name} has entries of columns that have no order")
     if schemas and max(schemas) >= len(segment.columns):
         raise ValueError(f"the schemas of {segment.name} name columns it does not have")
     if not _all_text(segment.defaults):

@@ -272,7 +272,8 @@ class SegmentReader:
         low, high = f"{form.value}_min", f"{form.value}_max"
         table = self.table(column, ("file", "nulls", "nans", low, high))
         lower, upper = table[low], table[high]
-        bounded = np.asarray(pc.and_(lower.is_valid(), upper.is_valid()))
+        whole = not lower.null_count and not upper.null_count
+        bounded = np.ones(len(table), np.bool_) if whole else np.asarray(pc.and_(lower.is_valid(), upper.is_valid()))
         return Entries(
             files=table["file"].to_numpy(),
             nulls=_or_unknown(table["nulls"]),
