@@ -145,6 +145,16 @@ def test_ranges_read_less_than_bounds_where_there_are_outliers() -> None:
     assert shares[8] <= 0.2 * shares[1]
 
 
+def test_a_range_of_values_in_a_gap_is_told() -> None:
+    """Each side of a BETWEEN alone has values in every file."""
+    sketch = Ranges(4)
+    files = [np.concatenate([np.arange(i, i + 50), np.arange(i + 1000, i + 1050)]) for i in range(0, 500, 50)]
+    found = read(sketch, [make(sketch, [pa.array(file)], LONG.type).data for file in files])
+    answer = ask(sketch, [Compare(">=", LONG, 60), Compare("<=", LONG, 70)], [LONG], found, 10)
+    assert answer is not None
+    assert answer.may_match.tolist() == [False, True] + [False] * 8
+
+
 def test_ranges_need_little_memory_for_many_batches() -> None:
     sketch, state, rng = Ranges(4), None, np.random.default_rng(5)
     for i in range(50):

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from oracle import truth
 
 from zskip.errors import IndexFormatError, InputError
-from zskip.predicate import Column, Compare, Contains, In, IsNull, Like, StartsWith
+from zskip.predicate import And, Column, Columns, Compare, Contains, In, IsNull, Like, Not, StartsWith, parse
+from zskip.records import Field
 from zskip.sketch import LeftOut, Sketch, ask, kinds, make, parse_sketch, read, register
 from zskip.types import DataType
 
@@ -338,6 +339,46 @@ def test_the_leaves_of_one_and_are_asked_together() -> None:
     found = read(sketch, [make(sketch, [pa.array(file)], term.type).data for file in ([1, 5], [3], [7])])
     answer = ask(sketch, [Compare(">", term, 1), Compare("<", term, 4)], [term], found, 3)
     assert answer is not None
-    # Each file with a value above 1 and one below 4: not one that is both.
-    assert answer.may_match.tolist() == [True, True, False]
-    assert truth(Compare(">", term, 1), {("c",): 3})
+    # The first file has a value above 1 and one below 4, but none that is both.
+    assert answer.may_match.tolist() == [False, True, False]
+    between = parse("c BETWEEN 2 AND 4 AND d = 7 AND f(c)", Columns([*FIELDS]), lenient=True)
+    answer = ask(sketch, [between], [term], found, 3)
+    assert answer is not None
+    assert answer.may_match.tolist() == [False, True, False]
+    for where, kept in {
+        "c != 3": [True, False, True],
+        "NOT c IN (3, 7)": [True, False, False],
+        "NOT c > 5": [True, True, False],
+        "c IS NOT NULL AND c = 7": [False, False, True],
+        "c IS NULL AND c = 7": [False, False, False],
+        "c IS NULL": [False, False, False],
+    }.items():
+        answer = ask(sketch, [parse(where, Columns([*FIELDS]))], [term], found, 3)
+        assert answer is not None
+        assert answer.may_match.tolist() == kept, where
+    for where in ("c = 3 OR c = 4", "d = 3", "c = d", "NOT (c = 3 AND c = 4)", "f(c) = 3", "c IS NOT NULL"):
+        assert ask(sketch, [parse(where, Columns([*FIELDS]), lenient=True)], [term], found, 3) is None
+
+
+FIELDS = [Field(name=name, type=DataType("long")) for name in ("c", "d")]
+
+
+@pytest.mark.parametrize("name", ["long", "double", "string", "decimal(38,5)"])
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_no_match_of_all_parts_of_an_and_is_hidden(name: str, data: st.DataObject) -> None:
+    specs = [spec for spec, held in PAIRS if held == name]
+    sketch, term = parse_sketch(data.draw(st.sampled_from(specs))), sketched.column(name)
+    files = data.draw(sketched.files(name))
+    leaf = sketched.leaves(name, [value for file in files for value in file])
+    parts = data.draw(st.lists(st.one_of(leaf, leaf.map(Not), leaf.map(lambda x: And((x,)))), min_size=1, max_size=4))
+    made = [make(sketch, [sketched.array(file, name)], term.type).data for file in files]
+    answer = ask(sketch, parts, [term], read(sketch, made), len(files))
+    if answer is None:
+        return
+    for found, file in zip(answer.may_match, files, strict=True):
+        rows = [{("c",): sketched.encoded(value, name)} for value in file]
+        matches = any(truth(And(tuple(parts)), row) is True for row in rows)
+        assert found or not matches
+        if sketch.kind == "values":
+            assert found == matches

@@ -6,15 +6,15 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from zskip.errors import IndexFormatError
-from zskip.predicate import Compare, In, IsNull, TermLeaf
+from zskip.predicate import Compare, In, IsNull, Not, Term, TermLeaf
 from zskip.records import Bools, Ints
-from zskip.sketch.base import Answer, Sketch, counted
+from zskip.sketch.base import Answer, Part, Sketch, counted, leaf_of
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.sketch.column import Distinct, distinct
 from zskip.types import DataType, Encoded
@@ -59,6 +59,9 @@ class Stack:
 
 class ArraySketch(Sketch):
     """A sketch with states of arrays: what is left to say is how to make them and what they tell of values."""
+
+    negations: ClassVar[bool] = False
+    """Whether `flags` takes negations of leaves."""
 
     def build(self, values: pa.Array, data_type: DataType) -> State:
         """See `Sketch`."""
@@ -125,30 +128,41 @@ class ArraySketch(Sketch):
 
     def might_match(self, leaf: TermLeaf, stack: Stack) -> Answer | None:
         """See `Sketch`."""
-        if self.refusal(leaf.term.type) is not None:
+        return self._answer([leaf], stack)
+
+    def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: Stack) -> Answer | None:
+        """See `Sketch`: one value has to make all parts true, so that a gap between two values is told."""
+        return self._answer([part for part in parts if leaf_of(part).term == terms[0]], stack)
+
+    def _answer(self, parts: Sequence[Part], stack: Stack) -> Answer | None:
+        if not parts or not stack.known.any() or self.refusal(leaf_of(parts[0]).term.type) is not None:
             return None
-        if not stack.known.any():
-            return None
-        if isinstance(leaf, IsNull):
-            return counted(self, stack.nulls, stack.known)
-        if isinstance(leaf, Compare) and _is_nan(leaf.value):
-            return counted(self, stack.nan, stack.known) if leaf.op in ("=", ">=") else None
-        found = self.matches(leaf, stack)
+        if any(isinstance(part, IsNull) for part in parts):
+            # Of null nothing else is true.
+            alone = all(isinstance(part, IsNull) for part in parts)
+            return counted(self, stack.nulls if alone else np.zeros_like(stack.nulls), stack.known)
+        settled = [_for_numbers(part) for part in parts]
+        open_parts = [part for part, truth in zip(parts, settled, strict=True) if truth is None]
+        found = self.matches(open_parts, stack) if False not in settled else np.zeros_like(stack.nulls)
         if found is None:
             return None
-        if isinstance(leaf, Compare) and leaf.op in (">", ">="):
-            found = found | stack.nan  # NaN is above all.
-        return counted(self, found, stack.known)
+        return counted(self, found | stack.nan if all(map(_for_nan, parts)) else found, stack.known)
 
-    @abstractmethod
-    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
-        """(files,) whether some value that is neither null nor NaN may make a leaf true; None where it cannot tell.
+    def matches(self, parts: Sequence[Part], stack: Stack) -> Bools | None:
+        """(files,) whether one value, neither null nor NaN, may make all parts true; None where it cannot tell."""
+        usable = [part for part in parts if self.negations or not isinstance(part, Not)]
+        flags = [np.asarray(found, np.bool_) for part in usable if (found := self.flags(part, stack)) is not None]
+        return stack.anywhere(np.logical_and.reduce(flags)) if flags else None
 
-        The leaf is no IsNull, and compares with no NaN.
+    def flags(self, part: Part, stack: Stack) -> Any:
+        """(entries,) whether some value may make a part true; None where it cannot tell.
+
+        Entries are those of the first array; each value belongs to one. The part is no IsNull and compares with no NaN.
         """
+        return None
 
 
-def wanted(leaf: TermLeaf) -> tuple[Encoded, ...] | None:
+def wanted(leaf: Part) -> tuple[Encoded, ...] | None:
     """The values to one of which the term must be equal; None where the leaf asks for something else."""
     if isinstance(leaf, Compare) and leaf.op == "=":
         return (leaf.value,)
@@ -162,5 +176,22 @@ def boxed(values: Sequence[Encoded], like: Any) -> Any:
     return found + 0.0 if found.dtype == np.float64 else found
 
 
-def _is_nan(value: Encoded) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def _for_numbers(part: Part) -> bool | None:
+    """What a part is for all values but null and NaN; None where it depends on the value."""
+    if isinstance(part, Not):
+        inner = _for_numbers(leaf_of(part))
+        return None if inner is None else not inner
+    if isinstance(part, Compare) and isinstance(part.value, float) and math.isnan(part.value):
+        return part.op in ("<", "<=")
+    return False if isinstance(part, IsNull) else None
+
+
+def _for_nan(part: Part) -> bool:
+    """Whether NaN makes a part true: it is above all numbers, and equal to itself."""
+    if isinstance(part, Not):
+        return not _for_nan(leaf_of(part))
+    if not isinstance(part, Compare):
+        return False
+    if isinstance(part.value, float) and math.isnan(part.value):
+        return "=" in part.op
+    return part.op in (">", ">=")

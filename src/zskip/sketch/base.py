@@ -16,9 +16,19 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from zskip.predicate import Term, TermLeaf
+from zskip.predicate import Not, Term, TermLeaf
 from zskip.records import Bools
 from zskip.types import DataType
+
+Part = TermLeaf | Not
+"""A leaf, or the negation of one: what an AND consists of."""
+
+
+def leaf_of(part: Part) -> TermLeaf:
+    """The leaf of a part."""
+    leaf = part.child if isinstance(part, Not) else part
+    assert isinstance(leaf, TermLeaf)
+    return leaf
 
 
 class LeftOut(Exception):
@@ -98,11 +108,12 @@ class Sketch(ABC):
         """The states of all files in a form to ask, made once for many questions; None is a file without a state."""
         return list(states)
 
-    def might_match_all(self, leaves: Sequence[TermLeaf], terms: Sequence[Term], stack: Any) -> Answer | None:
-        """Which files might hold one row for which all leaves are true: those under one AND, on whatever terms.
+    def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: Any) -> Answer | None:
+        """Which files might hold one row for which all parts of an AND are true; None where it cannot tell.
 
-        terms: what the sketch is on, `arity` of them. None where it cannot tell.
+        parts: leaves and negations of leaves, on whatever terms. terms: what the sketch is on, `arity` of them.
         """
+        leaves = [part for part in parts if not isinstance(part, Not)]
         answers = [self.might_match(leaf, stack) for leaf in leaves if leaf.term == terms[0]]
         found = [answer for answer in answers if answer is not None]
         if not found:

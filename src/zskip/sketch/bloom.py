@@ -13,10 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from zskip.errors import InputError
-from zskip.predicate import TermLeaf
-from zskip.records import Bools
 from zskip.sketch.arrays import ArraySketch, Stack, State, wanted
-from zskip.sketch.base import LeftOut
+from zskip.sketch.base import LeftOut, Part, leaf_of
 from zskip.sketch.column import Distinct, buffers
 from zskip.sketch.hashing import Hashes, hash_bytes, hash_fixed
 from zskip.sketch.registry import register
@@ -77,18 +75,18 @@ class Bloom(ArraySketch):
             return False
         return int(arrays[0].sum()) * _WORDS == len(arrays[1]) and bool(np.all(arrays[0] > 0))
 
-    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+    def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
-        values = wanted(leaf)
+        values = wanted(part)
         if values is None:
             return None
         blocks = stack.arrays[0].astype(np.int64)
         starts, words = np.cumsum(blocks) - blocks, stack.arrays[1].reshape(-1, _WORDS)
         hit = np.zeros(len(blocks), np.bool_)
-        for one in _hashes(values, leaf.term.type):
+        for one in _hashes(values, leaf_of(part).term.type):
             bits = _bits(one[None])
             hit |= np.all(words[starts + _block(one, blocks)] & bits == bits, axis=1)
-        return stack.anywhere(hit)
+        return hit
 
 
 def blocks_for(distinct: int, fpp: float) -> int:

@@ -17,7 +17,7 @@ from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import Compare, Opaque, Term, TermLeaf
 from zskip.predicate.opaque import literal_value
 from zskip.records import Bools, Floats
-from zskip.sketch.base import Answer, LeftOut, Sketch, counted
+from zskip.sketch.base import Answer, LeftOut, Part, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.types import DataType
 
@@ -139,11 +139,11 @@ class Geo(Sketch):
         """One leaf alone says nothing of a place: see `might_match_all`."""
         return None
 
-    def might_match_all(self, leaves: Sequence[TermLeaf], terms: Sequence[Term], stack: GeoStack) -> Answer | None:
+    def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: GeoStack) -> Answer | None:
         """See `Sketch`; terms: latitude and longitude."""
         if not stack.known.any():
             return None
-        compared = [leaf for leaf in leaves if isinstance(leaf, Compare)]
+        compared = [part for part in parts if isinstance(part, Compare)]
         box, hit = _box(compared, terms), np.ones(len(stack.file), np.bool_)
         if box != _EVERYWHERE:
             hit &= _inside(box, stack)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zskip.predicate import Term, TermLeaf
-from zskip.sketch.base import Answer, LeftOut, Sketch
+from zskip.predicate import And, Compare, Not, Predicate, Term, TermLeaf
+from zskip.sketch.base import Answer, LeftOut, Part, Sketch
 from zskip.types import DataType
 
 
@@ -74,17 +74,46 @@ def read(sketch: Sketch, blobs: Sequence[bytes | None]) -> Read:
         return Read(None, len(states), f"{sketch} failed: {type(error).__name__}: {error}")
 
 
-def ask(sketch: Sketch, leaves: Sequence[TermLeaf], terms: Sequence[Term], found: Read, files: int) -> Answer | None:
-    """Which of the files might hold a row for which all these leaves of one AND are true; None where it cannot tell.
+def ask(sketch: Sketch, parts: Sequence[Predicate], terms: Sequence[Term], found: Read, files: int) -> Answer | None:
+    """Which of the files might hold a row for which all these parts of one AND are true; None where it cannot tell.
 
-    terms: what the sketch is on. Only for where an AND, or a leaf alone, may be *true*: never where it may be false.
+    parts: those that are no leaves are passed over, and ANDs among them are opened. terms: what the sketch is on.
+    The answer holds for where the AND, or a leaf alone, may be *true*: never for where it may be false.
     """
-    if found.stack is None:
+    known = parts_of(parts)
+    if found.stack is None or not known:
         return None
     try:
-        answer = sketch.might_match_all(leaves, terms, found.stack)
+        answer = sketch.might_match_all(known, terms, found.stack)
     except Exception:
         return None
     if answer is None or answer.may_match.shape != (files,) or answer.may_match.dtype != np.bool_:
         return None
     return answer
+
+
+_OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+
+def parts_of(parts: Sequence[Predicate]) -> list[Part]:
+    """The leaves, and the negations of leaves, that must all be true, comparisons without NOT.
+
+    >>> from zskip.predicate import Column, Constant
+    >>> least = Compare("<", Column(("a",), DataType("long")), 3)
+    >>> [part.op for part in parts_of([And((Not(least), Constant(True))), least])]
+    ['>=', '<']
+    """
+    found: list[Part] = []
+    todo = list(reversed(parts))
+    while todo:
+        part = todo.pop()
+        inner = part.child if isinstance(part, Not) else part
+        if isinstance(part, And):
+            todo += reversed(part.children)
+        elif isinstance(part, Not) and isinstance(inner, Not):
+            todo.append(inner.child)
+        elif isinstance(part, Not) and isinstance(inner, Compare) and inner.op in _OPPOSITES:
+            found.append(Compare(_OPPOSITES[inner.op], inner.term, inner.value))
+        elif isinstance(inner, TermLeaf) and isinstance(part, TermLeaf | Not):
+            found.append(part)
+    return found

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.errors import InputError
-from zskip.predicate import Contains, EndsWith, Like, StartsWith, TermLeaf
+from zskip.predicate import Contains, EndsWith, Like, StartsWith
 from zskip.predicate.patterns import runs
 from zskip.records import Bools
 from zskip.sketch.arrays import ArraySketch, Stack, State, wanted
-from zskip.sketch.base import LeftOut
+from zskip.sketch.base import LeftOut, Part
 from zskip.sketch.column import Distinct
 from zskip.sketch.hashing import Hashes
 from zskip.sketch.registry import register
@@ -84,8 +84,13 @@ class Ngram(ArraySketch):
         size = 4 if self.n <= 4 else 8
         return len(arrays) == 1 and arrays[0].dtype == np.uint8 and len(arrays[0]) % size == 0
 
-    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+    def matches(self, parts: Sequence[Part], stack: Stack) -> Bools | None:
         """See `ArraySketch`."""
+        known = [found for part in parts if (found := self._hold(part, stack)) is not None]
+        return np.logical_and.reduce(known) if known else None
+
+    def _hold(self, leaf: Part, stack: Stack) -> Bools | None:
+        """(files,) whether there are the grams that a value must have."""
         choices = _choices(leaf)
         needed = [_all_grams(choice, self.n) for choice in choices]
         if not all(map(len, needed)):
@@ -96,7 +101,7 @@ class Ngram(ArraySketch):
         return found
 
 
-def _choices(leaf: TermLeaf) -> list[list[bytes]]:
+def _choices(leaf: Part) -> list[list[bytes]]:
     """Texts of which a value must hold all of at least one list."""
     values = wanted(leaf)
     if values is not None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from sqlglot import TokenType
 
 from zskip.errors import InputError
-from zskip.predicate import Column, Columns, Opaque, Term, TermLeaf, columns_under, opaque, parse_term, term_sql
+from zskip.predicate import Column, Columns, Opaque, Predicate, Term, columns_under, opaque, parse_term, term_sql
 from zskip.predicate.sql_text import tokens_of
 from zskip.sketch.base import Answer, LeftOut, Sketch
 from zskip.sketch.guard import Read, ask
@@ -51,9 +51,9 @@ class SketchOn:
             return known[0]
         return pa.StructArray.from_arrays(known, [name for name, _ in self.type.fields])
 
-    def ask(self, leaves: Sequence[TermLeaf], found: Read, files: int) -> Answer | None:
+    def ask(self, parts: Sequence[Predicate], found: Read, files: int) -> Answer | None:
         """See `zskip.sketch.ask`."""
-        return ask(self.sketch, leaves, self.terms, found, files)
+        return ask(self.sketch, parts, self.terms, found, files)
 
 
 def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC") -> SketchOn:

@@ -9,11 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zskip.errors import InputError
-from zskip.predicate import Compare, Like, StartsWith, TermLeaf
+from zskip.predicate import Compare, Like, StartsWith
 from zskip.predicate.patterns import literal_prefix, next_prefix
-from zskip.records import Bools
 from zskip.sketch.arrays import ArraySketch, Stack, boxed, wanted
-from zskip.sketch.base import LeftOut
+from zskip.sketch.base import LeftOut, Part
 from zskip.sketch.column import Distinct
 from zskip.sketch.registry import register
 from zskip.types import DataType
@@ -53,31 +52,31 @@ class Prefix(ArraySketch):
         """See `ArraySketch`."""
         return len(arrays) == 1 and arrays[0].dtype == np.object_ and all(len(p) <= self.n for p in arrays[0])
 
-    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+    def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
         held = stack.arrays[0]
-        values = wanted(leaf)
+        values = wanted(part)
         if values is not None:
             cut = sorted({value[: self.n] for value in values if isinstance(value, bytes)})
             listed = boxed(cut, held)
             if not len(listed):
-                return np.zeros(len(stack.known), np.bool_)
+                return np.zeros(len(held), np.bool_)
             place = np.minimum(np.searchsorted(listed, held), len(listed) - 1)
-            return stack.anywhere(listed[place] == held)
-        if isinstance(leaf, Compare):
-            return self._beyond(leaf, stack)
-        if isinstance(leaf, StartsWith | Like):
-            prefix = leaf.prefix if isinstance(leaf, StartsWith) else literal_prefix(leaf.pattern, leaf.escape)
-            return stack.anywhere(_start_with(held, prefix[: self.n])) if prefix else None
+            return listed[place] == held
+        if isinstance(part, Compare):
+            return self._beyond(part, stack)
+        if isinstance(part, StartsWith | Like):
+            prefix = part.prefix if isinstance(part, StartsWith) else literal_prefix(part.pattern, part.escape)
+            return _start_with(held, prefix[: self.n]) if prefix else None
         return None
 
-    def _beyond(self, leaf: Compare, stack: Stack) -> Bools | None:
+    def _beyond(self, leaf: Compare, stack: Stack) -> Any:
         """A value is below another only if its prefix is not above that of the other."""
         cut = boxed((leaf.value[: self.n],), stack.arrays[0]) if isinstance(leaf.value, bytes) else None
         if cut is None:
             return None
         held = stack.arrays[0]
-        return stack.anywhere(held <= cut if leaf.op in ("<", "<=") else held >= cut)
+        return held <= cut if leaf.op in ("<", "<=") else held >= cut
 
 
 def _start_with(held: Any, prefix: bytes) -> Any:

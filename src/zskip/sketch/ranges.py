@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zskip.errors import InputError
-from zskip.predicate import Compare, Like, StartsWith, TermLeaf
+from zskip.predicate import Compare, Like, StartsWith
 from zskip.predicate.patterns import literal_prefix, next_prefix
-from zskip.records import Bools
 from zskip.sketch.arrays import ArraySketch, Stack, State, boxed, wanted
+from zskip.sketch.base import Part
 from zskip.sketch.column import Distinct
 from zskip.sketch.registry import register
 
@@ -57,21 +57,21 @@ class Ranges(ArraySketch):
         """See `ArraySketch`."""
         return len(arrays) == 2 and len(arrays[0]) == len(arrays[1]) and bool(np.all(arrays[0] <= arrays[1]))
 
-    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+    def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
         lows, highs = stack.arrays
-        values = wanted(leaf)
+        values = wanted(part)
         if values is not None:
-            return stack.anywhere(_hold_any(lows, highs, boxed(values, lows)))
-        if isinstance(leaf, Compare):
-            value = boxed((leaf.value,), lows)
+            return _hold_any(lows, highs, boxed(values, lows))
+        if isinstance(part, Compare):
+            value = boxed((part.value,), lows)
             compared = {"<": lows < value, "<=": lows <= value, ">": highs > value, ">=": highs >= value}
-            return stack.anywhere(compared[leaf.op])
-        if isinstance(leaf, StartsWith | Like):
-            prefix = leaf.prefix if isinstance(leaf, StartsWith) else literal_prefix(leaf.pattern, leaf.escape)
+            return compared[part.op]
+        if isinstance(part, StartsWith | Like):
+            prefix = part.prefix if isinstance(part, StartsWith) else literal_prefix(part.pattern, part.escape)
             after = next_prefix(prefix)
             below = lows < boxed((after,), lows) if after is not None else np.ones(len(lows), np.bool_)
-            return stack.anywhere((highs >= boxed((prefix,), highs)) & below)
+            return (highs >= boxed((prefix,), highs)) & below
         return None
 
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zskip.errors import InputError
-from zskip.predicate import Compare, Contains, EndsWith, In, Like, StartsWith, TermLeaf, patterns
-from zskip.records import Bools
+from zskip.predicate import Compare, Contains, EndsWith, In, Like, Not, StartsWith, TermLeaf, patterns
 from zskip.sketch.arrays import ArraySketch, Stack, boxed
-from zskip.sketch.base import LeftOut
+from zskip.sketch.base import LeftOut, Part, leaf_of
 from zskip.sketch.column import Distinct
 from zskip.sketch.registry import register
 
@@ -26,6 +25,7 @@ class ValueSet(ArraySketch):
     """
 
     kind: ClassVar[str] = "values"
+    negations: ClassVar[bool] = True
     cap: int = 100
 
     def __post_init__(self) -> None:
@@ -51,13 +51,21 @@ class ValueSet(ArraySketch):
         """See `ArraySketch`."""
         return len(arrays) == 1 and len(arrays[0]) <= self.cap
 
-    def matches(self, leaf: TermLeaf, stack: Stack) -> Bools | None:
+    def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
-        flags = _flags(leaf, stack.arrays[0])
-        return None if flags is None else stack.anywhere(flags)
+        return _flags(leaf_of(part), stack.arrays[0], isinstance(part, Not))
 
 
-def _flags(leaf: TermLeaf, values: Any) -> Any:
+def _flags(leaf: TermLeaf, values: Any, negated: bool) -> Any:
+    """For which values a leaf, or its negation, may be true."""
+    if isinstance(leaf, EndsWith | Contains | Like):
+        test = patterns.test(leaf)
+        return np.array([test(value) is not negated for value in values], np.bool_)
+    found = np.asarray(_true(leaf, values), np.bool_)
+    return ~found if negated else found
+
+
+def _true(leaf: TermLeaf, values: Any) -> Any:
     if isinstance(leaf, Compare):
         value = boxed((leaf.value,), values)
         return {
@@ -73,9 +81,5 @@ def _flags(leaf: TermLeaf, values: Any) -> Any:
             return np.zeros(len(values), np.bool_)
         place = np.minimum(np.searchsorted(listed, values), len(listed) - 1)
         return listed[place] == values
-    if isinstance(leaf, StartsWith):
-        return [value.startswith(leaf.prefix) for value in values]
-    if isinstance(leaf, EndsWith | Contains | Like):
-        test = patterns.test(leaf)
-        return [test(value) is not False for value in values]
-    return None
+    assert isinstance(leaf, StartsWith)
+    return [value.startswith(leaf.prefix) for value in values]
