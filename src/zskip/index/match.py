@@ -15,6 +15,7 @@ from zskip.errors import IndexFormatError, ZskipWarning
 from zskip.index.segment import Listing, SegmentReader
 from zskip.records import Ints, Snapshot
 
+_MANY_FILES = 100_000
 _FIRST_STEP = 256
 _FILES_PER_RUN = 500
 """Runs of names are looked for while there is not more than one of them for so many files; then names are hashed."""
@@ -93,7 +94,8 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
         warn_damaged(damaged[0])
     _keep_last(bound, len(snapshot))
     del live
-    pa.default_memory_pool().release_unused()
+    if len(snapshot) > _MANY_FILES:
+        pa.default_memory_pool().release_unused()
     return bound
 
 

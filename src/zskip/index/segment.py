@@ -236,13 +236,13 @@ class SegmentReader:
         self.segment = segment
         self._storage = storage
         self._lock = threading.Lock()
-        self._footer: tuple[bytes, pq.FileMetaData] | None = None
+        self._footer: pq.FileMetaData | None = None
 
     def listing(self, *, whole: bool = False) -> Listing:
         """Read the list of files; whole: with the versions of the table, too."""
         segment = self.segment
         try:
-            source = pq.ParquetFile(pa.BufferReader(self._verified(segment.files_path, [segment.listing])[0]))
+            source = pq.ParquetFile(pa.BufferReader(self._verified(segment.files_path, [segment.listing])))
             names = FILES_SCHEMA.names if whole else FILES_SCHEMA.names[:-1]
             # Threads that run when a process ends may abort it.
             table = source.read(names, use_threads=segment.files > _MANY_FILES)
@@ -317,40 +317,71 @@ class SegmentReader:
                 raise IndexFormatError(f"cannot read {path}: {error}") from error
 
     def _row_groups(self, first: int, last: int, names: Sequence[str]) -> pa.Table:
-        """Read a run of row groups: an image of the file with only their bytes filled in, the rest never touched."""
-        segment = self.segment
-        wanted = list(segment.blocks[first : last + 1])
-        footer, metadata = self._opened()
-        buffer = pa.allocate_buffer(segment.footer.offset + segment.footer.length)
-        image = memoryview(buffer).cast("B")
-        image[segment.footer.offset :] = footer
-        for block, data in zip(wanted, self._verified(segment.entries_path, wanted), strict=True):
-            image[block.offset : block.offset + block.length] = data
-        source = pq.ParquetFile(pa.BufferReader(buffer), metadata=metadata)
+        """Read a run of row groups, and nothing of the file but their bytes."""
+        wanted = self.segment.blocks[first : last + 1]
+        metadata = self._opened()
+        data = self._verified(self.segment.entries_path, wanted)
+        source = pq.ParquetFile(_Part(wanted[0].offset, data), metadata=metadata)
         groups = list(range(first, last + 1))
         table: pa.Table = source.read_row_groups(groups, columns=list(names), use_threads=last - first > _SERIAL_GROUPS)
         return table.select(names)
 
-    def _opened(self) -> tuple[bytes, pq.FileMetaData]:
-        """The footer of the entries, as bytes and as what it says."""
+    def _opened(self) -> pq.FileMetaData:
+        """What the footer of the entries says."""
         with self._lock:
             if self._footer is None:
-                footer = self._verified(self.segment.entries_path, [self.segment.footer])[0]
-                self._footer = footer, pq.read_metadata(pa.BufferReader(footer))
+                footer = self._verified(self.segment.entries_path, [self.segment.footer])
+                self._footer = pq.read_metadata(pa.BufferReader(footer))
             return self._footer
 
-    def _verified(self, path: str, blocks: Sequence[Block]) -> list[bytes]:
+    def _verified(self, path: str, blocks: Sequence[Block]) -> bytes:
         """Read neighboring blocks in one go and hold each against its checksum."""
-        start, end = blocks[0].offset, blocks[-1].offset + blocks[-1].length
+        start, size = blocks[0].offset, sum(block.length for block in blocks)
         with self._storage.open(path) as stream:
             stream.seek(start)
-            data = bytearray()
-            while len(data) < end - start and (part := stream.read(min(end - start - len(data), _CHUNK))):
-                data += part
-        parts = [bytes(data[b.offset - start : b.offset - start + b.length]) for b in blocks]
-        if any(len(part) != b.length or zlib.crc32(part) != b.crc for part, b in zip(parts, blocks, strict=True)):
-            raise ValueError("it is damaged")
-        return parts
+            parts: list[bytes] = []
+            missing = size
+            while missing and (part := stream.read(min(missing, _CHUNK))):
+                parts.append(part)
+                missing -= len(part)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        view = memoryview(data)
+        for block in blocks:
+            held = view[block.offset - start : block.offset - start + block.length]
+            if len(held) != block.length or zlib.crc32(held) != block.crc:
+                raise ValueError("it is damaged")
+        return data
+
+
+class _Part(io.RawIOBase):
+    """A file of which only some neighboring bytes are there."""
+
+    def __init__(self, start: int, data: bytes) -> None:
+        super().__init__()
+        self._start = start
+        self._data = memoryview(data)
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset + (0, self._at, self._start + len(self._data))[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        at = self._at - self._start
+        if at < 0:
+            raise ValueError("it is not where the manifest says")
+        part = bytes(self._data[at : None if size < 0 else at + size])
+        self._at += len(part)
+        return part
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
