@@ -41,6 +41,11 @@ class Ngram(ArraySketch):
         if isinstance(self.n, bool) or not isinstance(self.n, int) or not 2 <= self.n <= 8:
             raise InputError(f"ngram({self.n}): give the bytes of a run, from 2 to 8: ngram(3)")
 
+    @property
+    def _size(self) -> np.dtype[Any]:
+        """The numbers that hold a run."""
+        return np.dtype(np.uint32 if self.n <= 4 else np.uint64)
+
     def refusal(self, data_type: DataType) -> str | None:
         """See `Sketch`."""
         return None if data_type.name in ("string", "binary") else f"ngram knows nothing of values of type {data_type}"
@@ -57,7 +62,7 @@ class Ngram(ArraySketch):
             if sum(map(len, parts)) > _MOST:
                 parts = [_checked(np.unique(np.concatenate(parts)))]
             first = last
-        return (_checked(np.unique(np.concatenate(parts))),)
+        return (_checked(np.unique(np.concatenate(parts))).astype(self._size),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """See `ArraySketch`."""
@@ -66,23 +71,21 @@ class Ngram(ArraySketch):
     def to_bytes(self, state: State) -> bytes:
         """See `Sketch`."""
         grams = state.arrays[0]
-        steps = np.diff(grams, prepend=np.uint64(0))
-        small = steps.astype(np.uint32) if self.n <= 4 else steps
+        steps = np.diff(grams, prepend=grams.dtype.type(0))
         # The bytes of one significance together compress better.
-        planes = np.ascontiguousarray(small).view(np.uint8).reshape(len(small), small.itemsize).T.reshape(-1)
+        planes = steps.view(np.uint8).reshape(len(steps), steps.itemsize).T.reshape(-1)
         return super().to_bytes(State((np.ascontiguousarray(planes),), state.nulls, state.nan))
 
     def from_bytes(self, data: bytes) -> State:
         """See `Sketch`."""
         state = super().from_bytes(data)
-        size = 4 if self.n <= 4 else 8
-        steps = np.ascontiguousarray(state.arrays[0].reshape(size, -1).T).view(f"<u{size}")[:, 0]
-        return State((np.cumsum(steps, dtype=np.uint64),), state.nulls, state.nan)
+        planes = state.arrays[0].reshape(self._size.itemsize, -1)
+        steps = np.ascontiguousarray(planes.T).view(self._size)[:, 0]
+        return State((np.cumsum(steps, dtype=self._size),), state.nulls, state.nan)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
         """See `ArraySketch`."""
-        size = 4 if self.n <= 4 else 8
-        return len(arrays) == 1 and arrays[0].dtype == np.uint8 and len(arrays[0]) % size == 0
+        return len(arrays) == 1 and arrays[0].dtype == np.uint8 and len(arrays[0]) % self._size.itemsize == 0
 
     def matches(self, parts: Sequence[Part], stack: Stack) -> Bools | None:
         """See `ArraySketch`."""
@@ -122,11 +125,24 @@ def _all_grams(texts: Sequence[bytes], n: int) -> Hashes:
 
 def _hold_all(stack: Stack, grams: Hashes) -> Bools:
     """Which files have all of these grams."""
+    found = np.ones(len(stack.known), np.bool_)
+    for gram in grams:
+        found[found] = _hold_one(stack, gram, np.flatnonzero(found))
+    return found
+
+
+def _hold_one(stack: Stack, gram: np.uint64, files: npt.NDArray[np.int64]) -> Bools:
+    """Which of some files have a gram: a binary search in all of them at once."""
     held = stack.arrays[0]
-    place = np.searchsorted(grams, held)
-    hit = grams[np.minimum(place, len(grams) - 1)] == held
-    before = np.concatenate([[0], np.cumsum(hit)])
-    return np.asarray(before[stack.offsets[1:]] - before[stack.offsets[:-1]] == len(grams))
+    low, end = stack.offsets[files], stack.offsets[files + 1]
+    high = end.copy()
+    while (low < high).any():
+        middle = (low + high) // 2
+        below = held[np.minimum(middle, len(held) - 1)] < gram
+        open_files = low < high
+        low = np.where(open_files & below, middle + 1, low)
+        high = np.where(open_files & ~below, middle, high)
+    return (low < end) & (held[np.minimum(low, max(len(held) - 1, 0))] == gram if len(held) else False)
 
 
 def _grams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], n: int) -> Hashes:
