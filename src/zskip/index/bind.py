@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.match import BoundSegment, folded, places_of, warn_damaged
+from zskip.index.match import BoundSegment, folded, of_each, places_of, warn_damaged
 from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries
 from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, Snapshot, Values
@@ -137,7 +137,7 @@ class BoundIndex:
         if wanted is None or wanted.form is None:
             return None
         stats = _unknown(wanted, len(self.snapshot))
-        known = [self._fill(stats, segment, path, wanted) for segment in self.segments]
+        known = of_each(lambda s: self._fill(stats, s, path, wanted), self.segments, files=len(self.snapshot))
         return stats if any(known) else None
 
     def _type(self, path: tuple[str, ...]) -> DataType | None:

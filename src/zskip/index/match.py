@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import bisect
+import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +18,22 @@ from zskip.errors import IndexFormatError, ZskipWarning
 from zskip.index.segment import Listing, SegmentReader
 from zskip.records import Ints, Snapshot
 
+_In = TypeVar("_In")
+_Out = TypeVar("_Out")
+
+_THREADS = 4
 _MANY_FILES = 100_000
 _FIRST_STEP = 256
 _FILES_PER_RUN = 500
 """Runs of names are looked for while there is not more than one of them for so many files; then names are hashed."""
+
+
+def of_each(work: Callable[[_In], _Out], items: Sequence[_In], *, files: int) -> list[_Out]:
+    """Do the same for each segment, of large indexes for several at once."""
+    if files < _MANY_FILES or len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1), thread_name_prefix="zskip-segments") as pool:
+        return list(pool.map(work, items))
 
 
 class BoundSegment:
@@ -80,23 +95,28 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
     A segment whose list of files cannot be read is left out with a warning. Where several segments describe
     a file, the last one counts.
     """
-    damaged: list[IndexFormatError] = []
-    bound: list[BoundSegment] = []
-    live = _path_array(snapshot.paths) if readers else None
-    for reader in readers:
-        try:
-            listing = reader.listing()
-        except IndexFormatError as error:
-            damaged.append(error)
-            continue
-        bound.append(BoundSegment(reader, listing, _live_places(snapshot, live, listing)))
+    found = _bind_each(snapshot, readers)
+    bound = [segment for segment in found if isinstance(segment, BoundSegment)]
+    damaged = [error for error in found if isinstance(error, IndexFormatError)]
     if damaged:
         warn_damaged(damaged[0])
     _keep_last(bound, len(snapshot))
-    del live
     if len(snapshot) > _MANY_FILES:
         pa.default_memory_pool().release_unused()
     return bound
+
+
+def _bind_each(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[BoundSegment | IndexFormatError]:
+    live = _path_array(snapshot.paths) if readers else None
+
+    def bind(reader: SegmentReader) -> BoundSegment | IndexFormatError:
+        try:
+            listing = reader.listing()
+        except IndexFormatError as error:
+            return error
+        return BoundSegment(reader, listing, _live_places(snapshot, live, listing))
+
+    return of_each(bind, readers, files=len(snapshot))
 
 
 def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:

@@ -73,7 +73,6 @@ _ENTRIES_ENCODING = dict.fromkeys(("column", "file", "nulls", "nans", "int_min",
 _CHUNK = 1 << 26
 """Most bytes read at once, so that a length that cannot be asks for no more memory than there are bytes."""
 
-_MANY_FILES = 100_000
 _SERIAL_GROUPS = 64
 """Row groups that are read by one thread: more take longer than threads take to start."""
 
@@ -244,8 +243,7 @@ class SegmentReader:
         try:
             source = pq.ParquetFile(pa.BufferReader(self._verified(segment.files_path, [segment.listing])))
             names = FILES_SCHEMA.names if whole else FILES_SCHEMA.names[:-1]
-            # Threads that run when a process ends may abort it.
-            table = source.read(names, use_threads=segment.files > _MANY_FILES)
+            table = source.read(names, use_threads=False)
             if source.schema_arrow.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
                 raise ValueError("it is not the list the manifest tells of")
             if any(column.null_count for column in table.columns):
