@@ -14,6 +14,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,22 +102,29 @@ def opened(snapshot: Snapshot) -> BoundIndex:
     return index.bind(snapshot)
 
 
-def cold(path: Path, rounds: int, work: Callable[[], Any]) -> list[float]:
-    """Milliseconds of calls that find none of the files below a directory in memory."""
-    took = []
-    for _ in range(rounds):
-        evict(path)
-        took.append(1000 * common.seconds(work))
-    return took
+Took = list[tuple[float, float]]
+"""Seconds of some calls: by the clock, and of the processors."""
 
 
-def shown(name: str, milliseconds: list[float]) -> dict[str, float]:
-    """The median and the least of some calls, in the unit that the name ends with."""
-    shares = {"s": (1000, 3), "ms": (1, 1)}
+def cold(path: Path, rounds: int, work: Callable[[], Any]) -> Took:
+    """Call with none of the files below a directory in memory."""
+    return [(evict(path), *timed(work))[1:] for _ in range(rounds)]
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, float]:
+    """Seconds by the clock, and of the processors."""
+    started = time.process_time()
+    return common.seconds(work), time.process_time() - started
+
+
+def shown(name: str, took: Took) -> dict[str, float]:
+    """The median and the least by the clock, and the processors' median, in the unit that the name ends with."""
     what, _, unit = name.rpartition("_")
-    factor, digits = shares[unit]
-    found = {name: statistics.median(milliseconds), f"{what}_least_{unit}": min(milliseconds)}
-    return {name: round(value / factor, digits) for name, value in found.items()}
+    factor, digits = {"s": (1, 3), "ms": (1000, 1)}[unit]
+    clock, processors = zip(*took, strict=True)
+    found = {name: statistics.median(clock), f"{what}_least_{unit}": min(clock)}
+    found[f"{what}_cpu_{unit}"] = statistics.median(processors)
+    return {name: round(value * factor, digits) for name, value in found.items()}
 
 
 def evict(path: Path) -> None:
@@ -228,14 +236,14 @@ def million(path: Path, options: Any) -> dict[str, Any]:
         held[:] = [opened(snapshot)]
         kept[:] = [prune(predicate, held[0]).files]
 
-    first = cold(path, 1, from_nothing)[0]
+    first = cold(path, 1, from_nothing)[0][0]
     grown = resident() - before
-    warm = [1000 * common.seconds(lambda: prune(predicate, held[0])) for _ in range(3 * options.rounds)]
+    warm = [timed(lambda: prune(predicate, held[0])) for _ in range(3 * options.rounds)]
     return {
         "files": len(snapshot),
         "files_kept": kept[0],
         "disk_mb": round(sum(f.stat().st_size for f in (path / INDEX_DIR).iterdir()) / 1e6, 1),
-        "first_ms": round(first, 1),
+        "first_ms": round(1000 * first, 1),
         **shown("cold_ms", cold(path, options.rounds, from_nothing)),
         **shown("warm_ms", warm),
         "mb": round(grown, 1),
