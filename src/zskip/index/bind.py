@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.match import BoundSegment, folded, of_each, places_of, warn_damaged
+from zskip.index.match import BoundSegment, as_slice, folded, of_each, places_of, warn_damaged
 from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries
 from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, Snapshot, Values
@@ -231,7 +231,7 @@ def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bo
     at: Any = live[entries.files]
     used: Any = at >= 0
     if used.all():
-        used, at = slice(None), _as_slice(at)
+        used, at = slice(None), as_slice(at)
     else:
         at = at[used]
     stats.lower[at] = entries.lower[used]
@@ -245,13 +245,6 @@ def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bo
         empty = places[(nans > 0) & (nans + nulls == held)]
         stats.lower[empty], stats.upper[empty], stats.bounded[empty] = np.inf, -np.inf, True
     return bool(len(entries.files) if isinstance(at, slice) else len(at))
-
-
-def _as_slice(places: Ints) -> Ints | slice:
-    """A run of places that follow upon each other as a slice, which copies faster."""
-    if len(places) and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
-        return slice(int(places[0]), int(places[-1]) + 1)
-    return places
 
 
 def _partition_stats(snapshot: Snapshot, column: int, data_type: DataType) -> ColumnStats | None:

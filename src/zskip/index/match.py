@@ -33,7 +33,9 @@ def of_each(work: Callable[[_In], _Out], items: Sequence[_In], *, files: int) ->
     if files < _MANY_FILES or len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1), thread_name_prefix="zskip-segments") as pool:
-        return list(pool.map(work, items))
+        found = list(pool.map(work, items))
+    pa.default_memory_pool().release_unused()
+    return found
 
 
 class BoundSegment:
@@ -101,8 +103,6 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
     if damaged:
         warn_damaged(damaged[0])
     _keep_last(bound, len(snapshot))
-    if len(snapshot) > _MANY_FILES:
-        pa.default_memory_pool().release_unused()
     return bound
 
 
@@ -132,13 +132,21 @@ def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
 def _live_places(snapshot: Snapshot, live: pa.Array, listing: Listing) -> Ints:
     """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name."""
     place = find_places(listing.paths, live, snapshot.paths)
-    named = np.flatnonzero(place >= 0)
-    at = place[named]
-    same = listing.sizes[named] == snapshot.sizes[at]
-    same &= listing.mtimes_ms[named] == snapshot.mtimes_ms[at]
-    same &= listing.rows[named] >= 0
-    place[named[~same]] = -1
+    if not len(snapshot):
+        return place
+    at = as_slice(place)
+    same = listing.sizes == snapshot.sizes[at]
+    same &= listing.mtimes_ms == snapshot.mtimes_ms[at]
+    same &= listing.rows >= 0
+    place[~same] = -1
     return place
+
+
+def as_slice(places: Ints) -> Ints | slice:
+    """Places that follow upon each other as a slice, which copies faster."""
+    if len(places) and places[0] >= 0 and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
+        return slice(int(places[0]), int(places[-1]) + 1)
+    return places
 
 
 def find_places(listed: pa.Array, live: pa.Array, paths: Sequence[str]) -> Ints:
