@@ -40,6 +40,10 @@ def form_of(kind: str | None) -> str | None:
     return FORMS.get(kind or "")
 
 
+def numbers(runs: list[list[int]]) -> list[int]:
+    return [number for first, count in runs for number in range(first, first + count)]
+
+
 class Reader:
     """An index, read by the page's rules."""
 
@@ -90,8 +94,9 @@ class Reader:
         segment = self.manifest["segments"][place]
         wanted = [name.lower() for name in path]
         near = []
-        for column in segment["schemas"][self.schema[file]]:
-            held, kind = self.column(segment["columns"][column])
+        columns = numbers(segment["columns"])
+        for column in numbers(segment["schemas"][self.schema[file]]):
+            held, kind = self.column(columns[column])
             folded = [name.lower() for name in held]
             if all(a == b for a, b in zip(folded, wanted, strict=False)):
                 near.append((column, len(held) == len(path), kind))

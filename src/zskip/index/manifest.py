@@ -89,7 +89,16 @@ class Manifest:
                 segments=tuple(_read_segment(s, columns) for s in body["segments"]),
                 table=body["table"],
             )
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            IndexError,
+            AttributeError,
+            OverflowError,
+            MemoryError,
+            RecursionError,
+        ) as error:
             raise DamagedIndexError(f"{name} is damaged ({error})") from error
 
 
@@ -142,7 +151,7 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
     """Read the newest manifest; None where there is no index.
 
     table: root of the table, where the index lies elsewhere. Raises IndexFormatError where another version wrote it or
-    it is damaged, and InputError where it is the index of another table.
+    it is damaged, StorageError where it cannot be read, and InputError where it is the index of another table.
     """
     for _ in range(3):
         found = list_manifests(storage.list_dir(INDEX_DIR))
@@ -154,8 +163,6 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
             manifest = Manifest.from_bytes(storage.read(path), path)
         except FileNotFoundError:
             continue  # a refresh of another process has just removed it: there is a newer one
-        except StorageError as error:
-            raise DamagedIndexError(str(error)) from error
         if manifest.version != version:
             raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")
         if table is not None and manifest.table != table:
@@ -165,7 +172,7 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
                 "give each table an index_path of its own"
             )
         return manifest
-    raise DamagedIndexError(f"{INDEX_DIR} changes faster than it can be read")
+    raise StorageError(f"{INDEX_DIR} changes faster than it can be read")
 
 
 def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any]:
@@ -173,8 +180,8 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
         "name": segment.name,
         "files": segment.files,
         "entries": segment.entries,
-        "columns": [columns.setdefault(column, len(columns)) for column in segment.columns],
-        "schemas": segment.schemas,
+        "columns": _runs([columns.setdefault(column, len(columns)) for column in segment.columns]),
+        "schemas": [_runs(schema) for schema in segment.schemas],
         "defaults": segment.defaults,
         "starts": segment.starts,
         "blocks": segment.blocks,
@@ -185,14 +192,12 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
 
 
 def _read_segment(data: Mapping[str, Any], columns: Sequence[Column]) -> Segment:
-    if not _all_whole(data["columns"]):
-        raise ValueError("columns are not numbers")
     segment = Segment(
         name=data["name"],
         files=data["files"],
         entries=data["entries"],
-        columns=tuple([columns[i] for i in data["columns"]]),
-        schemas=tuple(tuple(schema) for schema in data["schemas"]),
+        columns=tuple([columns[i] for i in _numbers(data["columns"], len(columns))]),
+        schemas=tuple(_numbers(schema, len(columns)) for schema in data["schemas"]),
         defaults=tuple(data["defaults"]),
         starts=tuple(data["starts"]),
         blocks=tuple(Block(*block) for block in data["blocks"]),
@@ -204,6 +209,24 @@ def _read_segment(data: Mapping[str, Any], columns: Sequence[Column]) -> Segment
     return segment
 
 
+def _runs(numbers: Iterable[int]) -> list[list[int]]:
+    """Numbers as the first of each run of them that follow upon each other, and how many they are."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == sum(runs[-1]):
+            runs[-1][1] += 1
+        else:
+            runs.append([number, 1])
+    return runs
+
+
+def _numbers(runs: Sequence[Sequence[int]], limit: int) -> tuple[int, ...]:
+    """The numbers of some runs; raises ValueError where one is not below the limit."""
+    if any(not _all_whole([first, count]) or first + count > limit for first, count in runs):
+        raise ValueError("its columns are not those it has")
+    return tuple(itertools.chain.from_iterable(range(first, first + count) for first, count in runs))
+
+
 def _check(segment: Segment) -> None:
     """Raise ValueError where the parts of a segment do not fit together.
 
@@ -213,8 +236,7 @@ def _check(segment: Segment) -> None:
         raise ValueError(f"{segment.name!r} is no name of a segment")
     numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing]
     numbers += [number for block in segment.blocks for number in block]
-    schemas = [number for schema in segment.schemas for number in schema]
-    if not _all_whole(numbers) or not _all_whole(schemas) or not isinstance(segment.filled, bool):
+    if not _all_whole(numbers) or not isinstance(segment.filled, bool):
         raise ValueError(f"what it says of {segment.name} is not numbers")
     starts = np.array(segment.starts, np.int64)
     if len(starts) != len(segment.columns) + 1 or starts[0] != 0 or starts[-1] != segment.entries:
@@ -231,7 +253,7 @@ def _check(segment: Segment) -> None:
     unordered = {name for name in types if DataType(name or "").form is None}
     if unordered and any(n and c.type in unordered for c, n in zip(segment.columns, held.tolist(), strict=True)):
         raise ValueError(f"{segment.name} has entries of columns that have no order")
-    if schemas and max(schemas) >= len(segment.columns):
+    if any(max(schema, default=-1) >= len(segment.columns) for schema in segment.schemas):
         raise ValueError(f"the schemas of {segment.name} name columns it does not have")
     if not _all_text(segment.defaults):
         raise ValueError(f"the defaults of {segment.name} are not names")
