@@ -6,11 +6,16 @@ from collections import Counter
 from unittest import mock
 
 import fuzz
+import numpy as np
+import pyarrow as pa
 import pytest
 import random_tables
 
-from zskip.predicate import Predicate
-from zskip.prune import Outcomes, outcomes
+from zskip.predicate import Columns, Predicate, parse
+from zskip.prune import Outcomes, outcomes, prune
+from zskip.records import Field
+from zskip.sketch import Answer, Sketched, make, parse_sketch_on, read
+from zskip.types import DataType
 
 
 def test_twenty_thousand_pairs_lose_nothing() -> None:
@@ -20,11 +25,54 @@ def test_twenty_thousand_pairs_lose_nothing() -> None:
 
 
 def test_a_file_too_many_is_noticed() -> None:
-    def too_few(predicate: Predicate, table: random_tables.Table) -> Outcomes:
-        found = outcomes(predicate, table)
+    def too_few(predicate: Predicate, table: random_tables.Table, sketches: Sketched | None) -> Outcomes:
+        found = outcomes(predicate, table, sketches)
         keep = found.may_true.copy()
         keep[:1] = False
         return Outcomes(keep, found.may_false, found.may_null)
 
     with mock.patch.object(fuzz, "outcomes", too_few), pytest.raises(AssertionError, match=r"seed \d+"):
         sum(map(fuzz.run, range(20)), Counter())
+
+
+def test_a_sketch_that_hides_a_file_is_noticed() -> None:
+    answers = Sketched.answers
+
+    def too_few(self: Sketched, part: Predicate) -> list[Answer]:
+        found = answers(self, part)
+        for answer in found:
+            answer.may_match[:1] = False
+        return found
+
+    with mock.patch.object(Sketched, "answers", too_few), pytest.raises(AssertionError, match=r"seed \d+"):
+        sum(map(fuzz.run, range(60)), Counter())
+
+
+def test_sketches_skip_more_and_say_why() -> None:
+    columns = Columns([Field(name=name, type=DataType(held)) for name, held in (("s", "string"), ("a", "long"))])
+    files = [["Ab", "x"], ["cd"], ["AB", None]]
+    on = parse_sketch_on("values(9):lower(s)", columns)
+    lowered = [[text and text.lower() for text in file] for file in files]
+    states = read(on.sketch, [make(on.sketch, [pa.array(file)], on.type).data for file in lowered])
+    stats = random_tables.Table([], [], np.array([2, 1, 2]), {}, {}, "UTC")
+    expected = {
+        "lower(s) = 'ab'": ([True, False, True], 1),
+        "lower(s) = 'ab' AND a = 1": ([True, False, True], 1),
+        "lower(s) = 'ab' OR a = 1": ([True, True, True], 1),
+        "lower(s) != 'ab'": ([True, True, False], 1),
+        "NOT (lower(s) = 'ab' AND a = 1)": ([True, True, True], 1),
+        "lower(s) IN ('ab', 'cd')": ([True, True, True], 0),
+        "lower(s) > 'a' AND lower(s) < 'b'": ([True, False, True], 0),
+        "s = 'ab'": ([True, True, True], 0),
+    }
+    for where, (kept, skipped) in expected.items():
+        result = prune(parse(where, columns), stats, Sketched(3, ((on, states),)))
+        assert result.kept.tolist() == kept, where
+        assert result.leaves[0].skipped == skipped, where
+        assert result.leaves[0].reason == "" or skipped == 0
+        assert not result.full.any()
+    result = prune(parse("lower(s) IN ('ab', 'cd')", columns), stats, Sketched(3, ((on, states),)))
+    assert result.leaves[0].reason == "values(9): 3 of 3 files may hold a match"
+    alone = prune(parse("lower(s) = 'ab'", columns), stats)
+    assert alone.kept.all()
+    assert alone.leaves[0].reason == "no sketch of lower(s)"

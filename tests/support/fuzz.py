@@ -41,7 +41,7 @@ def run(seed: int) -> Counter[str]:
         if lost:
             smallest = shrunk(predicate, table)
             raise AssertionError(f"seed {seed}, predicate {i}: {find_lost(smallest, table)}: {to_sql(smallest)}")
-        kept = outcomes(predicate, table).may_true
+        kept = outcomes(predicate, table, table.sketches).may_true
         done.update(pairs=1, files=len(kept), skipped=int((~kept).sum()))
         if i % READ_BACK == 0 and table.zone == ZONE_OF_TEXT:
             check_text(seed, predicate, table)
@@ -51,7 +51,7 @@ def run(seed: int) -> Counter[str]:
 
 def find_lost(predicate: Predicate, table: random_tables.Table) -> str | None:
     """The first row whose truth value its file was said not to have."""
-    found = outcomes(predicate, table)
+    found = outcomes(predicate, table, table.sketches)
     masks = {True: found.may_true, False: found.may_false, None: found.may_null}
     for i, file in enumerate(table.files):
         for row in file:
@@ -94,7 +94,7 @@ def check_text(seed: int, predicate: Predicate, table: random_tables.Table) -> N
     columns = Columns([Field(name=column.path[0], type=column.type) for column in table.columns])
     for form, of_value in TESTS.items():
         sql = form.format(to_sql(predicate))
-        found = outcomes(parse(sql, columns, lenient=True), table)
+        found = outcomes(parse(sql, columns, lenient=True), table, table.sketches)
         masks = {True: found.may_true, False: found.may_false, None: found.may_null}
         for i, file in enumerate(table.files):
             for row in file:

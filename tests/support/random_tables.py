@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import math
 import random
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from calls import ZONES, calls_of
-from oracle import NoValue, Row, of_call
+from oracle import NoValue, Row, of_call, value
 
 from zskip.predicate import (
     And,
@@ -34,7 +36,8 @@ from zskip.predicate import (
 )
 from zskip.predicate.patterns import next_prefix
 from zskip.records import ALL_NULL, ColumnStats
-from zskip.types import DataType, Form, encode_decimal
+from zskip.sketch import Sketched, SketchOn, make, parse_sketch, read
+from zskip.types import DataType, Form, decode_decimal, encode_decimal
 
 Draw = Callable[[random.Random], Any]
 OPERATORS = ("=", "<", "<=", ">", ">=")
@@ -119,6 +122,7 @@ class Table:
     """Values that occur, and some that do not."""
     zone: str
     """Of the session."""
+    sketches: Sketched | None = None
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
         return self.stats.get(path)
@@ -144,7 +148,44 @@ def table(rng: random.Random) -> Table:
         for column in columns
         if rng.random() < 0.97
     }
-    return Table(columns, files, rows, stats, pools, rng.choice(["UTC", *ZONES]))
+    sketches = _sketches(rng, columns, files) if rng.random() < 0.3 else None
+    return Table(columns, files, rows, stats, pools, rng.choice(["UTC", *ZONES]), sketches)
+
+
+SKETCHES = ("ranges(1)", "ranges(3)", "bloom(0.1)", "values(4)", "prefix(1)", "ngram(2)")
+
+
+def _sketches(rng: random.Random, columns: list[Column], files: list[list[Row]]) -> Sketched:
+    """Sketches of some columns, and of functions of them; some files have none."""
+    held = []
+    for _ in range(rng.randint(1, 3)):
+        term: Term = rng.choice(columns)
+        if term.type.name == "string" and rng.random() < 0.5:
+            term = opaque(rng, term)
+        sketch = parse_sketch(rng.choice(SKETCHES))
+        if sketch.refusal(term.type) is not None:
+            continue
+        made = [make(sketch, [arrow_array([value(term, row) for row in file], term.type)], term.type) for file in files]
+        blobs = [None if rng.random() < 0.1 else one.data for one in made]
+        held.append((SketchOn(sketch, (term,)), read(sketch, blobs)))
+    return Sketched(len(files), tuple(held))
+
+
+def arrow_array(values: list[Any], data_type: DataType) -> pa.Array:
+    """Values in their form as Arrow has them."""
+    if data_type.is_decimal:
+        wide = decimal.Context(prec=60)
+        numbers = [None if v is None else decimal.Decimal(decode_decimal(v, data_type)) for v in values]
+        scaled = [None if number is None else number.scaleb(-data_type.scale, wide) for number in numbers]
+        return pa.array(scaled, pa.decimal128(data_type.precision, data_type.scale))
+    if data_type.form is Form.BYTES:
+        return pa.array(values, pa.binary())
+    if data_type.form is Form.FLOAT:
+        return pa.array(values, pa.float64())
+    kinds = {"boolean": pa.bool_(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC")}
+    kinds["timestamp_ntz"] = pa.timestamp("us")
+    whole = pa.array(values, pa.int32() if data_type.name == "date" else pa.int64())
+    return whole.cast(kinds.get(data_type.name, pa.int64()))
 
 
 def _pool(rng: random.Random, draw: Draw) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 
@@ -29,28 +30,31 @@ from zskip.prune import monotone
 from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms
 from zskip.prune.outcomes import Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
+from zskip.sketch import Answer, Sketched
 
 
-def prune(predicate: Predicate, stats: StatsSource) -> PruneResult:
+def prune(predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None) -> PruneResult:
     """Decide for every file whether some row might match, and whether all rows do.
 
     Whatever is not known keeps the file: a column without statistics, a predicate that is not understood.
+    sketches: of the same files in the same order.
     """
-    walk = _Walk(stats)
+    walk = _Walk(stats, sketches)
     outcomes = walk.outcomes(predicate)
     return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(walk.leaves))
 
 
-def outcomes(predicate: Predicate, stats: StatsSource) -> Outcomes:
+def outcomes(predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None) -> Outcomes:
     """Which truth values the predicate may have among the rows of each file."""
-    return _Walk(stats).outcomes(predicate)
+    return _Walk(stats, sketches).outcomes(predicate)
 
 
 class _Walk:
     """Evaluates a predicate from its leaves up, and takes down what each leaf did."""
 
-    def __init__(self, stats: StatsSource) -> None:
+    def __init__(self, stats: StatsSource, sketches: Sketched | None) -> None:
         self._stats = stats
+        self._sketches = sketches
         self._occupied: Bools = stats.rows != 0
         self._terms: dict[Term, ColumnStats | None] = {}
         self.leaves: list[LeafReport] = []
@@ -59,16 +63,37 @@ class _Walk:
         if isinstance(node, And | Or):
             combine = and_ if isinstance(node, And) else or_
             empty = Outcomes.constant(isinstance(node, And), self._occupied)
-            return reduce(combine, [self.outcomes(child, negated) for child in node.children], empty)
+            result = reduce(combine, [self.outcomes(child, negated) for child in node.children], empty)
+            return self._narrowed(node, result) if isinstance(node, And) and not negated else result
         if isinstance(node, Not):
-            return ~self.outcomes(node.child, not negated)
+            result = ~self.outcomes(node.child, not negated)
+            return result if negated else self._narrowed(node, result)
         if isinstance(node, Constant):
             return Outcomes.constant(node.value, self._occupied)
         if isinstance(node, Unknown):
             return self._kept_all(node.sql, node.reason)
         return self._leaf(node, negated)
 
+    def _narrowed(self, node: Predicate, result: Outcomes) -> Outcomes:
+        """Sketches know of where a node may be true, of nothing else."""
+        for answer in self._answers(node):
+            result = Outcomes(result.may_true & answer.may_match, result.may_false, result.may_null)
+        return result
+
+    def _answers(self, node: Predicate) -> list[Answer]:
+        return [] if self._sketches is None else self._sketches.answers(node)
+
     def _leaf(self, leaf: Leaf, negated: bool) -> Outcomes:
+        result = self._by_statistics(leaf, negated)
+        answers = self._answers(Not(leaf) if negated else leaf)
+        if answers:
+            may_true = result.may_false if negated else result.may_true
+            skipped = ~may_true | ~np.logical_and.reduce([answer.may_match for answer in answers])
+            reason = "" if skipped.any() else "; ".join(answer.reason for answer in answers)
+            self.leaves[-1] = replace(self.leaves[-1], skipped=int(np.count_nonzero(skipped)), reason=reason)
+        return result if negated else self._narrowed(leaf, result)
+
+    def _by_statistics(self, leaf: Leaf, negated: bool) -> Outcomes:
         found = [self._term(term) for term in terms_of(leaf)]
         shown = to_sql(Not(leaf) if negated else leaf, shorten=True)
         known = [stats for stats in found if stats is not None]

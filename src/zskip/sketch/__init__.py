@@ -6,7 +6,7 @@ from zskip.sketch.bloom import Bloom
 from zskip.sketch.geo import Geo, geo_distance
 from zskip.sketch.guard import Made, Read, ask, make, read
 from zskip.sketch.ngram import Ngram
-from zskip.sketch.on import SketchOn, parse_sketch_on, sketch_on, values_of
+from zskip.sketch.on import Sketched, SketchOn, parse_sketch_on, sketch_on, values_of
 from zskip.sketch.prefix import Prefix
 from zskip.sketch.ranges import Ranges
 from zskip.sketch.registry import kinds, parse_sketch, register
@@ -24,6 +24,7 @@ __all__ = [
     "Read",
     "Sketch",
     "SketchOn",
+    "Sketched",
     "ValueSet",
     "ask",
     "counted",

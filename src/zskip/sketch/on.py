@@ -56,6 +56,19 @@ class SketchOn:
         return ask(self.sketch, parts, self.terms, found, files)
 
 
+@dataclass(frozen=True, slots=True)
+class Sketched:
+    """The sketches of the files of one snapshot, all in its order."""
+
+    files: int
+    held: tuple[tuple[SketchOn, Read], ...]
+
+    def answers(self, part: Predicate) -> list[Answer]:
+        """What each sketch says of where a leaf, its negation or an AND may be true; none that says nothing."""
+        found = (on.ask([part], states, self.files) for on, states in self.held)
+        return [answer for answer in found if answer is not None]
+
+
 def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC") -> SketchOn:
     """Read a sketch and what it is on; timezone: in which expressions of timestamps are meant.
 
