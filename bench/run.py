@@ -62,8 +62,8 @@ RUNS = (
         "file in Parquet (`wide`), and Spark SQL over both. RFC-27 itself reports HFile 100 MB, 15 s, 51 ms, 17 s; "
         "Parquet 43 MB, 6.1 s, 1.9 s, 2.1 s; Parquet by Spark SQL 43 MB, 7 s, 440 ms, 1.5 s. `million`: a predicate "
         "on 3 columns of 10 over the index of 1,000,000 files, from the manifest on and then again; `mb` is by what "
-        "the process grows once it holds the list of live files. `least` stands for the least of the rounds, all "
-        "else are medians.",
+        "the process grows once it holds the list of live files. `least` stands for the least of the rounds and `cpu` "
+        "for the time of the processors, all else are medians.",
         {
             "rfc27_mb": "<= 36",
             "rfc27_full_s": "<= 0.5",
