@@ -19,7 +19,15 @@ from rich.text import Text
 from zskip.units import show_size
 
 if TYPE_CHECKING:
-    from zskip.records import ClusteringInfo, Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
+    from zskip.records import (
+        ClusteringInfo,
+        Explanation,
+        IndexInfo,
+        OptimizeResult,
+        ScanReport,
+        TableInfo,
+        Verification,
+    )
 
 _WIDE = 10_000
 """Columns of a page that is no terminal: nothing is folded or cut for a file or a pipe."""
