@@ -10,7 +10,6 @@ DATE_FORMAT = (
     "`date_format` with the month first is not monotone; Hudi takes it to be and loses rows at a new year (adv-06)"
 )
 MULTIPLIED = "multiplication is not followed"
-NAN_COUNTS = "with an unknown number of nulls, the two halves of `NOT isnan` are not seen to exclude each other"
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
     SCHEMALESS: (
@@ -45,6 +44,5 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "hudi-51: date_format(to_timestamp(B, 'yyyy-MM-dd'), 'MM/dd/yyyy') NOT IN ('03/06/2022')",
     ),
     MULTIPLIED: ("hudi-55: A * 2L < 5",),
-    NAN_COUNTS: ("ice-409: NOT isnan(no_nans)",),
 }
 """Reason to names of questions."""
