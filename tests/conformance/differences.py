@@ -9,7 +9,6 @@ NOT_MONOTONE = (
 DATE_FORMAT = (
     "`date_format` with the month first is not monotone; Hudi takes it to be and loses rows at a new year (adv-06)"
 )
-MULTIPLIED = "multiplication is not followed"
 
 DIFFERENCES: dict[str, tuple[str, ...]] = {
     SCHEMALESS: (
@@ -43,6 +42,5 @@ DIFFERENCES: dict[str, tuple[str, ...]] = {
         "hudi-50: date_format(C, 'MM/dd/yyyy') NOT IN ('03/07/2022')",
         "hudi-51: date_format(to_timestamp(B, 'yyyy-MM-dd'), 'MM/dd/yyyy') NOT IN ('03/06/2022')",
     ),
-    MULTIPLIED: ("hudi-55: A * 2L < 5",),
 }
 """Reason to names of questions."""
