@@ -274,7 +274,7 @@ def test_padded_text(spark: SparkSession, tmp_path: Path) -> None:
                     assert outcome(zskip.sql(spark, query)) == outcome(spark.sql(query)), (where, reads)
         check = Checked(spark, path)
         check("c = 'ab'")
-        check("c = 'xy  '", 1)
+        check("c = 'xy  '", int(SPARK4))  # Spark 3.5 pads what is read of any file whose footer says char.
         check("v = 'y'", 1)
     finally:
         spark.sql("DROP TABLE padded")
