@@ -1,6 +1,6 @@
 """Run every benchmark and write docs/benchmarks.md: each figure beside its goal and the command that repeats it.
 
-python3 dev.py bench
+python3 dev.py bench [WORD ...]    # only the sections with one of the words in their title
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
+
+INTRODUCTION = (
+    "# Benchmarks\n\nWritten by `python3 dev.py bench`. Ratios are taken side by side in one run, since machines are "
+    "noisy; the peers' figures in brackets were measured once on the same kind of machine and are not repeated here."
+)
 
 RUNS = (
     (
@@ -99,15 +104,18 @@ RUNS = (
 )
 
 
-def main() -> None:
-    """Run them all, one process each, and write the page."""
-    parts = [
-        "# Benchmarks",
-        "",
-        "Written by `python3 dev.py bench`. Ratios are taken side by side in one run, since machines are noisy; the "
-        "peers' figures in brackets were measured once on the same kind of machine and are not repeated here.",
-    ]
+def main(only: list[str]) -> None:
+    """Run them, one process each, and write the page.
+
+    only: words of titles; the other sections stay as they are.
+    """
+    page = PAGE.read_text() if only else INTRODUCTION
+    old = sections(page)
+    parts = [page.split("\n## ")[0].strip()]
     for title, command, text, goals in RUNS:
+        if title in old and not any(word.lower() in title.lower() for word in only):
+            parts += ["", old[title]]
+            continue
         print(f"bench/{command}", file=sys.stderr, flush=True)
         figures = measure(command)
         parts += ["", f"## {title}", "", text, "", "```", f"python bench/{command}", "```", ""]
@@ -115,6 +123,12 @@ def main() -> None:
         parts += [f"| {name} | {value} | {goals.get(name, '')} |" for name, value in figures.items()]
     PAGE.write_text("\n".join(parts) + "\n")
     print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
+def sections(page: str) -> dict[str, str]:
+    """The sections of the page as they are, by their titles."""
+    found = ("## " + part.strip() for part in page.split("\n## ")[1:])
+    return {part.splitlines()[0].removeprefix("## "): part for part in found}
 
 
 def measure(command: str) -> dict[str, Any]:
@@ -138,4 +152,4 @@ def flat(figures: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

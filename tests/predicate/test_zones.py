@@ -78,7 +78,20 @@ def test_sure_times(zone, text, micros):
 def test_a_zone_in_the_text_wins():
     for written in ("1970-01-01 12:00:00Z", "1970-01-01 13:00:00+01:00", "1970-01-01 13:00:00 Europe/Berlin"):
         assert timestamp_micros(written, "Asia/Tokyo") == NOON
-        assert timestamp_micros(written, None) is None
+        dropped = written.endswith("Z")  # As Spark does with every zone.
+        assert timestamp_micros(written, None) == (NOON if dropped else None)
+
+
+def test_years_that_python_does_not_know():
+    assert timestamp_micros("294247-01-10 04:00:54.775807Z", "Asia/Tokyo") == 2**63 - 1
+    assert timestamp_micros("294247-01-10 04:00:54.775808", "UTC") is None
+    last = timestamp_micros("9999-12-31 23:59:59", "+01:00")
+    assert last is not None
+    assert timestamp_micros("10000-01-01", "+01:00") == last + 1_000_000
+    assert timestamp_micros("10000-01-01", "Europe/Berlin") is None
+    assert timestamp_micros("12000-02-29", None) == timestamp_micros("2000-02-29", None) + 25 * 146_097 * 24 * HOUR
+    for odd in ("10001-02-29", "010000-01-01", "1000000-01-01"):
+        assert timestamp_micros(odd, None) is None
 
 
 def test_times_without_a_zone_know_no_gaps():

@@ -41,6 +41,7 @@ def calls_of(name, zone):
     found += [call(function, term) for function in ("negative", "floor", "ceil")]
     if name in INTEGERS:
         found += [call("add", term, k) for k in (1, -1, 100, -(2 ** (INTEGERS[name] - 1)), 2**63)]
+        found += [call("multiply", term, k) for k in (2, 100, 2 ** (INTEGERS[name] - 1) - 1, 2**63, 0, -2)]
     if name in ("float", "double"):
         kind = np.float32 if name == "float" else float
         found += [call("add", term, repr(float(kind(k)))) for k in (1.5, -0.1, 1e30)]

@@ -8,6 +8,7 @@ repeated by `python3 dev.py fuzz --seed SEED --tables 1`.
 from __future__ import annotations
 
 import argparse
+import itertools
 import multiprocessing
 import os
 import random
@@ -26,6 +27,8 @@ from zskip.records import Field
 PER_TABLE = 10
 READ_BACK = 8
 """One predicate of so many is written as SQL and read again, which takes as long as ten prunings."""
+MOST_UNKNOWN = 4
+"""Parts of a predicate that are unknown by themselves."""
 ZONE_OF_TEXT = "UTC"
 """In which timestamps are written."""
 
@@ -63,21 +66,21 @@ def find_lost(predicate: Predicate, table: random_tables.Table) -> str | None:
 
 def possible(predicate: Predicate, row: Row) -> set[bool | None]:
     """The truth values of a row: more than one where parts are unknown, none where a function has no value."""
-    unknown = any(isinstance(node, Unknown) for node in nodes(predicate))
-    settled = [with_unknowns(predicate, v) for v in (True, False, None)] if unknown else [predicate]
+    unknown = sum(isinstance(node, Unknown) for node in nodes(predicate))
+    values = itertools.product((True, False, None), repeat=min(unknown, MOST_UNKNOWN))
     try:
-        return {truth(one, row) for one in settled}
+        return {truth(with_unknowns(predicate, itertools.cycle(chosen)), row) for chosen in values}
     except NoValue:
         return set()
 
 
-def with_unknowns(predicate: Predicate, value: bool | None) -> Predicate:
-    """The predicate with one truth value for all of its unknown parts."""
+def with_unknowns(predicate: Predicate, values: Iterator[bool | None]) -> Predicate:
+    """The predicate with truth values for its unknown parts, one after the other."""
     if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(with_unknowns(child, value) for child in predicate.children))
+        return type(predicate)(tuple(with_unknowns(child, values) for child in predicate.children))
     if isinstance(predicate, Not):
-        return Not(with_unknowns(predicate.child, value))
-    return random_tables.Constant(value) if isinstance(predicate, Unknown) else predicate
+        return Not(with_unknowns(predicate.child, values))
+    return random_tables.Constant(next(values)) if isinstance(predicate, Unknown) else predicate
 
 
 TESTS: dict[str, Callable[[bool | None], bool | None]] = {

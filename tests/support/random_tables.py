@@ -25,6 +25,7 @@ from zskip.predicate import (
     EndsWith,
     In,
     IsNull,
+    Leaf,
     Like,
     Not,
     Opaque,
@@ -249,12 +250,15 @@ def predicate(rng: random.Random, table: Table, depth: int = 3) -> Predicate:
         return And(children) if kind < 0.22 else Or(children)
     if depth and kind < 0.52:
         return Not(predicate(rng, table, depth - 1))
-    if kind > 0.97:
+    if kind > 0.95:
+        guarded = leaf(rng, table)
+        return guarded if isinstance(guarded, CompareTerms) else And((Not(IsNull(guarded.term)), guarded))
+    if kind > 0.92:
         return rng.choice([Constant(True), Constant(False), Constant(None), Unknown("f(x)")])
     return leaf(rng, table)
 
 
-def leaf(rng: random.Random, table: Table) -> Predicate:
+def leaf(rng: random.Random, table: Table) -> Leaf:
     """A random leaf over one of the columns."""
     term = random_term(rng, table)
     kind = rng.random()

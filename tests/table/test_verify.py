@@ -52,6 +52,18 @@ def test_a_clustered_and_partitioned_table(spark: SparkSession, clustered: Path)
     assert given.queries == 1
 
 
+def test_intervals(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = spark.range(60).selectExpr("make_dt_interval(id, 1) AS d", "make_ym_interval(id, 3) AS m")
+    rows.repartitionByRange(3, "d").write.parquet(path)
+    table = zskip.table(spark, path)
+    table.index(collect="scan")
+    found = table.verify(queries=20)
+    assert found.mismatches == ()
+    assert (found.files, found.columns) == (3, 2)
+    assert table.prune("d < INTERVAL '10' DAY").files == 1
+
+
 def test_tables_with_little_in_them(spark: SparkSession, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "t", files=2, rows=10)
     with pytest.warns(ZskipWarning, match="no index"):

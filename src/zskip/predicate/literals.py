@@ -23,7 +23,12 @@ _EXACT_FLOAT = 2**24
 MOST_DIGITS = 38
 """Of a decimal of Spark."""
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
-_TIMESTAMP = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?", re.ASCII)
+_BEHIND_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})[ T].*", re.ASCII | re.DOTALL)
+_TIMESTAMP = re.compile(
+    r"(\d{4}|[1-9]\d{4,5})(-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?", re.ASCII
+)
+_CYCLE, _CYCLE_MICROS = 400, 146_097 * 86_400 * 10**6
+"""Years after which the calendar repeats, and how long they are."""
 _FIRST_SAFE_YEAR = 1970
 """Before it the zone data of Java and of Python need not agree: names are merged there in different ways."""
 INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
@@ -79,11 +84,12 @@ def _whole(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | 
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
         digits = INTEGERS[term.type.name] // 3 + 1
         return _exact(op, term, Fraction(value), 0) if _fits(digits, 0, value) else None
-    if literal.kind == "double" and isinstance(value, float):
+    if literal.kind in ("double", "float") and isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
             above = not value < 0
             return always(term) if (op in ("<", "<=")) == above and op != "=" else never(term)
-        return _exact(op, term, Fraction(value), 0) if abs(value) < _EXACT_DOUBLE else None
+        exact = _EXACT_FLOAT if literal.kind == "float" else _EXACT_DOUBLE
+        return _exact(op, term, Fraction(value), 0) if abs(value) < exact else None
     return None
 
 
@@ -115,6 +121,10 @@ def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Litera
         return [_doubled(literal) for literal in literals]
     if "string" in kinds and term.type.name in ("timestamp", "timestamp_ntz"):
         return None
+    if "float" in kinds and term.type.is_integer:
+        return None  # A single may have rounded the others.
+    if term.type.name == "date" and any(_is_odd_day(literal) for literal in literals):
+        return None  # Outside of ANSI mode dates are compared with a list of texts as texts.
     types = [term.type, *(DataType(cast.lower().replace(" ", "")) for cast in casts)]
     if term.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
         return literals
@@ -127,6 +137,10 @@ def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Litera
             sizes.append(digits(literal.value))
     fits = max(whole for whole, _ in sizes) + max(scale for _, scale in sizes) <= MOST_DIGITS
     return literals if fits else None
+
+
+def _is_odd_day(literal: Literal) -> bool:
+    return literal.kind == "string" and date_days(literal.value) is None
 
 
 def _of_kind(data_type: DataType, cast: str) -> bool:
@@ -216,7 +230,7 @@ def _binaries(op: str, term: Term, literal: Literal, timezone: str) -> Predicate
 
 
 def _dates(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
-    days = date_days(literal.value) if literal.kind in ("date", "string") else None
+    days = date_days(day_of(str(literal.value))) if literal.kind in ("date", "string") else None
     return None if days is None else Compare(op, term, days)
 
 
@@ -248,8 +262,18 @@ def date_days(text: object) -> int | None:
         return None
 
 
+def day_of(text: str) -> str:
+    """What a cast to a date reads of a text: it drops all that follows a blank or a T behind the day.
+
+    >>> day_of("2021-01-01 18:00:00"), day_of("2021-01 18:00:00")
+    ('2021-01-01', '2021-01 18:00:00')
+    """
+    match = _BEHIND_DAY.fullmatch(text)
+    return text if match is None else match[1]
+
+
 def timestamp_micros(text: str, timezone: str | None) -> int | None:
-    """Microseconds since 1970 of a full date and, maybe, time; without `timezone` they are taken as written.
+    """Microseconds since 1970 of a full date and, maybe, time; without `timezone` they are taken as written, Z or not.
 
     None for other forms, for local times that a zone skips or repeats, and for times too long ago to be sure.
 
@@ -257,16 +281,21 @@ def timestamp_micros(text: str, timezone: str | None) -> int | None:
     (1500000, None)
     """
     match = _TIMESTAMP.fullmatch(text)
-    if match is None or (match[4] and (timezone is None or not match[2])):
+    if match is None or (match[5] and (not match[3] or (timezone is None and match[5] != "Z"))):
         return None
+    year = int(match[1])
+    cycles = (year - 2000) // _CYCLE if year > dt.MAXYEAR else 0
     try:
-        local = dt.datetime.fromisoformat(f"{match[1]} {match[2] or '00:00:00'}")
+        local = dt.datetime.fromisoformat(f"{year - cycles * _CYCLE:04}{match[2]} {match[3] or '00:00:00'}")
     except ValueError:
         return None
-    local = local.replace(microsecond=int((match[3] or "0").ljust(6, "0")))
-    zone = "UTC" if timezone is None else match[4] or timezone
-    named = not isinstance(zone_of(zone), dt.timezone)
-    return None if named and local.year < _FIRST_SAFE_YEAR else micros_of(local, zone)
+    local = local.replace(microsecond=int((match[4] or "0").ljust(6, "0")))
+    zone = "UTC" if timezone is None else match[5] or timezone
+    if not isinstance(zone_of(zone), dt.timezone) and (year < _FIRST_SAFE_YEAR or cycles):
+        return None
+    micros = micros_of(local, zone)
+    later = None if micros is None else micros + cycles * _CYCLE_MICROS
+    return later if later is None or later < 2**63 else None
 
 
 _Settle = Callable[[str, Term, Literal, str], "Predicate | None"]

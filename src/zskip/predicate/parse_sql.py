@@ -114,6 +114,10 @@ class _Text:
                 found = self._leaves.read(self._parsed(tokens))
                 return self._tested(tokens) or found if _is_partial(found) else found
             node = self._parsed(listed.head)
+            membership = node.find(exp.In)
+            if self._lenient and membership is not None and self._terms.find(membership.this) is None:
+                # Whatever is in the list, which takes long to read.
+                return Unknown(shortened(sql, 200), "not supported")
             literals = self._literals(listed.elements)
             return self._leaves.read(node if literals else self._parsed(tokens), literals)
         except RecursionError:

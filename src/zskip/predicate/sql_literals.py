@@ -10,13 +10,14 @@ from typing import Any, cast
 import numpy as np
 from sqlglot import exp
 
-from zskip.predicate.literals import INTEGER_TYPES, MOST_DIGITS, Literal, date_days, timestamp_micros
+from zskip.predicate.literals import INTEGER_TYPES, MOST_DIGITS, Literal, date_days, day_of, timestamp_micros
 from zskip.predicate.sql_intervals import interval_micros, interval_months
 from zskip.types import INTEGERS, DataType
 
 Node = Any
 """A node of sqlglot's tree, whose types differ between its versions."""
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
 _PLAIN_TYPES: dict[Any, str] = {}
 """The names of types without parameters, which are slow to write."""
@@ -77,11 +78,14 @@ def cast_literal(literal: Literal, target: str, timezone: str) -> Literal | None
         return Literal("null", target)
     value = literal.value
     if target == "DATE" and literal.kind == "string":
-        return None if date_days(value) is None else Literal("date", value)
+        day = day_of(str(value))
+        return None if date_days(day) is None else Literal("date", day)
     if target in ("TIMESTAMP", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ") and literal.kind == "string":
         plain = target == "TIMESTAMP_NTZ"
         micros = timestamp_micros(str(value), None if plain else timezone)
         return None if micros is None else Literal("timestamp_ntz" if plain else "timestamp", micros)
+    if target in INTEGER_TYPES and literal.kind == "string" and _WHOLE.fullmatch(str(value)):
+        literal = Literal("int", value := int(str(value)))
     if target in INTEGER_TYPES and literal.kind == "int":
         bits = INTEGERS[INTEGER_TYPES[target]]
         return literal if -(2 ** (bits - 1)) <= cast(int, value) < 2 ** (bits - 1) else None

@@ -1,4 +1,4 @@
-"""Sums of a term and a literal or an interval, typed as Spark types them."""
+"""Sums and products of a term and a literal, and sums with an interval, typed as Spark types them."""
 
 from __future__ import annotations
 
@@ -28,14 +28,27 @@ def plus(term: Term, literal: Literal, node: Node, sign: int) -> Term | None:
     if held.name == "date":
         return functions.call("date_add", term, sign * int(number)) if literal.kind == "int" else None
     if held.is_integer and literal.kind == "int":
-        wider = max(held.name, _int_type(node, cast(int, number)), key=INTEGERS.__getitem__)
-        widened = _as(term, DataType(wider))
+        widened = _widened(term, node, cast(int, number))
         return None if widened is None else functions.call("add", widened, sign * int(number))
     if held.name in ("float", "double") or literal.kind in ("double", "float"):
         return _plus_float(term, literal, sign)
     if literal.kind not in ("int", "decimal") or not (held.is_integer or held.is_decimal):
         return None
     return _plus_decimal(term, decimal.Decimal(cast("int | decimal.Decimal", number)) * sign)
+
+
+def times(term: Term, literal: Literal, node: Node) -> Term | None:
+    """`term * literal` of an integer and a positive one; None for any other."""
+    number = literal.value
+    if literal.kind != "int" or not isinstance(number, int) or not term.type.is_integer:
+        return None
+    widened = _widened(term, node, number)
+    return None if widened is None else functions.call("multiply", widened, number)
+
+
+def _widened(term: Term, node: Node, number: int) -> Term | None:
+    """An integer as the wider of its type and a literal's."""
+    return _as(term, DataType(max(term.type.name, _int_type(node, number), key=INTEGERS.__getitem__)))
 
 
 def _plus_float(term: Term, literal: Literal, sign: int) -> Term | None:

@@ -11,7 +11,7 @@ from zskip.predicate import functions, opaque
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql_literals import Node, literal_text, read_literal, type_name
-from zskip.predicate.sql_sums import interval, plus
+from zskip.predicate.sql_sums import interval, plus, times
 from zskip.predicate.term_types import cast_term
 from zskip.predicate.tree import Call, Column, Term
 
@@ -188,6 +188,14 @@ class Terms:
             term = None if isinstance(left, exp.Interval) else self._call("negative", term)
         return None if term is None else self._plus(term, left, 1)
 
+    def _product(self, node: Node) -> Term | None:
+        for factor, other in ((node.this, node.expression), (node.expression, node.this)):
+            literal = self.literal(other)
+            term = None if literal is None else self.find(factor)
+            if literal is not None and term is not None:
+                return times(term, literal, other)
+        return None
+
     def _plus(self, term: Term, node: Node, sign: int) -> Term | None:
         if isinstance(node, exp.Interval):
             return interval(term, node, sign, self._timezone)
@@ -249,5 +257,6 @@ _HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
     exp.Neg: _handler(Terms._negative),
     exp.Add: _handler(Terms._sum, "expression"),
     exp.Sub: _handler(Terms._sum, "expression"),
+    exp.Mul: _handler(Terms._product, "expression"),
 }
 """What reads a function, and the parts of its node that are looked at: any other part means something else."""

@@ -46,6 +46,10 @@ class Outcomes:
     def __or__(self, other: Outcomes) -> Outcomes:
         return ~(~self & ~other)
 
+    def without_null(self) -> Outcomes:
+        """Of what is known to be never null."""
+        return Outcomes(self.may_true, self.may_false, np.zeros_like(self.may_null))
+
     @property
     def full(self) -> Bools:
         """(files,) where every row is true."""

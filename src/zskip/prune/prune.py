@@ -14,6 +14,7 @@ from zskip.predicate import (
     Column,
     CompareTerms,
     Constant,
+    IsNull,
     Leaf,
     Not,
     Or,
@@ -63,7 +64,8 @@ class _Walk:
         if isinstance(node, And | Or):
             combine = and_ if isinstance(node, And) else or_
             empty = Outcomes.constant(isinstance(node, And), self._occupied)
-            result = reduce(combine, [self.outcomes(child, negated) for child in node.children], empty)
+            found = reduce(combine, [self.outcomes(child, negated) for child in node.children], empty)
+            result = found.without_null() if _is_never_null(node) else found
             return self._narrowed(node, result) if isinstance(node, And) and not negated else result
         if isinstance(node, Not):
             result = ~self.outcomes(node.child, not negated)
@@ -153,3 +155,11 @@ class _Walk:
         if any(not stats.bounded.all() for stats in known):
             return "every file's range holds a match, or is not known"
         return "every file's range holds a match"
+
+
+def _is_never_null(node: And | Or) -> bool:
+    """Whether this is `a IS NOT NULL AND ...` with leaves over `a` alone, such as `isnan(a)` and `a <=> 1`."""
+    first = node.children[0] if isinstance(node, And) and node.children else None
+    if not isinstance(first, Not) or not isinstance(first.child, IsNull):
+        return False
+    return all(isinstance(part, Leaf) and terms_of(part) == (first.child.term,) for part in node.children[1:])

@@ -50,7 +50,7 @@ def _tree(rng: random.Random, probes: Sequence[Probe], depth: int) -> Predicate:
 
 def _leaf(rng: random.Random, probe: Probe) -> Predicate:
     column, kind = probe.column, rng.random()
-    if not probe.values or kind < 0.1 or column.type.name.startswith("interval"):
+    if not probe.values or kind < 0.1:
         return IsNull(column)
     if column.type.form is Form.FLOAT and kind < 0.2:
         return Compare(rng.choice(_OPERATORS), column, math.nan)

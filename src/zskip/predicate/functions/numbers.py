@@ -1,4 +1,4 @@
-"""Monotone functions of numbers: casts that keep the order, sums with a literal, the opposite, floor and ceil."""
+"""Monotone functions of numbers: casts that keep the order, sums and products with a literal, opposites, rounding."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encod
 MOST_DIGITS = 38
 _EXACT_DIGITS = 34
 _LONG = (-(2**63), 2**63 - 1)
+_SUFFIXES = {"byte": "Y", "short": "S", "integer": "", "long": "L"}
+"""Of literals in SQL."""
 
 
 def number_range(data_type: DataType) -> tuple[int, int]:
@@ -160,9 +162,25 @@ def _add_sql(inner: str, call: Call) -> str:
         point = len(digits) - call.type.scale
         number = f"{digits[:point]}.{digits[point:]}".rstrip(".")
         return f"({inner} {'-' if int(amount) < 0 else '+'} {number}BD)"
-    suffix = {"byte": "Y", "short": "S", "integer": "", "long": "L"}[held.name]
     backwards = number_range(held)[0] < int(amount) < 0
-    return f"({inner} {'-' if backwards else '+'} {-int(amount) if backwards else amount}{suffix})"
+    return f"({inner} {'-' if backwards else '+'} {-int(amount) if backwards else amount}{_SUFFIXES[held.name]})"
+
+
+# Products of an integer with a positive literal of its type.
+
+
+def _multiply_result(held: DataType, arguments: Arguments) -> DataType | None:
+    return held if held.is_integer and 1 <= int(arguments[0]) <= number_range(held)[1] else None
+
+
+def _multiply_value(call: Call, value: Encoded) -> Encoded | None:
+    return _encoded(int(value) * int(call.arguments[0]), call.type)
+
+
+def _multiply_image(call: Call, values: Values) -> tuple[Values, Bools]:
+    factor, (least, most) = int(call.arguments[0]), number_range(call.type)
+    found = _each(_multiply_value, call, values, -(-least // factor), most // factor)
+    return (cast("Any", values) * factor, everywhere(values)) if found is None else found
 
 
 # The opposite.
@@ -239,6 +257,13 @@ def _below(whole: Any) -> Any:
 
 FUNCTIONS: dict[str, Function] = {
     "add": Function(result=_add_result, value=_add_value, bounds=increasing(_add_image), sql=_add_sql, total=False),
+    "multiply": Function(
+        result=_multiply_result,
+        value=_multiply_value,
+        bounds=increasing(_multiply_image),
+        sql=lambda inner, call: f"({inner} * {call.arguments[0]}{_SUFFIXES[call.type.name]})",
+        total=False,
+    ),
     "negative": Function(
         result=_signed,
         value=_negative_value,
