@@ -223,6 +223,22 @@ class OptimizeResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SketchInfo:
+    """One sketch of an index."""
+
+    spec: str
+    """As it was asked for, such as `bloom(0.01):l_comment`."""
+    files: int
+    """Live files of which there is a state."""
+    bytes: int
+    """Of those states."""
+    left_out: int
+    """Live files that were looked at and have none."""
+    reason: str
+    """Why the first of them has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class IndexInfo:
     """What an index covers."""
 
@@ -233,6 +249,7 @@ class IndexInfo:
     columns: int
     bytes: int
     """Size of the index on disk."""
+    sketches: tuple[SketchInfo, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

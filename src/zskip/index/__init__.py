@@ -9,7 +9,7 @@ from __future__ import annotations
 from zskip.index.bind import BoundIndex, bind_without_index
 from zskip.index.fill import Counted, Counting, Gaps, ordered_columns
 from zskip.index.manifest import DamagedIndexError
-from zskip.index.store import Index, refresh
+from zskip.index.store import Index, refresh, refresh_sketches
 
 __all__ = [
     "BoundIndex",
@@ -21,4 +21,5 @@ __all__ = [
     "bind_without_index",
     "ordered_columns",
     "refresh",
+    "refresh_sketches",
 ]

@@ -14,7 +14,10 @@ from zskip.errors import IndexFormatError
 from zskip.index.match import BoundSegment, as_slice, folded, of_each, places_of, warn_damaged
 from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries
+from zskip.index.sketches import BoundSketches
+from zskip.predicate import Predicate
 from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, Snapshot, Values
+from zskip.sketch import Sketched
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
@@ -76,7 +79,9 @@ class BoundIndex:
         size: int,
         case_sensitive: bool,
         warned: bool = False,
+        sketches: BoundSketches | None = None,
     ) -> None:
+        self.sketches = sketches
         self.snapshot = snapshot
         self.segments = tuple(segments)
         self._version = version
@@ -103,7 +108,12 @@ class BoundIndex:
             files_total=len(self.snapshot),
             columns=len(known),
             bytes=self._size,
+            sketches=() if self.sketches is None else self.sketches.info(),
         )
+
+    def sketched(self, predicate: Predicate) -> Sketched | None:
+        """The sketches that may tell more of a predicate than bounds do."""
+        return None if self.sketches is None else self.sketches.for_predicate(predicate)
 
     def versions(self) -> Ints:
         """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""

@@ -19,6 +19,7 @@ import numpy as np
 from zskip.errors import IndexFormatError, InputError, StorageError
 from zskip.index.leaves import Column
 from zskip.index.segment import BLOCK_ROWS, INDEX_DIR, Block, Segment
+from zskip.index.sketches import SketchRecord, SketchSegment
 from zskip.storage import FileInfo, Storage
 from zskip.types import DataType
 
@@ -28,6 +29,7 @@ FORMAT = 1
 _NAME = re.compile(r"manifest-([0-9]{10,18})\.json")
 _HEAD = re.compile(rb'\{"crc": "([0-9a-f]{8})", ')
 _SEGMENT = re.compile(r"segment-[0-9a-f]{32}")
+_SKETCH = re.compile(r"sketch-[0-9a-f]{32}")
 
 
 class DamagedIndexError(IndexFormatError):
@@ -46,6 +48,7 @@ class Manifest:
     segments: tuple[Segment, ...]
     table: str | None = None
     """Root of the table, of an index that lies elsewhere."""
+    sketches: tuple[SketchRecord, ...] = ()
 
     def to_bytes(self) -> bytes:
         """Give the manifest as JSON that begins with a checksum of the rest."""
@@ -62,6 +65,7 @@ class Manifest:
             "types": list(types),
             "type_of": [types[c.type] for c in columns],
             "segments": segments,
+            "sketches": [_sketch_json(record) for record in self.sketches],
         }
         rest = json.dumps(body, separators=(",", ":")).encode()[1:]
         return b'{"crc": "%08x", %s' % (zlib.crc32(rest), rest)
@@ -88,6 +92,7 @@ class Manifest:
                 zskip=str(body["zskip"]),
                 segments=tuple(_read_segment(s, columns) for s in body["segments"]),
                 table=body["table"],
+                sketches=tuple(map(_read_sketch, body["sketches"])),
             )
         except (
             ValueError,
@@ -207,6 +212,26 @@ def _read_segment(data: Mapping[str, Any], columns: Sequence[Column]) -> Segment
     )
     _check(segment)
     return segment
+
+
+def _sketch_json(record: SketchRecord) -> dict[str, Any]:
+    return {
+        "spec": record.spec,
+        "timezone": record.timezone,
+        "segments": [[s.name, s.files, s.bytes, s.crc] for s in record.segments],
+    }
+
+
+def _read_sketch(data: Mapping[str, Any]) -> SketchRecord:
+    segments = tuple(
+        SketchSegment(name=name, files=files, bytes=size, crc=crc) for name, files, size, crc in data["segments"]
+    )
+    numbers = [number for s in segments for number in (s.files, s.bytes, s.crc)]
+    if not _all_text([data["spec"], data["timezone"]]) or not _all_whole(numbers):
+        raise ValueError("what it says of its sketches is wrong")
+    if not all(isinstance(s.name, str) and _SKETCH.fullmatch(s.name) for s in segments):
+        raise ValueError("a name in it is none of a sketch's segment")
+    return SketchRecord(spec=data["spec"], timezone=data["timezone"], segments=segments)
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,7 +27,10 @@ from zskip.index.manifest import (
 )
 from zskip.index.match import BoundSegment, bind_segments, warn_damaged
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
-from zskip.records import Snapshot
+from zskip.index.sketches import BoundSketches, BuildSketches, SketchChange, changed, update
+from zskip.predicate import Columns
+from zskip.records import Bools, Snapshot
+from zskip.sketch import SketchOn
 from zskip.storage import FileInfo, Storage
 from zskip.version import __version__
 
@@ -61,8 +65,9 @@ class Index:
 
     @property
     def bytes(self) -> int:
-        """Size of the segments on disk."""
-        return sum(segment.bytes for segment in self.manifest.segments)
+        """Size of the segments on disk, those of sketches included."""
+        of_sketches = sum(segment.bytes for record in self.manifest.sketches for segment in record.segments)
+        return of_sketches + sum(segment.bytes for segment in self.manifest.segments)
 
     def bind(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
         """See the index from a snapshot.
@@ -77,7 +82,13 @@ class Index:
             size=self.bytes,
             case_sensitive=case_sensitive,
             warned=len(segments) < len(self.manifest.segments),
+            sketches=self.sketches(snapshot, case_sensitive=case_sensitive),
         )
+
+    def sketches(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundSketches:
+        """See the sketches from a snapshot."""
+        columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
+        return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns)
 
     def _readers(self) -> list[SegmentReader]:
         return [SegmentReader(self.storage, segment) for segment in self.manifest.segments]
@@ -129,6 +140,36 @@ def refresh(
     manifest = _publish(home, snapshot.version, gone, kept_new)
     _clean(home.storage)
     return Index(storage=home.storage, manifest=manifest)
+
+
+def refresh_sketches(
+    index: Index,
+    snapshot: Snapshot,
+    build: BuildSketches,
+    files: Bools,
+    *,
+    add: Sequence[SketchOn] = (),
+    drop: Collection[str] = (),
+    timezone: str = "UTC",
+    case_sensitive: bool = False,
+) -> Index:
+    """Bring the sketches of an index up to date with a snapshot: build the states that files lack.
+
+    files: (files of the snapshot,) those that may be read; add: new sketches, in the session's `timezone`; drop: specs
+    as `SketchInfo` gives them. Of several refreshes at once each adds to what the others published.
+    """
+    manifest, home = index.manifest, _Home(index.storage, index.manifest.table)
+    known = {record.spec for record in manifest.sketches}
+    new = [SketchChange(spec=str(on), timezone=timezone) for on in add if str(on) not in known]
+    wanted = dataclasses.replace(
+        index, manifest=dataclasses.replace(manifest, sketches=changed(manifest.sketches, new, drop))
+    )
+    changes = update(wanted.sketches(snapshot, case_sensitive=case_sensitive), build, files)
+    if not new and not changes and not known & set(drop):
+        return index
+    published = _publish(home, snapshot.version, changes=[*new, *changes], dropped=drop)
+    _clean(home.storage)
+    return Index(storage=home.storage, manifest=published)
 
 
 class _Home(NamedTuple):
@@ -187,7 +228,15 @@ def _compact(storage: Storage, segments: Sequence[BoundSegment]) -> tuple[set[st
     return gone, merged
 
 
-def _publish(home: _Home, table_version: int, gone: set[str], added: Sequence[Segment]) -> Manifest:
+def _publish(
+    home: _Home,
+    table_version: int,
+    gone: Collection[str] = (),
+    added: Sequence[Segment] = (),
+    *,
+    changes: Sequence[SketchChange] = (),
+    dropped: Collection[str] = (),
+) -> Manifest:
     """Publish a version on top of the newest one; a refresh that comes second starts from the winner's."""
     for _ in range(_ATTEMPTS):
         try:
@@ -202,6 +251,7 @@ def _publish(home: _Home, table_version: int, gone: set[str], added: Sequence[Se
             table_version=table_version,
             zskip=__version__,
             segments=(*(s for s in old if s.name not in gone), *added),
+            sketches=changed(() if base is None else base.sketches, changes, dropped),
         )
         try:
             home.storage.write(manifest_path(manifest.version), manifest.to_bytes())
@@ -234,7 +284,9 @@ def _clean(storage: Storage) -> None:
             storage.delete(f"{INDEX_DIR}/{info.path.rpartition('/')[2]}")
         for info in listing:
             name = info.path.rpartition("/")[2]
-            orphan = name.startswith("segment-") and name.rsplit("-", 1)[0] not in live
+            orphan = (name.startswith("segment-") and name.rsplit("-", 1)[0] not in live) or (
+                name.startswith("sketch-") and name.removesuffix(".parquet") not in live
+            )
             if info.mtime_ms < horizon and (orphan or name.startswith(".")):
                 storage.delete(f"{INDEX_DIR}/{name}")
     except (StorageError, OSError) as error:
@@ -245,6 +297,8 @@ def _names(storage: Storage, info: FileInfo) -> set[str]:
     """Name the segments of a version; none where it is damaged."""
     path = f"{INDEX_DIR}/{info.path.rpartition('/')[2]}"
     try:
-        return {segment.name for segment in Manifest.from_bytes(storage.read(path), path).segments}
+        manifest = Manifest.from_bytes(storage.read(path), path)
+        of_sketches = {segment.name for record in manifest.sketches for segment in record.segments}
+        return of_sketches | {segment.name for segment in manifest.segments}
     except (IndexFormatError, FileNotFoundError):
         return set()

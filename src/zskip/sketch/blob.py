@@ -20,11 +20,11 @@ from zskip.errors import IndexFormatError
 
 _MAGIC = b"zsk"
 _VERSION = 1
-_HEAD = struct.Struct("<3sBI")
-_BODY = struct.Struct("<BI")
+_HEAD = "<3sBI"
+_BODY = "<BI"
 _COMPRESSED = 1
 _LARGEST = 1 << 28
-_ARRAY = struct.Struct("<BI")
+_ARRAY = "<BI"
 _TYPES = tuple(map(np.dtype, ("<i8", "<f8", "<u4", "<u8", "u1")))
 _OBJECTS = 255
 
@@ -35,19 +35,19 @@ def seal(spec: str, payload: bytes) -> bytes:
     body = bytes([len(name)]) + name + payload
     packed = zlib.compress(body, 6)
     flags, kept = (_COMPRESSED, packed) if len(packed) < len(body) else (0, body)
-    rest = _BODY.pack(flags, len(body)) + kept
-    return _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(rest)) + rest
+    rest = struct.pack(_BODY, flags, len(body)) + kept
+    return struct.pack(_HEAD, _MAGIC, _VERSION, zlib.crc32(rest)) + rest
 
 
 def unseal(spec: str, data: bytes) -> bytes:
     """The payload of such bytes; raises IndexFormatError where they are damaged, or of something else."""
     data = bytes(data)
-    if len(data) < _HEAD.size + _BODY.size or data[:3] != _MAGIC:
+    if len(data) < struct.calcsize(_HEAD) + struct.calcsize(_BODY) or data[:3] != _MAGIC:
         raise IndexFormatError(f"these {len(data)} bytes are no {spec} sketch; build the index again")
-    _, version, checksum = _HEAD.unpack_from(data)
+    _, version, checksum = struct.unpack_from(_HEAD, data)
     if version != _VERSION:
         raise IndexFormatError(f"a sketch of format {version}; this zskip reads {_VERSION}: build the index again")
-    if zlib.crc32(memoryview(data)[_HEAD.size :]) != checksum:
+    if zlib.crc32(memoryview(data)[struct.calcsize(_HEAD) :]) != checksum:
         raise IndexFormatError(f"a damaged {spec} sketch (its checksum does not fit); build the index again")
     body = _body(spec, data)
     end = 1 + body[0] if body else 0
@@ -57,8 +57,8 @@ def unseal(spec: str, data: bytes) -> bytes:
 
 
 def _body(spec: str, data: bytes) -> bytes:
-    flags, size = _BODY.unpack_from(data, _HEAD.size)
-    body = data[_HEAD.size + _BODY.size :]
+    flags, size = struct.unpack_from(_BODY, data, struct.calcsize(_HEAD))
+    body = data[struct.calcsize(_HEAD) + struct.calcsize(_BODY) :]
     if flags == _COMPRESSED and size <= _LARGEST:
         try:
             body = zlib.decompressobj().decompress(body, size + 1)
@@ -79,9 +79,9 @@ def pack_arrays(arrays: Sequence[Any]) -> bytes:
 def _pack(array: Any) -> bytes:
     if array.dtype == np.object_:
         lengths = np.array([len(value) for value in array], "<u4")
-        return _ARRAY.pack(_OBJECTS, len(array)) + lengths.tobytes() + b"".join(array)
+        return struct.pack(_ARRAY, _OBJECTS, len(array)) + lengths.tobytes() + b"".join(array)
     little = array.astype(array.dtype.newbyteorder("<"))
-    return _ARRAY.pack(_TYPES.index(little.dtype), len(array)) + bytes(little.tobytes())
+    return struct.pack(_ARRAY, _TYPES.index(little.dtype), len(array)) + bytes(little.tobytes())
 
 
 def unpack_arrays(data: bytes) -> list[Any]:
@@ -97,8 +97,8 @@ def unpack_arrays(data: bytes) -> list[Any]:
 
 
 def _unpack(data: bytes, at: int) -> tuple[Any, int]:
-    code, count = _ARRAY.unpack_from(data, at)
-    at += _ARRAY.size
+    code, count = struct.unpack_from(_ARRAY, data, at)
+    at += struct.calcsize(_ARRAY)
     dtype = np.dtype("<u4") if code == _OBJECTS else _TYPES[code]
     array = np.frombuffer(data, dtype, count, at)
     at += array.nbytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -104,7 +103,6 @@ def blocks_for(distinct: int, fpp: float) -> int:
     return high
 
 
-@lru_cache(maxsize=4096)
 def expected_fpp(blocks: int, distinct: int) -> float:
     """The share of values found by mistake: the values that share a block are distributed as Poisson says."""
     load = distinct / blocks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ class Distinct:
     def __len__(self) -> int:
         return len(self.held)
 
-    @cached_property
+    @property
     def values(self) -> Values:
         """In rising order."""
         if self.form is not Form.BYTES:
@@ -43,7 +42,7 @@ class Distinct:
         objects[:] = sorted(self.held.to_pylist())
         return objects
 
-    @cached_property
+    @property
     def text(self) -> tuple[npt.NDArray[np.uint8], Ints]:
         """The bytes of all values and where each starts, and the last ends."""
         return buffers(self.held)

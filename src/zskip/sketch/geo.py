@@ -25,7 +25,7 @@ _LEVELS = 24
 """Of the finest cells, of which 2**24 lie side by side: about 2 m."""
 _SLACK = 1e-9
 """Degrees by which cells are taken to be larger, for what is lost in rounding."""
-_HEAD = struct.Struct("<BB")
+_HEAD = "<BB"
 RADIUS = 6_371_008.8
 """Of the earth taken as a sphere, in meters."""
 _EVERYWHERE = (-90.0, 90.0, -180.0, 180.0)
@@ -107,15 +107,15 @@ class Geo(Sketch):
     def to_bytes(self, state: Cells) -> bytes:
         """See `Sketch`."""
         steps = np.diff(state.codes, prepend=np.uint64(0))
-        return seal(str(self), _HEAD.pack(state.level, state.odd) + pack_arrays([steps]))
+        return seal(str(self), struct.pack(_HEAD, state.level, state.odd) + pack_arrays([steps]))
 
     def from_bytes(self, data: bytes) -> Cells:
         """See `Sketch`."""
         payload = unseal(str(self), data)
-        arrays = unpack_arrays(payload[_HEAD.size :])
+        arrays = unpack_arrays(payload[struct.calcsize(_HEAD) :])
         if len(arrays) != 1 or arrays[0].dtype != np.uint64 or payload[0] > _LEVELS:
             raise IndexFormatError(f"a damaged {self} sketch; build the index again")
-        level, odd = _HEAD.unpack_from(payload)
+        level, odd = struct.unpack_from(_HEAD, payload)
         return Cells(level, np.cumsum(arrays[0], dtype=np.uint64), bool(odd))
 
     def stack(self, states: Sequence[Cells | None]) -> GeoStack:

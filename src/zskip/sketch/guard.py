@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,28 +34,67 @@ class Read:
     """What is wrong with the first of them."""
 
 
+class Maker:
+    """Builds the state of one file batch by batch; after anything goes wrong the rest is not looked at.
+
+    budget: the most bytes that it may take.
+    """
+
+    def __init__(self, sketch: Sketch, data_type: DataType, *, budget: int | None = None) -> None:
+        self._sketch = sketch
+        self._type = data_type
+        self._budget = budget
+        self._state: Any = None
+        self._failure = sketch.refusal(data_type)
+
+    def feed(self, values: Callable[[], pa.Array]) -> None:
+        """Take in the values of some rows, which may fail to be computed."""
+        if self._failure is not None:
+            return
+        try:
+            self._state = self._sketch.add(self._state, values(), self._type)
+        except LeftOut as error:
+            self._failure = str(error)
+        except Exception as error:  # Of a user's own code anything may come.
+            self._failure = f"{self._sketch} failed: {type(error).__name__}: {error}"
+        if self._failure is not None:
+            self._state = None
+
+    def done(self) -> Made:
+        """The state of all values that came."""
+        if self._failure is not None:
+            return Made(None, self._failure)
+        if self._state is None:
+            return Made(None, "the file holds no rows")
+        try:
+            data = self._sketch.to_bytes(self._sketch.finish(self._state))
+        except LeftOut as error:
+            return Made(None, str(error))
+        except Exception as error:
+            return Made(None, f"{self._sketch} failed: {type(error).__name__}: {error}")
+        if self._budget is not None and len(data) > self._budget:
+            size = f"{self._sketch} takes {len(data)} bytes of this file"
+            return Made(None, f"{size}, where the budget is {self._budget}")
+        return Made(data)
+
+
 def make(sketch: Sketch, batches: Iterable[pa.Array], data_type: DataType, *, budget: int | None = None) -> Made:
     """Build the state of one file from batches of its values, of which one at a time is held.
 
     budget: the most bytes that it may take.
     """
-    refusal = sketch.refusal(data_type)
-    if refusal is not None:
-        return Made(None, refusal)
-    state: Any = None
-    try:
-        for values in batches:
-            state = sketch.add(state, values, data_type)
-        if state is None:
-            return Made(None, "the file holds no rows")
-        data = sketch.to_bytes(sketch.finish(state))
-    except LeftOut as error:
-        return Made(None, str(error))
-    except Exception as error:  # Of a user's own code anything may come.
-        return Made(None, f"{sketch} failed: {type(error).__name__}: {error}")
-    if budget is not None and len(data) > budget:
-        return Made(None, f"{sketch} takes {len(data)} bytes of this file, where the budget is {budget}")
-    return Made(data)
+    maker = Maker(sketch, data_type, budget=budget)
+    rest = iter(batches)
+    while True:
+        try:
+            values = next(rest)
+        except StopIteration:
+            return maker.done()
+        except LeftOut as error:
+            return Made(None, str(error))
+        except Exception as error:
+            return Made(None, f"{sketch} failed: {type(error).__name__}: {error}")
+        maker.feed(lambda values=values: values)  # type: ignore[misc]
 
 
 def read(sketch: Sketch, blobs: Sequence[bytes | None]) -> Read:

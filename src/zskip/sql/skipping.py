@@ -107,7 +107,7 @@ def _steps(scan: _Scan) -> Iterator[Step]:
         yield step(f"partitions: {to_sql(scan.partition, shorten=True)}", scan.of_partitions, kept)
         kept = scan.of_partitions
     for part in _conjuncts(scan.data):
-        result = prune(part, stats)
+        result = prune(part, stats, stats.sketched(part))
         left = kept & result.kept
         reasons = dict.fromkeys(leaf.reason for leaf in result.leaves if leaf.reason)
         nothing = "; ".join(reasons) if result.kept.all() else "the steps above skip the same files"

@@ -178,7 +178,8 @@ class _Exchange:
 
     def _pruning(self, source: Source) -> Pruning:
         def prune_filters(filters: Filters) -> PruneResult:
-            return prune(predicate_of(source, filters), source.stats)
+            predicate = predicate_of(source, filters)
+            return prune(predicate, source.stats, source.stats.sketched(predicate))
 
         def on_scan(report: ScanReport) -> None:
             if self._on_scan is not None:

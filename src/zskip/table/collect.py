@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from zskip.errors import InputError, ZskipError, ZskipWarning
-from zskip.index import Counted, Counting, Gaps, refresh
-from zskip.records import IndexInfo, Ints, PruneResult
+from zskip.index import Counted, Counting, Gaps, Index, refresh, refresh_sketches
+from zskip.records import Bools, IndexInfo, Ints, PruneResult, Snapshot
+from zskip.sketch import Made, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
+from zskip.table.query import columns_of_table
 
 if TYPE_CHECKING:
     from zskip.spark.schema import TableSchema
@@ -24,10 +27,18 @@ _PRIVATE = {
 }
 
 
-def refresh_index(handle: Handle, collect: str = "auto", *, new_only: bool = False) -> IndexInfo:
-    """Read the footers of files that have no valid entry yet, and count what they do not tell.
+def refresh_index(
+    handle: Handle,
+    collect: str = "auto",
+    *,
+    new_only: bool = False,
+    sketches: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    budget: int | None = None,
+) -> IndexInfo:
+    """Read the footers of files that have no valid entry yet, count what they do not tell, and build sketches.
 
-    collect: as `Table.index` says; new_only: count only in files that had no entry.
+    As `Table.index` says; new_only: count only in files that had no entry.
     """
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
@@ -42,6 +53,7 @@ def refresh_index(handle: Handle, collect: str = "auto", *, new_only: bool = Fal
         counting = Counting(
             count=lambda gaps: _count(handle, schema, gaps, strict=everything), new_only=new_only, everything=everything
         )
+    add = _read_sketches(handle, snapshot, sketches, drop)
     index = refresh(
         handle.storage,
         snapshot,
@@ -50,7 +62,68 @@ def refresh_index(handle: Handle, collect: str = "auto", *, new_only: bool = Fal
         check=not new_only,
         index_storage=handle.index_storage,
     )
+    if index.manifest.sketches or add or drop:
+        index = refresh_sketches(
+            index,
+            snapshot,
+            lambda wanted, zones, lacking: _sketched(handle, snapshot, wanted, zones, lacking, budget),
+            np.full(len(snapshot), handle.spark is not None),
+            add=add,
+            drop=_dropped(index, snapshot, handle, drop),
+            timezone=handle.timezone,
+            case_sensitive=handle.case_sensitive,
+        )
     return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
+
+
+def _read_sketches(handle: Handle, snapshot: Snapshot, sketches: Sequence[str], drop: Sequence[str]) -> list[SketchOn]:
+    """The sketches that are asked for; whatever is wrong with them is said before anything is written."""
+    if isinstance(sketches, str) or isinstance(drop, str):
+        raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
+    if sketches:
+        handle.need_spark("building sketches")
+    columns = columns_of_table(handle, snapshot)
+    return [parse_sketch_on(text, columns, timezone=handle.timezone) for text in sketches]
+
+
+def _dropped(index: Index, snapshot: Snapshot, handle: Handle, drop: Sequence[str]) -> list[str]:
+    """The specs of the sketches to drop; raises InputError for one that is not there."""
+    known = {record.spec for record in index.manifest.sketches}
+    columns, found = columns_of_table(handle, snapshot), []
+    for text in drop:
+        spec = text if text in known else str(parse_sketch_on(text, columns, timezone=handle.timezone))
+        if spec not in known:
+            held = ", ".join(sorted(known)) or "none"
+            raise InputError(f'the index has no sketch "{text}"; it has {held}')
+        found.append(spec)
+    return found
+
+
+def _sketched(
+    handle: Handle,
+    snapshot: Snapshot,
+    wanted: Sequence[SketchOn],
+    zones: Sequence[str],
+    lacking: Sequence[Bools],
+    budget: int | None,
+) -> list[dict[int, Made]]:
+    """Build sketches with Spark, one job for each time zone."""
+    from zskip.spark.failures import explained
+    from zskip.spark.sketching import build_sketches
+
+    uris = [handle.storage.uri(path) for path in snapshot.paths]
+    spark, schema = handle.need_spark("building sketches"), dataclasses.replace(handle.schema(), snapshot=snapshot)
+    found: list[dict[int, Made]] = [{} for _ in wanted]
+    try:
+        for zone in dict.fromkeys(zones):
+            mine = [i for i, other in enumerate(zones) if other == zone]
+            sketches, files = [wanted[i] for i in mine], [lacking[i] for i in mine]
+            made = build_sketches(spark, schema, sketches, files, uris, timezone=zone, budget=budget)
+            for i, states in zip(mine, made, strict=True):
+                found[i] = states
+    except Exception as error:
+        raise explained(f"sketch {len(wanted)} columns or expressions", error) from error
+    return found
 
 
 def _count(

@@ -67,12 +67,12 @@ def _steps(
     steps = [_step("table", kept, snapshot, stats)]
     leaves: list[LeafReport] = []
     for part in of_partitions:
-        result = prune(part, stats)
+        result = prune(part, stats, stats.sketched(part))
         kept = kept & result.kept
         leaves += result.leaves
     steps.append(_step("partitions", kept, snapshot, stats))
     for part in others:
-        result = prune(part, stats)
+        result = prune(part, stats, stats.sketched(part))
         kept = kept & result.kept
         leaves += result.leaves
         steps.append(_step(to_sql(part, shorten=True), kept, snapshot, stats))

@@ -35,7 +35,8 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
 
     def prune_filters(filters: Filters) -> PruneResult:
         fields = (*snapshot.fields, *snapshot.partition_fields)
-        return prune(filters.predicate(fields, case_sensitive=case_sensitive), stats)
+        predicate = filters.predicate(fields, case_sensitive=case_sensitive)
+        return prune(predicate, stats, stats.sketched(predicate))
 
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
 
@@ -46,7 +47,7 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     stats = handle.bound_index(snapshot, warn=where is not None)
-    result = prune(predicate, stats)
+    result = prune(predicate, stats, stats.sketched(predicate))
     report = _report(snapshot, stats, result, time.perf_counter() - started)
     kept = np.flatnonzero(result.kept).tolist()
     return [handle.storage.uri(snapshot.paths[i]) for i in kept], report

@@ -76,18 +76,30 @@ class Table:
         )
         return optimize(self._handle, request)
 
-    def index(self, *, collect: str = "auto") -> IndexInfo:
+    def index(
+        self,
+        *,
+        collect: str = "auto",
+        sketches: Sequence[str] = (),
+        drop: Sequence[str] = (),
+        budget: int | None = None,
+    ) -> IndexInfo:
         """Bring the index up to date: read the footers of files that have no valid entry yet.
 
         collect: "auto" also counts what footers do not tell, once for each file, where there is a Spark session: bounds
         of timestamps of 96 bits and of what the writer is known to get wrong, and NaN. It reads those columns of those
         files. "footers" leaves such columns unknown; "scan" counts all columns of all files anew.
 
-        Raises InputError for another collector, and for "scan" without Spark.
+        sketches: what else to keep of columns or expressions, such as "bloom(0.01):l_comment", from now on for all
+        files, new ones included; drop: those to leave off; budget: the most bytes that one sketch may take of a file
+        that is sketched now. Building sketches needs Spark, and one pass over their columns.
+
+        Raises InputError for another collector, for "scan" and sketches without Spark and for what is no sketch,
+        ColumnError for unknown columns.
         """
         from zskip.table.collect import refresh_index
 
-        return refresh_index(self._handle, collect)
+        return refresh_index(self._handle, collect, sketches=sketches, drop=drop, budget=budget)
 
     def df(self) -> DataFrame:
         """Open the table as a DataFrame under which Spark reads only the files that a query needs.

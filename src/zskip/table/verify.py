@@ -148,7 +148,8 @@ class _BothWays:
             self.plain, {"n": f"count_if({text}\n)"}, self.places, "find the file that is lost"
         )
         predicate = read_where(self.handle, self.snapshot, text)
-        kept = prune(predicate, self.handle.bound_index(self.snapshot, warn=False)).kept
+        stats = self.handle.bound_index(self.snapshot, warn=False)
+        kept = prune(predicate, stats, stats.sketched(predicate)).kept
         lost = [i for i, n in zip(at.tolist(), table["n"].to_pylist(), strict=True) if n and not kept[i]]
         return self.snapshot.paths[min(lost)] if lost else None
 

@@ -1,0 +1,147 @@
+"""Build the sketches of files in Spark: one pass that reads the columns they need, each file in one task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zskip.predicate import Opaque, Term, opaque, term_sql
+from zskip.records import Bools, PruneResult
+from zskip.sketch import Made, Maker, Sketch, SketchOn
+from zskip.spark import compat
+from zskip.spark.file_index import Pruning
+from zskip.spark.jobs import described
+from zskip.spark.relation import scan
+from zskip.spark.schema import TableSchema
+from zskip.spark.shipping import by_value
+from zskip.spark.statistics import Places
+from zskip.types import DataType
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FILE = "zskip_file"
+_OUT = "file string, sketch int, state binary, reason string"
+_LEAST_SPLIT = 128 << 20
+
+
+def build_sketches(
+    spark: SparkSession,
+    schema: TableSchema,
+    sketches: Sequence[SketchOn],
+    lacking: Sequence[Bools],
+    uris: Sequence[str],
+    *,
+    timezone: str,
+    budget: int | None = None,
+) -> list[dict[int, Made]]:
+    """Build what files lack of some sketches; what is made of each, by places in the snapshot.
+
+    lacking: for each sketch (files of the snapshot,); uris: of the files; timezone: of the sketches' expressions;
+    budget: the most bytes of one file's state. A file in which a sketch fails has the reason instead.
+    """
+    kept = np.logical_or.reduce(lacking)
+    split = max(_LEAST_SPLIT, int(schema.snapshot.sizes[kept].max(initial=0)) + 1)
+    settings = {"spark.sql.session.timeZone": timezone, "spark.sql.files.maxPartitionBytes": str(split)}
+    private = compat.private_session(spark, settings)
+    result = PruneResult(kept=kept, full=kept)
+    frame = scan(private, schema, Pruning(prune=lambda _: result))
+    found = _made(private, frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
+    places = Places(uris)
+    made: list[dict[int, Made]] = [{} for _ in sketches]
+    for row in found.to_pylist():
+        place = places.of(row["file"])
+        if lacking[row["sketch"]][place]:
+            made[row["sketch"]][place] = Made(row["state"], row["reason"])
+    for states, files in zip(made, lacking, strict=True):
+        for place in np.flatnonzero(files).tolist():
+            states.setdefault(place, Made(None, "the file holds no rows"))
+    return made
+
+
+def _made(
+    spark: SparkSession, frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str
+) -> pa.Table:
+    from pyspark.sql import functions as F
+
+    names: dict[str, str] = {}
+    plans = [_Plan(on.sketch, on.type, _recipe(on, names)) for on in sketches]
+    selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
+    with by_value():
+        out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
+    with described(spark, text):
+        return compat.collect_arrow(out)
+
+
+class _Plan(NamedTuple):
+    """A sketch as workers get it: all of it goes there by value, so that it must not be much."""
+
+    sketch: Sketch
+    type: DataType
+    recipe: Any
+    """Of its values: the name of a column, or a user's function and the recipes of its arguments, or an argument."""
+
+
+class _Literal(NamedTuple):
+    value: Any
+
+
+def _recipe(on: SketchOn, names: dict[str, str]) -> Any:
+    """How workers get the values; names: takes the SQL of what Spark is to compute, and the name of its column."""
+    if len(on.terms) == 1:
+        return _recipe_of(on.terms[0], names)
+    parts = ", ".join(f"'{name}', {term_sql(term)}" for (name, _), term in zip(on.type.fields, on.terms, strict=True))
+    return names.setdefault(f"named_struct({parts})", f"v{len(names)}")
+
+
+def _recipe_of(term: Term, names: dict[str, str]) -> Any:
+    evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
+    if not isinstance(term, Opaque) or evaluate is None:
+        return names.setdefault(term_sql(term), f"v{len(names)}")
+    arguments = [
+        _Literal(opaque.literal_value(part)) if isinstance(part, str) else _recipe_of(part, names)
+        for part in term.arguments
+    ]
+    return evaluate, arguments
+
+
+def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[Any]], Iterable[Any]]:
+    """What runs in Spark's workers; a task has whole files."""
+
+    def values(recipe: Any, rows: pa.RecordBatch) -> Any:
+        if isinstance(recipe, str):
+            return rows.column(rows.schema.get_field_index(recipe))
+        if isinstance(recipe, _Literal):
+            return recipe.value
+        evaluate, arguments = recipe
+        found = evaluate(*(values(argument, rows) for argument in arguments))
+        if len(found) != rows.num_rows:
+            raise ValueError(f"it gave {len(found)} values for {rows.num_rows} rows")
+        return found
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        makers: dict[str, list[Maker]] = {}
+        for batch in batches:
+            names = batch.column(0).dictionary_encode()
+            for code, name in enumerate(names.dictionary.to_pylist()):
+                rows = batch if len(names.dictionary) == 1 else batch.filter(pc.equal(names.indices, code))
+                if name not in makers:
+                    makers[name] = [Maker(plan.sketch, plan.type, budget=budget) for plan in plans]
+                for maker, plan in zip(makers[name], plans, strict=True):
+                    maker.feed(lambda plan=plan, rows=rows: values(plan.recipe, rows))  # type: ignore[misc]
+        for name, of_file in makers.items():
+            made = [maker.done() for maker in of_file]
+            yield pa.RecordBatch.from_pydict(
+                {
+                    "file": [name] * len(made),
+                    "sketch": pa.array(range(len(made)), pa.int32()),
+                    "state": pa.array([m.data for m in made], pa.binary()),
+                    "reason": [m.reason for m in made],
+                }
+            )
+
+    return run
