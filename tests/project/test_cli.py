@@ -87,6 +87,18 @@ def test_index_counts_what_footers_do_not_tell(events: str, capsys: pytest.Captu
     assert call("index", events, "--collect", "rows", capsys=capsys)[0] == 2
 
 
+def test_index_keeps_sketches(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call("index", events, "--sketch", "bloom(0.01):name", "--sketch", "ngram(3):name", capsys=capsys)
+    assert code == 0
+    assert "bloom(0.01):name  6 files, " in out
+    names = call("files", events, "--where", "name = 'name-0007x'", capsys=capsys)[1].splitlines()
+    assert len(names) < 6
+    out = call("index", events, "--drop", "ngram(3):name", "--json", capsys=capsys)[1]
+    assert [sketch["spec"] for sketch in json.loads(out)["sketches"]] == ["bloom(0.01):name"]
+    code, _, err = call("index", events, "--sketch", "blom:name", capsys=capsys)
+    assert (code, 'did you mean "bloom"' in err) == (2, True)
+
+
 def test_verify_ends_with_1_where_something_is_wrong(
     events: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

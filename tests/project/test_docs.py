@@ -42,7 +42,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.spark
 def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
     found = blocks("README.md", "python")
-    assert len(found) == 3
+    assert len(found) == 4
     for code in found:
         # The JVM keeps the directory in which it was started.
         placed = code.replace('"events"', repr(str(events / "events")), 1)

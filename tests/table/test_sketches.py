@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.errors import ColumnError, InputError, ZskipWarning
+from zskip.errors import ColumnError, InputError, PredicateError, ZskipWarning
 from zskip.predicate import register_function
 
 pytestmark = pytest.mark.spark
@@ -149,7 +149,7 @@ def test_users_functions_and_budgets(spark: SparkSession, tmp_path: Path) -> Non
     info = table.index(sketches=["bloom(0.001):note"], budget=10)
     assert info.sketches[2].left_out == FILES
     assert "budget is 10" in info.sketches[2].reason
-    assert len(table.files("note = 'x none y'")) == FILES
+    assert names(table.files(f"note = 'x {WORDS[44]} zz'")) == {"part-04.parquet"}, "by its bounds alone"
 
 
 def test_damaged_states_keep_their_files(spark: SparkSession, tmp_path: Path) -> None:
@@ -167,6 +167,34 @@ def test_damaged_states_keep_their_files(spark: SparkSession, tmp_path: Path) ->
     with pytest.warns(ZskipWarning, match="damaged"):
         table.index()
     assert len(zskip.open(str(path)).files(f"key = {key}")) <= 3
+
+
+def test_statements(spark: SparkSession, tmp_path: Path) -> None:
+    path = make(tmp_path / "it's t")
+    name = "parquet.`" + str(path) + "`"
+    created = zskip.sql(
+        spark,
+        f"CREATE SKIPPING INDEX ON {name} (`key` BLOOM(0.01), gap MINMAX, lower(email) VALUES(20), (lat, lon) GEO)",
+    )
+    specs = ["bloom(0.01):key", "values(20):lower(email)", "geo(64):lat, lon"]
+    assert [(row.sketch, row.files, row.left_out) for row in created.collect()] == [(s, FILES, 0) for s in specs]
+    assert len(zskip.open(str(path)).files("lower(email) = 'u3@site4.org'")) == 1
+    (path / "part-03.parquet").unlink()
+    assert [row.files for row in zskip.sql(spark, f"REFRESH SKIPPING INDEX ON {name};").collect()] == [FILES - 1] * 3
+    left = zskip.sql(spark, f"drop skipping index on {name} (key BLOOM(0.01))").collect()
+    assert [row.sketch for row in left] == specs[1:]
+    assert zskip.sql(spark, f"SHOW SKIPPING INDEX ON {name}").collect() == left
+    assert zskip.sql(spark, f"DROP SKIPPING INDEX ON {name}").collect() == []
+    for text, said in (
+        (f"CREATE SKIPPING INDEX ON {name}", "expected a list"),
+        (f"CREATE SKIPPING INDEX ON {name} (key)", "expected a column or expression and a sketch"),
+        (f"CREATE SKIPPING INDEX ON {name} (key BLOOM(0.01)", "expected a comma and a sketch"),
+        (f"SHOW SKIPPING INDEX {name}", "expected ON"),
+    ):
+        with pytest.raises(PredicateError, match=said):
+            zskip.sql(spark, text)
+    with pytest.raises(InputError, match="did you mean"):
+        zskip.sql(spark, f"CREATE SKIPPING INDEX ON {name} (key BLOM)")
 
 
 def test_bad_input(spark: SparkSession, path: Path) -> None:

@@ -126,17 +126,32 @@ def index(
             "--collect", help="Read footers alone, or let Spark count, too, what they do not tell, or count everything."
         ),
     ] = Collect.footers,
+    sketch: Annotated[
+        list[str] | None,
+        typer.Option("--sketch", metavar="SPEC", help="What else to keep, such as bloom(0.01):key; may be repeated."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option("--drop", metavar="SPEC", help="A sketch to leave off; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        int | None, typer.Option("--budget", metavar="BYTES", help="The most that one sketch may take of a file.")
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Start Spark, to build the sketches of new files, too.")
+    ] = False,
     index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring the index up to date: read the footers of files that are not in it yet.
+    """Bring the index up to date: read the footers of files that are not in it yet, and build sketches.
 
-    Example: zskip index events
+    Example: zskip index events --sketch 'bloom(0.01):user_id'
     """
     from zskip.cli.show import indexed, print_json, print_pairs
 
-    table = _open(path, index_path, spark=collect is not Collect.footers)
-    found = table.index(collect=collect.value)
+    spark = refresh or bool(sketch) or collect is not Collect.footers
+    found = _open(path, index_path, spark=spark).index(
+        collect=collect.value, sketches=sketch or (), drop=drop or (), budget=budget
+    )
     print_json(found) if as_json else print_pairs(indexed(found))
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         IndexInfo,
         OptimizeResult,
         ScanReport,
+        SketchInfo,
         TableInfo,
         Verification,
     )
@@ -138,7 +139,13 @@ def indexed(found: IndexInfo) -> Pairs:
         ("files", f"{found.files:,} of {found.files_total:,}"),
         ("columns", str(found.columns)),
         ("size", show_size(found.bytes)),
+        *((sketch.spec, _sketched(sketch)) for sketch in found.sketches),
     ]
+
+
+def _sketched(found: SketchInfo) -> str:
+    left_out = f"; {found.left_out:,} have none: {found.reason}" if found.left_out else ""
+    return f"{found.files:,} files, {show_size(found.bytes)}{left_out}"
 
 
 def described(found: TableInfo) -> Pairs:

@@ -92,7 +92,7 @@ class Manifest:
                 zskip=str(body["zskip"]),
                 segments=tuple(_read_segment(s, columns) for s in body["segments"]),
                 table=body["table"],
-                sketches=tuple(map(_read_sketch, body["sketches"])),
+                sketches=tuple(map(_read_sketch, body.get("sketches", ()))),
             )
         except (
             ValueError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from zskip.records import ClusteringInfo, FileSizes, OptimizeResult, TableInfo, Verification
+from zskip.records import ClusteringInfo, FileSizes, OptimizeResult, SketchInfo, TableInfo, Verification
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +42,7 @@ _CLUSTERED = (
     "column string, files bigint, files_unknown bigint, constant_files bigint, average_overlap double, "
     "average_depth double, depth_histogram map<int, bigint>"
 )
+_INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
 _SKIPPED = "table string, step string, files bigint, bytes bigint, rows bigint, skipped bigint, reason string"
 
 Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
@@ -115,6 +116,12 @@ def clustered(spark: SparkSession, found: Sequence[ClusteringInfo]) -> DataFrame
         for column in found
     ]
     return _frame(spark, rows, _CLUSTERED)
+
+
+def indexed(spark: SparkSession, found: Sequence[SketchInfo]) -> DataFrame:
+    """One row for each sketch."""
+    rows = [(sketch.spec, sketch.files, sketch.bytes, sketch.left_out, sketch.reason) for sketch in found]
+    return _frame(spark, rows, _INDEXED)
 
 
 def skipped(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import InputError, PredicateError
 from zskip.spark.compat import check_session
 from zskip.sql import results
+from zskip.sql.skipping_index import CreateIndex, DropIndex, ShowIndex, read_index_statement
 from zskip.sql.statements import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
 from zskip.sql.targets import Found, find_table
 from zskip.sql.text import marked_error
@@ -26,6 +27,9 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     on_scan: told of each scan of a query through zskip.
     """
     check_session(spark)
+    about_index = read_index_statement(text)
+    if about_index is not None:
+        return _index(spark, about_index)
     statement = read_statement(text)
     if isinstance(statement, Query):
         return visible(spark, spark.sql(text), on_scan).frame
@@ -38,6 +42,20 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     if isinstance(statement, DescribeClustering):
         return _describe(spark, statement)
     return _explain(spark, statement)
+
+
+def _index(spark: SparkSession, statement: CreateIndex | DropIndex | ShowIndex) -> DataFrame:
+    """Change the sketches of a table's index, or not; what there is then."""
+    table = find_table(spark, statement.target).table
+    if isinstance(statement, CreateIndex):
+        return results.indexed(spark, table.index(sketches=statement.sketches).sketches)
+    found = table.info().index
+    if found is None:
+        raise InputError(f'"{statement.target}" has no index; build it with Table.index() or CREATE SKIPPING INDEX')
+    if isinstance(statement, DropIndex):
+        drop = statement.sketches or [sketch.spec for sketch in found.sketches]
+        return results.indexed(spark, table.index(drop=drop).sketches)
+    return results.indexed(spark, found.sketches)
 
 
 def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:

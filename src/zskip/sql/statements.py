@@ -94,10 +94,10 @@ def read_statement(sql: str) -> Statement:
     Query(text='SELECT 1')
     """
     reader = _reader_of(sql)
-    return Query(text=sql) if reader is None else reader(_Parser(sql))
+    return Query(text=sql) if reader is None else reader(Parser(sql))
 
 
-def _reader_of(sql: str) -> Callable[[_Parser], Statement] | None:
+def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
     """Who reads a statement that starts with these words; None for Spark."""
     words = tuple(token.upper for token in _start(sql))
     if words[:1] == ("OPTIMIZE",):
@@ -122,7 +122,7 @@ def _start(sql: str) -> list[Token]:
     return []
 
 
-class _Parser:
+class Parser:
     """The tokens of a statement, read from left to right."""
 
     def __init__(self, sql: str) -> None:
@@ -214,7 +214,7 @@ class _Parser:
         return self.now.text == ";" or (self.now.upper == "WITH" and following.text == "(")
 
 
-def _optimize(parser: _Parser) -> Optimize:
+def _optimize(parser: Parser) -> Optimize:
     parser.take()
     target = parser.target()
     where, where_at = parser.predicate()
@@ -231,7 +231,7 @@ def _optimize(parser: _Parser) -> Optimize:
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
 
-def _options(parser: _Parser) -> tuple[tuple[str, Option], ...]:
+def _options(parser: Parser) -> tuple[tuple[str, Option], ...]:
     parser.expect("(")
     found: dict[str, Option] = {}
     while True:
@@ -261,7 +261,7 @@ def _no_option(name: str) -> str:
     return f'no option "{name}"; ' + (f'did you mean "{near[0]}"?' if near else "the options: " + ", ".join(OPTIONS))
 
 
-def _value(parser: _Parser) -> Option:
+def _value(parser: Parser) -> Option:
     if parser.now.kind == "string":
         return string_of(parser.take().text)
     if parser.accept("TRUE"):
@@ -274,7 +274,7 @@ def _value(parser: _Parser) -> Option:
     raise parser.error("expected a string, a whole number, true or false")
 
 
-def _verify(parser: _Parser) -> Verify:
+def _verify(parser: Parser) -> Verify:
     parser.take()
     target = parser.target()
     where, where_at = parser.predicate()
@@ -282,7 +282,7 @@ def _verify(parser: _Parser) -> Verify:
     return Verify(target=target, where=where, where_at=where_at)
 
 
-def _describe(parser: _Parser) -> DescribeClustering:
+def _describe(parser: Parser) -> DescribeClustering:
     parser.take()
     parser.take()
     target = parser.target()
@@ -291,7 +291,7 @@ def _describe(parser: _Parser) -> DescribeClustering:
     return DescribeClustering(target=target, columns=columns)
 
 
-def _explain(parser: _Parser) -> ExplainSkipping:
+def _explain(parser: Parser) -> ExplainSkipping:
     parser.take()
     end = parser.take().end
     if parser.now.kind == "end" or parser.now.text == ";":

@@ -1,0 +1,146 @@
+"""CREATE, REFRESH, DROP and SHOW SKIPPING INDEX: the sketches of a table's index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zskip.errors import PredicateError
+from zskip.sql.statements import Parser, Target
+from zskip.sql.text import Token, tokens
+
+_ALWAYS = "MINMAX"
+"""Kept of every column, asked for or not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateIndex:
+    """`CREATE SKIPPING INDEX ON t (col BLOOM(0.01), lower(email) VALUES(100))`, and `REFRESH SKIPPING INDEX ON t`."""
+
+    target: Target
+    sketches: tuple[str, ...] = ()
+    """As `Table.index` takes them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropIndex:
+    """`DROP SKIPPING INDEX ON t [(col BLOOM, ...)]`."""
+
+    target: Target
+    sketches: tuple[str, ...] = ()
+    """Empty for all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowIndex:
+    """`SHOW SKIPPING INDEX ON t`."""
+
+    target: Target
+
+
+def _create(parser: Parser) -> CreateIndex:
+    target = _on(parser, 3)
+    sketches = _sketches(parser)
+    parser.finish("a semicolon")
+    return CreateIndex(target=target, sketches=sketches)
+
+
+def _refresh(parser: Parser) -> CreateIndex:
+    target = _on(parser, 3)
+    parser.finish("a semicolon")
+    return CreateIndex(target=target)
+
+
+def _drop(parser: Parser) -> DropIndex:
+    target = _on(parser, 3)
+    sketches = _sketches(parser) if parser.now.text == "(" else ()
+    parser.finish("a list of sketches" if not sketches else "a semicolon")
+    return DropIndex(target=target, sketches=sketches)
+
+
+def _show(parser: Parser) -> ShowIndex:
+    target = _on(parser, 3)
+    parser.finish("a semicolon")
+    return ShowIndex(target=target)
+
+
+_READERS: dict[str, Callable[[Parser], CreateIndex | DropIndex | ShowIndex]] = {
+    "CREATE": _create,
+    "REFRESH": _refresh,
+    "DROP": _drop,
+    "SHOW": _show,
+}
+
+
+def read_index_statement(sql: str) -> CreateIndex | DropIndex | ShowIndex | None:
+    """Read a statement about a skipping index; None for any other.
+
+    Raises PredicateError for one that does not parse.
+
+    >>> read_index_statement("CREATE SKIPPING INDEX ON t (k BLOOM(0.01), v MINMAX, (a, b) GEO)").sketches
+    ('BLOOM(0.01):k', 'GEO:a, b')
+    """
+    try:
+        words = [token.upper for token in tokens(sql, limit=3)]
+    except PredicateError:
+        return None
+    if words[1:] != ["SKIPPING", "INDEX"] or words[0] not in _READERS:
+        return None
+    return _READERS[words[0]](Parser(sql))
+
+
+def _on(parser: Parser, words: int) -> Target:
+    for _ in range(words):
+        parser.take()
+    parser.expect("ON")
+    return parser.target()
+
+
+def _sketches(parser: Parser) -> tuple[str, ...]:
+    """`(expression KIND(parameters), ...)` as specs."""
+    parser.expect("(", "a list such as (key BLOOM(0.01))")
+    found = []
+    while True:
+        spec = _spec(parser)
+        found += [spec] if spec else []
+        if not parser.accept(","):
+            break
+    parser.expect(")", "a comma and a sketch, or )")
+    return tuple(found)
+
+
+def _spec(parser: Parser) -> str | None:
+    """One item: its last word, with parameters or not, is the kind, all before it the column or expression."""
+    item: list[Token] = []
+    depth = 0
+    while parser.now.kind != "end" and (depth or parser.now.text not in (",", ")")):
+        depth += {"(": 1, ")": -1}.get(parser.now.text, 0)
+        item.append(parser.take())
+    kind = _kind_at(item)
+    if kind is None or kind == 0:
+        raise parser.error("expected a column or expression and a sketch, such as key BLOOM(0.01)")
+    expression = parser.sql[item[0].start : item[kind - 1].end]
+    if item[0].text == "(" and _closing(item, 0) == kind - 1:
+        expression = parser.sql[item[0].end : item[kind - 1].start]
+    written = parser.sql[item[kind].start : item[-1].end]
+    return None if written.upper() == _ALWAYS else f"{written}:{expression}"
+
+
+def _kind_at(item: Sequence[Token]) -> int | None:
+    if not item:
+        return None
+    last = len(item) - 1
+    if item[last].text != ")":
+        return last if item[last].kind == "word" else None
+    places = [i for i in range(1, last) if item[i].text == "(" and _closing(item, i) == last]
+    return places[-1] - 1 if places and item[places[-1] - 1].kind == "word" else None
+
+
+def _closing(item: Sequence[Token], start: int) -> int:
+    """The place of the parenthesis that closes one."""
+    depth = 0
+    for i in range(start, len(item)):
+        depth += {"(": 1, ")": -1}.get(item[i].text, 0)
+        if depth == 0:
+            return i
+    return len(item)
