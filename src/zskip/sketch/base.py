@@ -7,7 +7,6 @@ which that leaf is true. It never says that all rows of a file match.
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,8 +59,12 @@ class Sketch(ABC):
     """Over how many columns or expressions it is; the values of more than one come as a struct."""
 
     def __str__(self) -> str:
-        values = [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        return f"{self.kind}({', '.join(map(str, values))})"
+        return f"{self.kind}({', '.join(map(str, self.parameters))})"
+
+    @property
+    def parameters(self) -> tuple[Any, ...]:
+        """The values of its fields; `dataclasses.fields` finds none where a class came over by value."""
+        return tuple(getattr(self, name) for name in type(self).__match_args__)  # type: ignore[attr-defined]
 
     def refusal(self, data_type: DataType) -> str | None:
         """Why there can be no sketch of values of a type; None where there can."""

@@ -69,7 +69,7 @@ def _made(
     from pyspark.sql import functions as F
 
     names: dict[str, str] = {}
-    plans = [_Plan(on.sketch, on.type, _recipe(on, names)) for on in sketches]
+    plans = [_Plan(type(on.sketch), on.sketch.parameters, _parts_of(on.type), _recipe(on, names)) for on in sketches]
     selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
     with by_value():
         out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
@@ -78,16 +78,30 @@ def _made(
 
 
 class _Plan(NamedTuple):
-    """A sketch as workers get it: all of it goes there by value, so that it must not be much."""
+    """A sketch as workers get it: all of it goes there by value, so that it must not be much.
 
-    sketch: Sketch
-    type: DataType
+    Records with slots do not survive that in Spark 3.5, so that they are made anew there.
+    """
+
+    kind: type[Sketch]
+    parameters: tuple[Any, ...]
+    type: Any
+    """Name and fields of the type."""
     recipe: Any
     """Of its values: the name of a column, or a user's function and the recipes of its arguments, or an argument."""
 
 
 class _Literal(NamedTuple):
     value: Any
+
+
+def _parts_of(data_type: DataType) -> Any:
+    return data_type.name, [(name, _parts_of(inner)) for name, inner in data_type.fields]
+
+
+def _type_of(parts: Any) -> DataType:
+    name, fields = parts
+    return DataType(name, tuple((inner, _type_of(rest)) for inner, rest in fields))
 
 
 def _recipe(on: SketchOn, names: dict[str, str]) -> Any:
@@ -130,7 +144,9 @@ def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[A
             for code, name in enumerate(names.dictionary.to_pylist()):
                 rows = batch if len(names.dictionary) == 1 else batch.filter(pc.equal(names.indices, code))
                 if name not in makers:
-                    makers[name] = [Maker(plan.sketch, plan.type, budget=budget) for plan in plans]
+                    makers[name] = [
+                        Maker(plan.kind(*plan.parameters), _type_of(plan.type), budget=budget) for plan in plans
+                    ]
                 for maker, plan in zip(makers[name], plans, strict=True):
                     maker.feed(lambda plan=plan, rows=rows: values(plan.recipe, rows))  # type: ignore[misc]
         for name, of_file in makers.items():
