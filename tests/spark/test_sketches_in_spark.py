@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from pathlib import Path
 
@@ -150,6 +151,20 @@ def test_users_functions_and_budgets(spark: SparkSession, tmp_path: Path) -> Non
     assert info.sketches[2].left_out == FILES
     assert "budget is 10" in info.sketches[2].reason
     assert names(table.files(f"note = 'x {WORDS[44]} zz'")) == {"part-04.parquet"}, "by its bounds alone"
+
+
+def test_days_that_calendars_read_differently(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    for i, year in enumerate((1850, 1950, 2020)):
+        days = [dt.date(year, 1, 1) + dt.timedelta(7 * k) for k in range(40)] + [dt.date(2024, 12, 31)]
+        pq.write_table(pa.table({"d": days, "n": [None] * 41}), path / f"{i}.parquet")
+    table = zskip.table(spark, str(path))
+    info = table.index(sketches=["bloom(0.001):d", "values(60):year(d)"])
+    assert [(s.files, s.left_out) for s in info.sketches] == [(2, 1), (2, 1)]
+    assert "before 1900" in info.sketches[0].reason
+    assert names(table.files("d = DATE '2023-05-05'")) == {"0.parquet"}
+    assert names(table.files("year(d) = 2001")) == {"0.parquet"}
 
 
 def test_damaged_states_keep_their_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ known of each live file, column by column. An entry is valid for one path, size 
 from __future__ import annotations
 
 from zskip.index.bind import BoundIndex, bind_without_index
-from zskip.index.fill import Counted, Counting, Gaps, ordered_columns
+from zskip.index.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
 from zskip.index.manifest import DamagedIndexError
 from zskip.index.store import Index, refresh, refresh_sketches
 
 __all__ = [
+    "CALENDAR_TYPES",
     "BoundIndex",
     "Counted",
     "Counting",
@@ -19,6 +20,7 @@ __all__ = [
     "Gaps",
     "Index",
     "bind_without_index",
+    "first_sure",
     "ordered_columns",
     "refresh",
     "refresh_sketches",

@@ -25,7 +25,8 @@ from zskip.storage import Storage
 from zskip.types import DataType, Form
 
 Path = tuple[str, ...]
-_CALENDAR = ("date", "timestamp", "timestamp_ntz")
+CALENDAR_TYPES = ("date", "timestamp", "timestamp_ntz")
+"""Of which the values depend on a calendar."""
 _DAY_MICROS = 86_400_000_000
 _SURE_DAY = -25_567 + 2
 """Two days into 1900: from there on values are the same in all calendars, and in whatever zone they were rebased."""
@@ -218,15 +219,19 @@ def _merged(entries: Entries, found: Counted, files: Bools, live: Ints) -> Entri
 def _bounds(found: Counted, at: Ints) -> tuple[Values, Values, Bools]:
     """Bounds as the index keeps them, of the files at some places of the snapshot."""
     lower, upper, bounded = found.lower[at].copy(), found.upper[at].copy(), found.bounded[at].copy()
-    name = found.type.name
-    if name in _CALENDAR:
-        bounded &= lower >= (_SURE_DAY if name == "date" else _SURE_DAY * _DAY_MICROS)
+    if found.type.name in CALENDAR_TYPES:
+        bounded &= lower >= first_sure(found.type)
     if found.type.form is Form.BYTES and not found.type.is_decimal:
         for i in np.flatnonzero(bounded).tolist():
             top = shorten_upper(cast(bytes, upper[i]))
             lower[i], upper[i] = lower[i][:MAX_BOUND_BYTES], top if top is not None else b""
             bounded[i] = top is not None
     return lower, upper, bounded
+
+
+def first_sure(data_type: DataType) -> int:
+    """The first day or time, in the form of its type, that is the same in all calendars."""
+    return _SURE_DAY if data_type.name == "date" else _SURE_DAY * _DAY_MICROS
 
 
 def _table(number: int, form: Form, entries: Entries) -> pa.Table:

@@ -46,7 +46,15 @@ def build_sketches(
     """
     kept = np.logical_or.reduce(lacking)
     split = max(_LEAST_SPLIT, int(schema.snapshot.sizes[kept].max(initial=0)) + 1)
-    settings = {"spark.sql.session.timeZone": timezone, "spark.sql.files.maxPartitionBytes": str(split)}
+    settings = {
+        "spark.sql.session.timeZone": timezone,
+        "spark.sql.files.maxPartitionBytes": str(split),
+        # A state of half a file would lose rows.
+        "spark.sql.files.ignoreCorruptFiles": "false",
+        "spark.sql.files.ignoreMissingFiles": "false",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    }
     private = compat.private_session(spark, settings)
     result = PruneResult(kept=kept, full=kept)
     frame = scan(private, schema, Pruning(prune=lambda _: result))

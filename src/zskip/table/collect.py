@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import InputError, ZskipError, ZskipWarning
-from zskip.index import Counted, Counting, Gaps, Index, refresh, refresh_sketches
-from zskip.records import Bools, IndexInfo, Ints, PruneResult, Snapshot
+from zskip.index import (
+    CALENDAR_TYPES,
+    BoundIndex,
+    Counted,
+    Counting,
+    Gaps,
+    Index,
+    first_sure,
+    refresh,
+    refresh_sketches,
+)
+from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, PruneResult, Snapshot
 from zskip.sketch import Made, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.query import columns_of_table
@@ -21,6 +31,8 @@ if TYPE_CHECKING:
 
 COLLECTORS = ("auto", "footers", "scan")
 _PRIVATE = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
     # The bytes as they are: what depends on the calendar is not used.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
@@ -66,7 +78,7 @@ def refresh_index(
         index = refresh_sketches(
             index,
             snapshot,
-            lambda wanted, zones, lacking: _sketched(handle, snapshot, wanted, zones, lacking, budget),
+            lambda wanted, zones, lacking: _sketched(handle, index.bind(snapshot), wanted, zones, lacking, budget),
             np.full(len(snapshot), handle.spark is not None),
             add=add,
             drop=_dropped(index, snapshot, handle, drop),
@@ -101,13 +113,14 @@ def _dropped(index: Index, snapshot: Snapshot, handle: Handle, drop: Sequence[st
 
 def _sketched(
     handle: Handle,
-    snapshot: Snapshot,
+    bound: BoundIndex,
     wanted: Sequence[SketchOn],
     zones: Sequence[str],
     lacking: Sequence[Bools],
     budget: int | None,
 ) -> list[dict[int, Made]]:
     """Build sketches with Spark, one job for each time zone."""
+    snapshot = bound.snapshot
     from zskip.spark.failures import explained
     from zskip.spark.sketching import build_sketches
 
@@ -120,7 +133,7 @@ def _sketched(
             sketches, files = [wanted[i] for i in mine], [lacking[i] for i in mine]
             made = build_sketches(spark, schema, sketches, files, uris, timezone=zone, budget=budget)
             for i, states in zip(mine, made, strict=True):
-                found[i] = states
+                found[i] = _of_sure_days(wanted[i], states, bound)
     except Exception as error:
         raise explained(f"sketch {len(wanted)} columns or expressions", error) from error
     return found
@@ -149,3 +162,17 @@ def _count(
             raise failure from error
         warnings.warn(f"the index knows only what footers tell: {failure}", ZskipWarning, stacklevel=4)
         return np.full(len(gaps.files), -1, np.int64), {}
+
+
+def _of_sure_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex) -> dict[int, Made]:
+    """No states of files that hold days before 1900, or may: which they are depends on the calendar of who reads."""
+    unsure: Bools = np.zeros(len(bound.snapshot), np.bool_)
+    for column in on.columns:
+        if column.type.name in CALENDAR_TYPES:
+            stats = bound.column(column.path)
+            if stats is None:
+                return dict.fromkeys(states, Made(None, "nothing is known of its days"))
+            sure = stats.bounded & (stats.lower >= first_sure(column.type))
+            unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
+    early = Made(None, "it may hold days before 1900, which calendars read differently")
+    return {place: early if unsure[place] else made for place, made in states.items()}
