@@ -143,6 +143,20 @@ def read_type(described: object, metadata: Mapping[str, Any] | None = None) -> D
     return DataType(padded[0] if padded else str(described))
 
 
+def value_range(data_type: DataType) -> tuple[int, int]:
+    """The least and the greatest whole number that a type holds; of a decimal, unscaled.
+
+    >>> value_range(DataType("byte")), value_range(DataType("decimal(3,1)"))
+    ((-128, 127), (-999, 999))
+    """
+    if data_type.is_decimal:
+        return 1 - 10**data_type.precision, 10**data_type.precision - 1
+    if data_type.name == "boolean":
+        return 0, 1
+    bits = 32 if data_type.name == "date" else INTEGERS.get(data_type.name, 64)
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
 def encode_decimal(unscaled: int, data_type: DataType) -> Encoded:
     """Give an unscaled decimal the form of its type: int64, or 17 bytes that sort as the numbers do.
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zskip.predicate.literals import always, never
+from zskip.predicate.literals import always, exact, never
 from zskip.predicate.tree import And, Compare, Constant, Not, Predicate, Term
-from zskip.types import INTEGERS, DataType, Form, encode_decimal
+from zskip.types import Form
 
 _EXACT_DOUBLE = 2**53
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -57,19 +57,19 @@ def _settled(op: str, term: Term, scalar: Any) -> Predicate | None:
         return None if value is None else Compare(op, term, value.encode() if isinstance(value, str) else bytes(value))
     if name in ("date", "timestamp", "timestamp_ntz"):
         time = _time(scalar, name)
-        return None if time is None else _exact(op, term, time)
+        return None if time is None else exact(op, term, time)
     return None
 
 
 def _with_number(op: str, term: Term, scalar: Any) -> Predicate | None:
     held, value = scalar.type, scalar.as_py()
     if pa.types.is_integer(held) or pa.types.is_decimal(held):
-        return _exact(op, term, Fraction(value))
+        return exact(op, term, Fraction(value))
     if not pa.types.is_floating(held) or term.type.is_decimal:
         return None
     if math.isinf(value):
         return always(term) if op != "=" and (op in ("<", "<=")) == (value > 0) else never(term)
-    return _exact(op, term, Fraction(float(value))) if abs(value) < _EXACT_DOUBLE else None
+    return exact(op, term, Fraction(float(value))) if abs(value) < _EXACT_DOUBLE else None
 
 
 def _float(scalar: Any, *, single: bool) -> float | None:
@@ -100,36 +100,6 @@ def _time(scalar: Any, name: str) -> Fraction | None:
     if name == "date":
         return Fraction(scalar.value, _PER_DAY[held.unit])
     return int(scalar.value) * _PER_MICROSECOND[held.unit]
-
-
-def _exact(op: str, term: Term, value: Fraction) -> Predicate:
-    """Compare a term of whole numbers, or of decimals, with any rational number."""
-    scaled = value * 10**term.type.scale if term.type.is_decimal else value
-    floor = math.floor(scaled)
-    if floor != scaled:
-        if op == "=":
-            return never(term)
-        op = "<=" if op in ("<", "<=") else ">"
-    least, most = value_range(term.type)
-    if floor < least:
-        return always(term) if op in (">", ">=") else never(term)
-    if floor > most:
-        return always(term) if op in ("<", "<=") else never(term)
-    return Compare(op, term, encode_decimal(floor, term.type) if term.type.is_decimal else floor)
-
-
-def value_range(data_type: DataType) -> tuple[int, int]:
-    """The least and the greatest whole number that a type holds; of a decimal, unscaled.
-
-    >>> value_range(DataType("byte")), value_range(DataType("decimal(3,1)"))
-    ((-128, 127), (-999, 999))
-    """
-    if data_type.is_decimal:
-        return 1 - 10**data_type.precision, 10**data_type.precision - 1
-    if data_type.name == "boolean":
-        return 0, 1
-    bits = 32 if data_type.name == "date" else INTEGERS.get(data_type.name, 64)
-    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def is_single(value: float) -> bool:

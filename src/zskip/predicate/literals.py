@@ -16,7 +16,7 @@ from fractions import Fraction
 
 from zskip.predicate.tree import Column, Compare, Constant, In, Predicate, Term
 from zskip.predicate.zones import micros_of, zone_of
-from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
+from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal, value_range
 
 _EXACT_DOUBLE = 2**53
 _EXACT_FLOAT = 2**24
@@ -66,7 +66,7 @@ def always(term: Term) -> Predicate:
     if term.type.form is Form.FLOAT:
         return Compare(">=", term, -math.inf)
     if term.type.is_decimal:
-        return Compare(">=", term, encode_decimal(_range(term.type)[0], term.type))
+        return Compare(">=", term, encode_decimal(value_range(term.type)[0], term.type))
     return Compare(">=", term, -(2**63) if term.type.form is Form.INT else b"")
 
 
@@ -80,16 +80,16 @@ def _whole(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | 
     if op != "=" and isinstance(value, int | decimal.Decimal) and not -(2**63) <= value <= 2**63 - 1:
         return None  # Spark makes it true or false for every row, even where the column is null.
     if literal.kind == "int" and isinstance(value, int):
-        return _exact(op, term, Fraction(value), 0)
+        return exact(op, term, Fraction(value))
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
         digits = INTEGERS[term.type.name] // 3 + 1
-        return _exact(op, term, Fraction(value), 0) if _fits(digits, 0, value) else None
+        return exact(op, term, Fraction(value)) if _fits(digits, 0, value) else None
     if literal.kind in ("double", "float") and isinstance(value, float):
         if math.isnan(value) or math.isinf(value):
             above = not value < 0
             return always(term) if (op in ("<", "<=")) == above and op != "=" else never(term)
-        exact = _EXACT_FLOAT if literal.kind == "float" else _EXACT_DOUBLE
-        return _exact(op, term, Fraction(value), 0) if abs(value) < exact else None
+        most = _EXACT_FLOAT if literal.kind == "float" else _EXACT_DOUBLE
+        return exact(op, term, Fraction(value)) if abs(value) < most else None
     return None
 
 
@@ -102,7 +102,7 @@ def _decimals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate
             return None  # A sum's type may have more digits than shown here, so that Spark rounds the literal.
         whole = term.type.precision - term.type.scale
         if _fits(max(whole, 20 if literal.kind == "int" else 0), term.type.scale, value):
-            return _exact(op, term, Fraction(value), term.type.scale)
+            return exact(op, term, Fraction(value))
     return None
 
 
@@ -178,27 +178,20 @@ def _fits(whole: int, scale: int, value: decimal.Decimal) -> bool:
     return max(whole, before) + max(scale, places) <= MOST_DIGITS
 
 
-def _exact(op: str, term: Term, value: Fraction, scale: int) -> Predicate:
-    """Compare a term of whole multiples of 10**-scale with any rational number."""
-    scaled = value * 10**scale
+def exact(op: str, term: Term, value: Fraction) -> Predicate:
+    """Compare a term of whole numbers, or of decimals, with any rational number."""
+    scaled = value * 10**term.type.scale if term.type.is_decimal else value
     floor = math.floor(scaled)
     if floor != scaled:
         if op == "=":
             return never(term)
         op = "<=" if op in ("<", "<=") else ">"
-    least, most = _range(term.type)
+    least, most = value_range(term.type)
     if floor < least:
         return always(term) if op in (">", ">=") else never(term)
     if floor > most:
         return always(term) if op in ("<", "<=") else never(term)
     return Compare(op, term, encode_decimal(floor, term.type) if term.type.is_decimal else floor)
-
-
-def _range(data_type: DataType) -> tuple[int, int]:
-    if data_type.is_decimal:
-        return 1 - 10**data_type.precision, 10**data_type.precision - 1
-    bits = INTEGERS[data_type.name]
-    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
 
 
 def _floats(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:

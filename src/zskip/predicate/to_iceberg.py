@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.errors import MissingDependencyError, UnsupportedError
-from zskip.predicate.arrow_values import is_single, value_range
+from zskip.predicate.arrow_values import is_single
 from zskip.predicate.sql_like import literal_prefix
 from zskip.predicate.to_sql import to_sql
 from zskip.predicate.tree import (
@@ -38,7 +38,7 @@ from zskip.predicate.tree import (
     is_opaque,
     terms_of,
 )
-from zskip.types import Encoded, Form, decode_decimal
+from zskip.types import Encoded, Form, decode_decimal, value_range
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression, Reference

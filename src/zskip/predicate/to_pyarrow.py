@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.errors import UnsupportedError
-from zskip.predicate.arrow_values import is_single, value_range
+from zskip.predicate.arrow_values import is_single
 from zskip.predicate.to_sql import to_sql
 from zskip.predicate.tree import (
     And,
@@ -41,7 +41,7 @@ from zskip.predicate.tree import (
     is_opaque,
     terms_of,
 )
-from zskip.types import DataType, Encoded, Form, decode_decimal
+from zskip.types import DataType, Encoded, Form, decode_decimal, value_range
 
 _TYPES = {
     "boolean": pa.bool_(),

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from zskip.predicate import And, Column, Compare, Contains, In, IsNull, Like, Not, Or, Predicate, StartsWith, to_sql
-from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encode_decimal
+from zskip.types import DataType, Encoded, Form, decode_decimal, encode_decimal, value_range
 
 _OPERATORS = ("=", "<", "<=", ">", ">=")
 _UNWRITABLE = "'...'"
@@ -82,11 +82,12 @@ def _near(rng: random.Random, value: Encoded, data_type: DataType) -> Encoded:
         return value
     if data_type.is_decimal:
         unscaled = decode_decimal(value, data_type) + step
-        return encode_decimal(unscaled, data_type) if abs(unscaled) < 10**data_type.precision else value
+        least, most = value_range(data_type)
+        return encode_decimal(unscaled, data_type) if least <= unscaled <= most else value
     if data_type.form is Form.FLOAT:
         width: Any = np.float32 if data_type.name == "float" else np.float64
         return float(np.nextafter(width(value), width(math.copysign(math.inf, step))))
     if isinstance(value, bytes):
         return value + b"\x01" if step > 0 else value.decode(errors="ignore")[:-1].encode()
-    limit = 2 ** (INTEGERS.get(data_type.name, 64) - 1)
-    return value + step if -limit <= value + step < limit else value
+    least, most = value_range(data_type)
+    return value + step if least <= value + step <= most else value

@@ -11,7 +11,7 @@ import numpy as np
 from zskip.predicate.functions.base import Arguments, Function, Nan, decreasing, everywhere, increasing, objects
 from zskip.predicate.tree import Call
 from zskip.records import Bools, Values
-from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encode_decimal
+from zskip.types import INTEGERS, DataType, Encoded, Form, decode_decimal, encode_decimal, value_range
 
 MOST_DIGITS = 38
 _EXACT_DIGITS = 34
@@ -20,21 +20,13 @@ _SUFFIXES = {"byte": "Y", "short": "S", "integer": "", "long": "L"}
 """Of literals in SQL."""
 
 
-def number_range(data_type: DataType) -> tuple[int, int]:
-    """The least and the most of an integer type, or unscaled of a decimal one."""
-    if data_type.is_decimal:
-        return 1 - 10**data_type.precision, 10**data_type.precision - 1
-    bits = INTEGERS[data_type.name]
-    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-
-
 def _is_whole(data_type: DataType) -> bool:
     return data_type.is_integer or data_type.is_decimal
 
 
 def _encoded(number: int, data_type: DataType) -> Encoded | None:
     """A whole number of units of a type; None beyond it."""
-    least, most = number_range(data_type)
+    least, most = value_range(data_type)
     if not least <= number <= most:
         return None
     return encode_decimal(number, data_type) if data_type.is_decimal else number
@@ -72,9 +64,9 @@ def cast_result(held: DataType, target: DataType) -> bool:
         return held.is_integer or held.name == "float"
     if not target.is_decimal or not _is_whole(held):
         return False
-    least, most = number_range(held)
+    least, most = value_range(held)
     scale = held.scale if held.is_decimal else 0
-    return target.scale >= scale and max(-least, most) * 10 ** (target.scale - scale) <= number_range(target)[1]
+    return target.scale >= scale and max(-least, most) * 10 ** (target.scale - scale) <= value_range(target)[1]
 
 
 def cast_value(call: Call, value: Encoded) -> Encoded | None:
@@ -112,7 +104,7 @@ def _add_result(held: DataType, arguments: Arguments) -> DataType | None:
         most = float(np.finfo(np.float32 if held.name == "float" else np.float64).max)
         return held if abs(float(arguments[0])) <= most else None
     if held.is_integer:
-        least, most = number_range(held)
+        least, most = value_range(held)
         return held if least <= int(arguments[0]) <= most else None
     return DataType(str(arguments[1])) if held.is_decimal else None
 
@@ -148,7 +140,7 @@ def _add_image(call: Call, values: Values) -> tuple[Values, Bools]:
                 return (numbers.astype(np.float32) + np.float32(float(amount))).astype(np.float64), everywhere(values)
             return numbers + float(amount), everywhere(values)
     factor = _factor(held, call.type) if held.is_decimal else 1
-    least, most = number_range(call.type)
+    least, most = value_range(call.type)
     found = _each(_add_value, call, values, -((int(amount) - least) // factor), (most - int(amount)) // factor)
     return (numbers * factor + int(amount), everywhere(values)) if found is None else found
 
@@ -162,7 +154,7 @@ def _add_sql(inner: str, call: Call) -> str:
         point = len(digits) - call.type.scale
         number = f"{digits[:point]}.{digits[point:]}".rstrip(".")
         return f"({inner} {'-' if int(amount) < 0 else '+'} {number}BD)"
-    backwards = number_range(held)[0] < int(amount) < 0
+    backwards = value_range(held)[0] < int(amount) < 0
     return f"({inner} {'-' if backwards else '+'} {-int(amount) if backwards else amount}{_SUFFIXES[held.name]})"
 
 
@@ -170,7 +162,7 @@ def _add_sql(inner: str, call: Call) -> str:
 
 
 def _multiply_result(held: DataType, arguments: Arguments) -> DataType | None:
-    return held if held.is_integer and 1 <= int(arguments[0]) <= number_range(held)[1] else None
+    return held if held.is_integer and 1 <= int(arguments[0]) <= value_range(held)[1] else None
 
 
 def _multiply_value(call: Call, value: Encoded) -> Encoded | None:
@@ -178,7 +170,7 @@ def _multiply_value(call: Call, value: Encoded) -> Encoded | None:
 
 
 def _multiply_image(call: Call, values: Values) -> tuple[Values, Bools]:
-    factor, (least, most) = int(call.arguments[0]), number_range(call.type)
+    factor, (least, most) = int(call.arguments[0]), value_range(call.type)
     found = _each(_multiply_value, call, values, -(-least // factor), most // factor)
     return (cast("Any", values) * factor, everywhere(values)) if found is None else found
 
@@ -202,7 +194,7 @@ def _negative_value(call: Call, value: Encoded) -> Encoded | None:
 def _negative_image(call: Call, values: Values) -> tuple[Values, Bools]:
     if call.type.form is Form.FLOAT:
         return -cast("Any", values), everywhere(values)
-    least, most = number_range(call.type)
+    least, most = value_range(call.type)
     found = _each(_negative_value, call, values, max(least, -most), most)
     return (-cast("Any", values), everywhere(values)) if found is None else found
 
