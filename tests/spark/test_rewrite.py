@@ -318,6 +318,7 @@ def test_progress_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.Mo
         with shown(context, "progress", "count"):
             assert [t for t in threading.enumerate() if t.name == "zskip-progress"]
             spark.range(0, 1000, 1, 6).selectExpr("java_method('java.lang.Thread', 'sleep', 1L)", "id").count()
+            context._jsc.sc().listenerBus().waitUntilEmpty()  # what jobs did reaches the tracker a little later
             completed, total = tasks(context, "progress")
         assert completed == total >= 6
         assert not [t for t in threading.enumerate() if t.name == "zskip-progress"]
