@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 import random_tables
 from oracle import NoValue, Row, truth
 
-from zskip.predicate import And, Columns, Not, Or, Predicate, Unknown, nodes, parse, to_sql
+from zskip.predicate import And, Columns, Not, Or, Predicate, Unknown, nodes, parse, smaller, to_sql
 from zskip.prune import outcomes
 from zskip.records import Field
 
@@ -106,20 +106,10 @@ def check_text(seed: int, predicate: Predicate, table: random_tables.Table) -> N
 
 def shrunk(predicate: Predicate, table: random_tables.Table) -> Predicate:
     """The smallest part of a failing predicate that fails by itself."""
-    for part in _parts(predicate):
+    for part in smaller(predicate):
         if find_lost(part, table):
             return shrunk(part, table)
     return predicate
-
-
-def _parts(predicate: Predicate) -> Iterator[Predicate]:
-    if isinstance(predicate, And | Or):
-        yield from predicate.children
-        if len(predicate.children) > 1:
-            for i in range(len(predicate.children)):
-                yield type(predicate)(predicate.children[:i] + predicate.children[i + 1 :])
-    elif isinstance(predicate, Not):
-        yield predicate.child
 
 
 def main() -> int:

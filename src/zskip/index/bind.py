@@ -16,8 +16,8 @@ from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries
 from zskip.index.sketches import BoundSketches
 from zskip.predicate import Predicate
-from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, Snapshot, Values
-from zskip.sketch import Sketched
+from zskip.prune import prune
+from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
@@ -111,9 +111,9 @@ class BoundIndex:
             sketches=() if self.sketches is None else self.sketches.info(),
         )
 
-    def sketched(self, predicate: Predicate) -> Sketched | None:
-        """The sketches that may tell more of a predicate than bounds do."""
-        return None if self.sketches is None else self.sketches.for_predicate(predicate)
+    def prune(self, predicate: Predicate) -> PruneResult:
+        """Decide for every file whether some row might match, by all that is known of it."""
+        return prune(predicate, self, None if self.sketches is None else self.sketches.for_predicate(predicate))
 
     def versions(self) -> Ints:
         """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""

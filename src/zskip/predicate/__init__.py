@@ -33,8 +33,10 @@ from zskip.predicate.tree import (
     columns_of,
     columns_under,
     conjunction,
+    conjuncts,
     is_opaque,
     nodes,
+    smaller,
     terms_of,
 )
 
@@ -65,6 +67,7 @@ __all__ = [
     "columns_of",
     "columns_under",
     "conjunction",
+    "conjuncts",
     "from_pyarrow",
     "is_opaque",
     "nodes",
@@ -73,6 +76,7 @@ __all__ = [
     "parse_term",
     "patterns",
     "register_function",
+    "smaller",
     "term_sql",
     "terms_of",
     "to_iceberg",

@@ -166,6 +166,26 @@ def conjunction(parts: tuple[Predicate, ...]) -> Predicate:
     return parts[0] if len(parts) == 1 else And(parts) if parts else Constant(True)
 
 
+def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
+    """The parts that are all true where a predicate is; none of what is always true."""
+    if isinstance(predicate, And):
+        for child in predicate.children:
+            yield from conjuncts(child)
+    elif predicate != Constant(True):
+        yield predicate
+
+
+def smaller(predicate: Predicate) -> Iterator[Predicate]:
+    """What a predicate may be cut down to in one step: its children, and itself without one of three or more."""
+    if isinstance(predicate, And | Or):
+        yield from predicate.children
+        if len(predicate.children) > 2:
+            for i in range(len(predicate.children)):
+                yield type(predicate)(predicate.children[:i] + predicate.children[i + 1 :])
+    elif isinstance(predicate, Not):
+        yield predicate.child
+
+
 def nodes(predicate: Predicate) -> Iterator[Predicate]:
     """The predicate and all below it, parents first."""
     todo = [predicate]

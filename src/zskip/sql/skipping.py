@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import PredicateError
-from zskip.predicate import And, Constant, Predicate, to_sql
-from zskip.prune import prune
+from zskip.predicate import Constant, Predicate, conjuncts, to_sql
 from zskip.records import Bools, LeafReport
 from zskip.spark.bridge import file_index
 from zskip.spark.catalyst import Filters, read_filters
@@ -106,19 +105,11 @@ def _steps(scan: _Scan) -> Iterator[Step]:
     if scan.partition != Constant(True):
         yield step(f"partitions: {to_sql(scan.partition, shorten=True)}", scan.of_partitions, kept)
         kept = scan.of_partitions
-    for part in _conjuncts(scan.data):
-        result = prune(part, stats, stats.sketched(part))
+    for part in conjuncts(scan.data):
+        result = stats.prune(part)
         left = kept & result.kept
         reasons = dict.fromkeys(leaf.reason for leaf in result.leaves if leaf.reason)
         nothing = "; ".join(reasons) if result.kept.all() else "the steps above skip the same files"
         yield step(to_sql(part, shorten=True), left, kept, "" if left.sum() < kept.sum() else nothing)
         kept = left
     yield step("read", scan.kept, np.ones(len(sizes), np.bool_))
-
-
-def _conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    if isinstance(predicate, And):
-        for child in predicate.children:
-            yield from _conjuncts(child)
-    elif predicate != Constant(True):
-        yield predicate

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.index import BoundIndex
 from zskip.predicate import Predicate
-from zskip.prune import prune
 from zskip.records import PruneResult, ScanReport
 from zskip.spark.catalyst import Filters
 from zskip.spark.file_index import PrunedFileIndex, Pruning
@@ -178,8 +177,7 @@ class _Exchange:
 
     def _pruning(self, source: Source) -> Pruning:
         def prune_filters(filters: Filters) -> PruneResult:
-            predicate = predicate_of(source, filters)
-            return prune(predicate, source.stats, source.stats.sketched(predicate))
+            return source.stats.prune(predicate_of(source, filters))
 
         def on_scan(report: ScanReport) -> None:
             if self._on_scan is not None:

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex
-from zskip.predicate import And, Constant, Predicate, Unknown, columns_of, nodes, to_sql
-from zskip.prune import prune
+from zskip.predicate import Predicate, Unknown, columns_of, conjuncts, nodes, to_sql
 from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.query import known_rows, open_frame, read_where
@@ -60,29 +59,24 @@ def _steps(
     predicate: Predicate, snapshot: Snapshot, stats: BoundIndex
 ) -> tuple[list[ScanStep], list[LeafReport], Bools]:
     names: set[tuple[str, ...]] = {(field.name,) for field in snapshot.partition_fields}
-    conjuncts = list(_conjuncts(predicate))
-    of_partitions = [part for part in conjuncts if _only_about(part, names)]
-    others = [part for part in conjuncts if part not in of_partitions]
+    of_partitions: list[Predicate] = []
+    others: list[Predicate] = []
+    for part in conjuncts(predicate):
+        (of_partitions if _only_about(part, names) else others).append(part)
     kept: Bools = np.ones(len(snapshot), np.bool_)
     steps = [_step("table", kept, snapshot, stats)]
     leaves: list[LeafReport] = []
     for part in of_partitions:
-        result = prune(part, stats, stats.sketched(part))
+        result = stats.prune(part)
         kept = kept & result.kept
         leaves += result.leaves
     steps.append(_step("partitions", kept, snapshot, stats))
     for part in others:
-        result = prune(part, stats, stats.sketched(part))
+        result = stats.prune(part)
         kept = kept & result.kept
         leaves += result.leaves
         steps.append(_step(to_sql(part, shorten=True), kept, snapshot, stats))
     return steps, leaves, kept
-
-
-def _conjuncts(predicate: Predicate) -> list[Predicate]:
-    if isinstance(predicate, And):
-        return [part for child in predicate.children for part in _conjuncts(child)]
-    return [] if predicate == Constant(True) else [predicate]
 
 
 def _only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from zskip.errors import InputError
 from zskip.index import BoundIndex
 from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
-from zskip.prune import prune
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 
@@ -35,8 +34,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
 
     def prune_filters(filters: Filters) -> PruneResult:
         fields = (*snapshot.fields, *snapshot.partition_fields)
-        predicate = filters.predicate(fields, case_sensitive=case_sensitive)
-        return prune(predicate, stats, stats.sketched(predicate))
+        return stats.prune(filters.predicate(fields, case_sensitive=case_sensitive))
 
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
 
@@ -47,7 +45,7 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     stats = handle.bound_index(snapshot, warn=where is not None)
-    result = prune(predicate, stats, stats.sketched(predicate))
+    result = stats.prune(predicate)
     report = _report(snapshot, stats, result, time.perf_counter() - started)
     kept = np.flatnonzero(result.kept).tolist()
     return [handle.storage.uri(snapshot.paths[i]) for i in kept], report

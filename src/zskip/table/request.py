@@ -9,7 +9,6 @@ import numpy as np
 
 from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.predicate import Columns, columns_of, parse
-from zskip.prune import prune
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.handle import Handle
 from zskip.units import parse_size
@@ -109,7 +108,7 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
         if column.path[0] not in names:
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
-    result = prune(predicate, handle.without_index(snapshot))
+    result = handle.without_index(snapshot).prune(predicate)
     if (result.kept & ~result.full).any():
         unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)
         raise PredicateError(

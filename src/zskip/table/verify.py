@@ -16,8 +16,7 @@ import numpy as np
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex, ordered_columns
-from zskip.predicate import And, Column, Not, Or, Predicate, to_sql
-from zskip.prune import prune
+from zskip.predicate import Column, Predicate, smaller, to_sql
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, Mismatch, Snapshot, Verification
 from zskip.table.handle import Handle
 from zskip.table.probes import Probe, draw
@@ -148,8 +147,7 @@ class _BothWays:
             self.plain, {"n": f"count_if({text}\n)"}, self.places, "find the file that is lost"
         )
         predicate = read_where(self.handle, self.snapshot, text)
-        stats = self.handle.bound_index(self.snapshot, warn=False)
-        kept = prune(predicate, stats, stats.sketched(predicate)).kept
+        kept = self.handle.bound_index(self.snapshot, warn=False).prune(predicate).kept
         lost = [i for i, n in zip(at.tolist(), table["n"].to_pylist(), strict=True) if n and not kept[i]]
         return self.snapshot.paths[min(lost)] if lost else None
 
@@ -181,22 +179,12 @@ def _hash_sql(frame: DataFrame) -> str:
 def _smallest(predicate: Predicate, differs: Callable[[Predicate], bool]) -> Predicate | None:
     """The smallest part of a predicate that still differs; None where only the whole does."""
     found, tries = None, _SHRINKINGS
-    todo = list(_parts(predicate))
+    todo = list(smaller(predicate))
     while todo and tries:
         part, tries = todo.pop(0), tries - 1
         if differs(part):
-            found, todo = part, list(_parts(part))
+            found, todo = part, list(smaller(part))
     return found
-
-
-def _parts(predicate: Predicate) -> Iterator[Predicate]:
-    if isinstance(predicate, And | Or):
-        yield from predicate.children
-        if len(predicate.children) > 2:
-            for i in range(len(predicate.children)):
-                yield type(predicate)(predicate.children[:i] + predicate.children[i + 1 :])
-    elif isinstance(predicate, Not):
-        yield predicate.child
 
 
 def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
