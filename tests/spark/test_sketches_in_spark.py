@@ -103,6 +103,32 @@ def test_verify_runs_with_sketches(spark: SparkSession, path: Path) -> None:
     assert found.mismatches == ()
 
 
+def test_a_state_is_of_all_rows_of_its_file_however_spark_would_cut_it(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    keys = np.random.default_rng(1).integers(0, 10**9, 40_000)
+    pq.write_table(pa.table({"key": keys}), tmp_path / "t" / "a.parquet", row_group_size=5_000)
+    pq.write_table(pa.table({"key": [1, 2]}), tmp_path / "t" / "b.parquet")
+    session = spark.newSession()
+    for name, value in {"minPartitionNum": 64, "openCostInBytes": 1, "maxPartitionBytes": 50_000}.items():
+        session.conf.set(f"spark.sql.files.{name}", value)
+    assert session.read.parquet(str(tmp_path / "t")).rdd.getNumPartitions() > 4
+    table = zskip.table(session, str(tmp_path / "t"))
+    assert [(s.files, s.left_out) for s in table.index(sketches=["bloom(0.001):key"]).sketches] == [(2, 0)]
+    assert all("a.parquet" in names(table.files(f"key = {key}")) for key in keys[::400].tolist())
+
+
+def test_a_file_that_two_tasks_read_gets_no_state(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from zskip.spark import sketching
+
+    path = make(tmp_path / "t")
+    honest = sketching._made
+    monkeypatch.setattr(sketching, "_made", lambda *args: pa.concat_tables([honest(*args)] * 2))
+    info = zskip.table(spark, str(path)).index(sketches=["bloom:key"])
+    assert [(s.files, s.left_out, s.reason) for s in info.sketches] == [(0, FILES, "more than one task read it")]
+
+
 def test_only_new_files_are_sketched(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from zskip.spark import sketching
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _FILE = "zskip_file"
 _OUT = "file string, sketch int, state binary, reason string"
-_LEAST_SPLIT = 128 << 20
+_LEAST_SPLIT, _LEAST_COST = 128 << 20, 4 << 20
+_TWICE = "more than one task read it"
 
 
 def build_sketches(
@@ -45,10 +46,12 @@ def build_sketches(
     budget: the most bytes of one file's state. A file in which a sketch fails has the reason instead.
     """
     kept = np.logical_or.reduce(lacking)
-    split = max(_LEAST_SPLIT, int(schema.snapshot.sizes[kept].max(initial=0)) + 1)
+    largest = int(schema.snapshot.sizes[kept].max(initial=0)) + 1
     settings = {
         "spark.sql.session.timeZone": timezone,
-        "spark.sql.files.maxPartitionBytes": str(split),
+        # Spark cuts files at the lesser of the first and of what one core gets, which the second bounds from below.
+        "spark.sql.files.maxPartitionBytes": str(max(_LEAST_SPLIT, largest)),
+        "spark.sql.files.openCostInBytes": str(max(_LEAST_COST, largest)),
         # A state of half a file would lose rows.
         "spark.sql.files.ignoreCorruptFiles": "false",
         "spark.sql.files.ignoreMissingFiles": "false",
@@ -62,9 +65,10 @@ def build_sketches(
     places = Places(uris)
     made: list[dict[int, Made]] = [{} for _ in sketches]
     for row in found.to_pylist():
-        place = places.of(row["file"])
+        place, states = places.of(row["file"]), made[row["sketch"]]
         if lacking[row["sketch"]][place]:
-            made[row["sketch"]][place] = Made(row["state"], row["reason"])
+            # A state of some rows would lose the others.
+            states[place] = Made(None, _TWICE) if place in states else Made(row["state"], row["reason"])
     for states, files in zip(made, lacking, strict=True):
         for place in np.flatnonzero(files).tolist():
             states.setdefault(place, Made(None, "the file holds no rows"))
