@@ -200,9 +200,9 @@ def entries_of(root: str, names: list[str], paths: pa.Array | None = None) -> li
     for segment in index.manifest.segments:
         reader = SegmentReader(index.storage, segment)
         listed = reader.listing().paths
-        known = [column.path for column in segment.columns]
+        known = segment.columns.tops()
         for name in names:
-            entries = reader.entries(known.index((name,)))
+            entries = reader.entries(known.index(name))
             at = slice(None) if paths is None else np.isin(entries.files, pc.index_in(paths, value_set=listed))
             found.append((listed, entries.nulls[at], entries.lower[at], entries.upper[at], entries.bounded[at]))
     return found

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index import Index, bind_without_index, compact, match, refresh, store
-from zskip.index.leaves import Column
+from zskip.index.leaves import Column, ColumnList
 from zskip.index.manifest import Manifest
 from zskip.index.resolve import Absent, readable_as, resolve
 from zskip.index.segment import INDEX_DIR, Block, Segment
@@ -424,7 +424,7 @@ def test_manifests_round_trip():
         name="segment-" + "0" * 32,
         files=2,
         entries=3,
-        columns=(Column(("a",), "long"), Column(("s", "b.c"), "string"), Column(("l",), None)),
+        columns=ColumnList.of([Column(("a",), "long"), Column(("s", "b.c"), "string"), Column(("l",), None)]),
         schemas=((0, 1), (0, 1, 2)),
         defaults=("a",),
         starts=(0, 2, 3, 3),

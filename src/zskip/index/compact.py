@@ -81,12 +81,12 @@ def _merge_columns(
     columns: dict[Column, int],
 ) -> Iterator[pa.Table]:
     """Give the entries of one column after another, with the numbers of the merged segment."""
+    places = [{column: i for i, column in enumerate(s.reader.segment.columns)} for s in segments]
     for column, number in columns.items():
         parts = [ENTRIES_SCHEMA.empty_table()]
-        for segment, new in zip(segments, renumbered, strict=True):
-            record = segment.reader.segment
-            if column in record.columns:
-                table = segment.reader.table(record.columns.index(column))
+        for segment, new, place in zip(segments, renumbered, places, strict=True):
+            if column in place:
+                table = segment.reader.table(place[column])
                 files = new[table["file"].to_numpy()]
                 table = table.set_column(
                     0, ENTRIES_SCHEMA.field(0), pa.repeat(pa.scalar(number, pa.int32()), len(files))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,6 +26,64 @@ class Column(NamedTuple):
     """Names from the top-level column down; ends at the first list or map."""
     type: str | None
     """None where it cannot be indexed."""
+
+
+class ColumnList(Sequence[Column]):
+    """Columns that are made when they are asked for: there may be thousands, of which a query looks at a few.
+
+    >>> columns = ColumnList(["a", ["s", "b"]], ["long", None])
+    >>> columns[1], columns.index(Column(("a",), "long"))
+    (Column(path=('s', 'b'), type=None), 0)
+    """
+
+    __slots__ = ("_names", "_types")
+
+    def __init__(self, names: Sequence[str | Sequence[str]], types: Sequence[str | None]) -> None:
+        self._names = names
+        self._types = types
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    @overload
+    def __getitem__(self, place: int) -> Column: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Column, ...]: ...
+    def __getitem__(self, place: int | slice) -> Column | tuple[Column, ...]:
+        if isinstance(place, slice):
+            return tuple(self[i] for i in range(*place.indices(len(self))))
+        name = self._names[place]
+        return Column((name,) if isinstance(name, str) else tuple(name), self._types[place])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    @classmethod
+    def of(cls, columns: Iterable[Column]) -> ColumnList:
+        """A list of columns that are there already."""
+        held = list(columns)
+        return cls([c.path[0] if len(c.path) == 1 else c.path for c in held], [c.type for c in held])
+
+    @property
+    def names(self) -> Sequence[str | Sequence[str]]:
+        """The name of each, or of a field inside structs the names from the top down."""
+        return self._names
+
+    def pick(self, places: Sequence[int]) -> ColumnList:
+        """Some of them, in that order."""
+        return ColumnList([self._names[i] for i in places], [self._types[i] for i in places])
+
+    def tops(self) -> list[str]:
+        """The names of the top-level columns that they are, or lie in."""
+        return [name if isinstance(name, str) else name[0] for name in self._names]
+
+    @property
+    def types(self) -> Sequence[str | None]:
+        """The types alone."""
+        return self._types
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import re
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
-from zskip.index.leaves import Column
+from zskip.index.leaves import Column, ColumnList
 from zskip.index.segment import BLOCK_ROWS, INDEX_DIR, Block, Segment
 from zskip.index.sketches import SketchRecord, SketchSegment
 from zskip.storage import FileInfo, Storage
@@ -54,16 +53,17 @@ class Manifest:
         """Give the manifest as JSON that begins with a checksum of the rest."""
         columns: dict[Column, int] = {}
         segments = [_segment_json(segment, columns) for segment in self.segments]
-        types = {name: i for i, name in enumerate(dict.fromkeys(column.type for column in columns))}
+        held = ColumnList.of(columns)
+        types = {name: i for i, name in enumerate(dict.fromkeys(held.types))}
         body = {
             "format": FORMAT,
             "zskip": self.zskip,
             "version": self.version,
             "table_version": self.table_version,
             "table": self.table,
-            "columns": [c.path[0] if len(c.path) == 1 else c.path for c in columns],
+            "columns": held.names,
             "types": list(types),
-            "type_of": [types[c.type] for c in columns],
+            "type_of": [types[name] for name in held.types],
             "segments": segments,
             "sketches": [_sketch_json(record) for record in self.sketches],
         }
@@ -116,21 +116,23 @@ def _body(data: bytes) -> Mapping[str, Any]:
     return body
 
 
-def _read_columns(body: Mapping[str, Any]) -> list[Column]:
+def _read_columns(body: Mapping[str, Any]) -> ColumnList:
     """All columns of all segments, in C as far as that goes: there may be thousands."""
-    given, types, type_of = body["columns"], body["types"], body["type_of"]
-    paths = list(zip(given, strict=True)) if _all_text(given) else [_path(path) for path in given]
+    names, types, type_of = body["columns"], body["types"], body["type_of"]
+    if not _all_text(names):
+        for name in names:
+            _check_name(name)
     if not _all_whole(type_of) or not _all_text(name for name in types if name is not None):
         raise ValueError("the types of its columns are not types")
-    make = functools.partial(tuple.__new__, Column)
-    return list(map(make, zip(paths, [types[i] for i in type_of], strict=True)))
+    if len(names) != len(type_of):
+        raise ValueError("its columns have not one type each")
+    return ColumnList(names, [types[i] for i in type_of])
 
 
-def _path(given: object) -> tuple[str, ...]:
-    path = tuple(given) if isinstance(given, list) else (given,)
+def _check_name(given: object) -> None:
+    path = given if isinstance(given, list) else [given]
     if not path or not _all_text(path):
         raise ValueError(f"{given!r} is no column")
-    return path
 
 
 def manifest_path(version: int) -> str:
@@ -196,12 +198,12 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
     }
 
 
-def _read_segment(data: Mapping[str, Any], columns: Sequence[Column]) -> Segment:
+def _read_segment(data: Mapping[str, Any], columns: ColumnList) -> Segment:
     segment = Segment(
         name=data["name"],
         files=data["files"],
         entries=data["entries"],
-        columns=tuple([columns[i] for i in _numbers(data["columns"], len(columns))]),
+        columns=columns.pick(_numbers(data["columns"], len(columns))),
         schemas=tuple(_numbers(schema, len(columns)) for schema in data["schemas"]),
         defaults=tuple(data["defaults"]),
         starts=tuple(data["starts"]),
@@ -274,9 +276,9 @@ def _check(segment: Segment) -> None:
     ends = [*segment.blocks, segment.footer]
     if any(a.offset + a.length != b.offset for a, b in itertools.pairwise(ends)) or segment.listing.offset:
         raise ValueError(f"the row groups of {segment.name} do not add up")
-    types = {column.type for column in segment.columns}
-    unordered = {name for name in types if DataType(name or "").form is None}
-    if unordered and any(n and c.type in unordered for c, n in zip(segment.columns, held.tolist(), strict=True)):
+    types = segment.columns.types
+    unordered = {name for name in set(types) if DataType(name or "").form is None}
+    if unordered and any(n and name in unordered for name, n in zip(types, held.tolist(), strict=True)):
         raise ValueError(f"{segment.name} has entries of columns that have no order")
     if any(max(schema, default=-1) >= len(segment.columns) for schema in segment.schemas):
         raise ValueError(f"the schemas of {segment.name} name columns it does not have")

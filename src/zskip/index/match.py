@@ -60,7 +60,7 @@ class BoundSegment:
         """For each schema of the segment its columns of the same top-level column; path: folded."""
         names = self._names.get(case_sensitive)
         if names is None:
-            names = folded([column.path[0] for column in self.reader.segment.columns], case_sensitive)
+            names = folded(self.reader.segment.columns.tops(), case_sensitive)
             self._names[case_sensitive] = names
         related = places_of(path[0], names)
         return [[number for number in related if number in schema] for schema in self._schemas]

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError
-from zskip.index.leaves import Column
+from zskip.index.leaves import Column, ColumnList
 from zskip.records import Bools, Ints, Values
-from zskip.storage import Storage
+from zskip.storage import Storage, expect
 from zskip.types import DataType, Form
 
 INDEX_DIR = "_zskip/index"
@@ -94,7 +94,7 @@ class Segment:
     name: str
     files: int
     entries: int
-    columns: tuple[Column, ...]
+    columns: ColumnList
     """The columns of its files; a column's number within the segment is its place here."""
     schemas: tuple[tuple[int, ...], ...]
     """The distinct sets of columns that its files have, as numbers of columns."""
@@ -200,7 +200,7 @@ def write_segment(
         name=name,
         files=listing.num_rows,
         entries=starts[-1],
-        columns=tuple(columns),
+        columns=ColumnList.of(columns),
         schemas=tuple(schemas),
         defaults=tuple(sorted(defaults)),
         starts=tuple(starts),
@@ -336,6 +336,7 @@ class SegmentReader:
         """Read neighboring blocks in one go and hold each against its checksum."""
         start, size = blocks[0].offset, sum(block.length for block in blocks)
         with self._storage.open(path) as stream:
+            expect(stream, start, size)
             stream.seek(start)
             parts: list[bytes] = []
             missing = size
