@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crashes import Crash, dying
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -475,33 +476,6 @@ def test_refreshes_at_once(make, storage, snap, storage_class, tmp_path):
     index = Index.load(storage)
     assert index.version == 12
     assert list(lows(index.bind(snap(storage, FIELDS))).values()) == list(range(12))
-
-
-class Crash(BaseException):
-    """Stands for a process that is gone."""
-
-
-def dying(storage_class, root: Path, step: int, after: bool):
-    """A storage that is gone before or after its n-th change."""
-
-    class Dying(storage_class):
-        calls = 0
-
-        def write(self, *arguments, **options):
-            self.mutate(super().write, *arguments, **options)
-
-        def delete(self, *arguments):
-            self.mutate(super().delete, *arguments)
-
-        def mutate(self, call, *arguments, **options):
-            self.calls += 1
-            if self.calls == step and not after:
-                raise Crash
-            call(*arguments, **options)
-            if self.calls == step:
-                raise Crash
-
-    return Dying(root)
 
 
 @pytest.mark.parametrize("after", [False, True])

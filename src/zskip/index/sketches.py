@@ -70,7 +70,7 @@ class SketchRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SketchChange:
-    """What a refresh does to one sketch."""
+    """What a refresh does to one sketch; one without segments adds it."""
 
     spec: str
     timezone: str
@@ -252,6 +252,8 @@ def changed(
     """The sketches of the next version of an index, on top of those of whichever version is the newest."""
     found = {record.spec: record for record in records if record.spec not in dropped}
     for change in changes:
+        if change.spec not in found and (change.gone or change.added):
+            continue  # Another refresh has just dropped it.
         old = found.get(change.spec) or SketchRecord(spec=change.spec, timezone=change.timezone)
         kept = tuple(segment for segment in old.segments if segment.name not in change.gone)
         found[change.spec] = replace(old, segments=(*kept, *change.added))
