@@ -250,6 +250,8 @@ class IndexInfo:
     bytes: int
     """Size of the index on disk."""
     sketches: tuple[SketchInfo, ...] = ()
+    granularity: str = "file"
+    """`row_group` where it knows the row groups of files, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -315,6 +317,9 @@ class ScanReport:
     seconds: float
     """Time it took to prune."""
     leaves: tuple[LeafReport, ...] = ()
+    row_groups: int | None = None
+    """Row groups to read in the kept files; None where the index does not know those of each file."""
+    row_groups_total: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

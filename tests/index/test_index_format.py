@@ -20,7 +20,8 @@ import tables
 
 import zskip
 from zskip.index import Index
-from zskip.index.segment import BLOCK_ROWS, ENTRIES_SCHEMA, FILES_SCHEMA
+from zskip.index.listing import ROW_GROUPS_SCHEMA
+from zskip.index.segment import BLOCK_ROWS, ENTRIES_SCHEMA
 from zskip.records import ALL_NULL
 from zskip.table.handle import Handle
 
@@ -49,6 +50,7 @@ class Reader:
 
     def __init__(self, table: Path, live: dict[str, tuple[int, int]]) -> None:
         self.home = table / "_zskip" / "index"
+        self.live = live
         names = [n for n in os.listdir(self.home) if re.fullmatch(r"manifest-[0-9]{10,}\.json", n)]
         data = (self.home / max(names, key=lambda n: int(n[9:-5]))).read_bytes()
         assert data[:9] == b'{"crc": "'
@@ -62,18 +64,38 @@ class Reader:
         self.schema: dict[str, int] = {}
         self.version: dict[str, int] = {}
         for place, segment in enumerate(self.manifest["segments"]):
-            assert re.fullmatch(r"segment-[0-9a-f]{32}", segment["name"])
-            listing = pq.read_table(
-                pa.BufferReader(self.checked(f"{segment['name']}-files.parquet", segment["listing"]))
-            )
-            assert listing.num_rows == segment["files"]
-            for number, row in enumerate(listing.to_pylist()):
+            for number, row in enumerate(self.listed(segment)):
                 path = row["path"]
                 if live.get(path) == (row["size"], row["mtime_ms"]) and row["rows"] >= 0:
                     self.owner[path] = place, number
                     self.rows[path], self.schema[path] = row["rows"], row["schema"]
                     self.version[path] = row["table_version"]
         self.complete = set(self.owner) == set(live)
+
+    def listed(self, segment: dict[str, Any]) -> list[dict[str, Any]]:
+        assert re.fullmatch(r"segment-[0-9a-f]{32}", segment["name"])
+        listing = pq.read_table(pa.BufferReader(self.checked(f"{segment['name']}-files.parquet", segment["listing"])))
+        assert listing.num_rows == segment["files"]
+        found: list[dict[str, Any]] = listing.to_pylist()
+        return found
+
+    def row_groups(self, name: str, file: str) -> list[tuple[int, Any, Any]] | None:
+        """Rows and bounds of a column of integers in each row group of a file; None where they are not known."""
+        found: dict[int, tuple[int, Any, Any]] = {}
+        for segment in self.manifest["row_group_segments"] or ():
+            mine = {i: row for i, row in enumerate(self.listed(segment)) if row["path"] == file}
+            mine = {i: r for i, r in mine.items() if self.live.get(file) == (r["size"], r["mtime_ms"])}
+            if not mine:
+                continue
+            columns = [self.column(number) for number in numbers(segment["columns"])]
+            entries = {row["file"]: row for row in self.entries(segment, columns.index(((name,), "long")))}
+            found = {}
+            for i, row in mine.items():
+                assert row["row_group"] not in found
+                entry = entries.get(i, {})
+                found[row["row_group"]] = row["rows"], entry.get("int_min"), entry.get("int_max")
+        known = sorted(found) == list(range(len(found))) and sum(f[0] for f in found.values()) == self.rows.get(file)
+        return [found[number] for number in sorted(found)] if known else None
 
     def checked(self, name: str, block: list[int]) -> bytes:
         offset, length, crc = block
@@ -214,10 +236,29 @@ def test_a_column_over_several_row_groups(tmp_path: Path, monkeypatch: pytest.Mo
         assert [row["int_min"] for row in rows] == stats.lower.tolist()
 
 
+def test_row_groups(tmp_path: Path) -> None:
+    table = tables.events(600).sort_by("id")
+    for i in range(3):
+        pq.write_table(table.slice(200 * i, 200), tmp_path / f"{i}.parquet", row_group_size=60)
+        zskip.open(str(tmp_path)).index(granularity="row_group")
+    pq.write_table(table.slice(0, 9), tmp_path / "1.parquet")
+    pq.write_table(table, tmp_path / "new.parquet")
+    live = {f.path: (f.size, f.mtime_ms) for f in zskip.open(str(tmp_path))._handle.snapshot()}
+    reader = Reader(tmp_path, live)
+    assert len(reader.manifest["row_group_segments"]) > 1
+    rows = [60, 60, 60, 20]
+    for i in (0, 2):
+        lows = [200 * i + 60 * k for k in range(4)]
+        expected = [(n, low, low + n - 1) for n, low in zip(rows, lows, strict=True)]
+        assert reader.row_groups("id", f"{i}.parquet") == expected
+    assert reader.row_groups("id", "1.parquet") is None
+    assert reader.row_groups("id", "new.parquet") is None
+
+
 def test_the_page_names_every_part(tmp_path: Path) -> None:
     zskip.open(str(tables.make_events(tmp_path / "t"))).index()
     manifest = Reader(tmp_path / "t", {}).manifest
     page = PAGE.read_text()
-    for name in [*manifest, *manifest["segments"][0], *FILES_SCHEMA.names, *ENTRIES_SCHEMA.names, *FORMS]:
+    for name in [*manifest, *manifest["segments"][0], *ROW_GROUPS_SCHEMA.names, *ENTRIES_SCHEMA.names, *FORMS]:
         assert f"`{name}`" in page, name
     assert f"{BLOCK_ROWS:,} rows" in page

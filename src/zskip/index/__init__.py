@@ -9,6 +9,7 @@ from __future__ import annotations
 from zskip.index.bind import BoundIndex, bind_without_index
 from zskip.index.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
 from zskip.index.manifest import DamagedIndexError
+from zskip.index.row_groups import prune_row_groups
 from zskip.index.store import Index, refresh, refresh_sketches
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "bind_without_index",
     "first_sure",
     "ordered_columns",
+    "prune_row_groups",
     "refresh",
     "refresh_sketches",
 ]

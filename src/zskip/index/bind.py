@@ -13,7 +13,7 @@ import numpy as np
 from zskip.errors import IndexFormatError
 from zskip.index.match import BoundSegment, as_slice, folded, of_each, places_of, warn_damaged
 from zskip.index.resolve import Absent, fold, resolve, widening
-from zskip.index.segment import Entries
+from zskip.index.segment import Entries, SegmentReader
 from zskip.index.sketches import BoundSketches
 from zskip.predicate import Predicate
 from zskip.prune import prune
@@ -80,13 +80,16 @@ class BoundIndex:
         case_sensitive: bool,
         warned: bool = False,
         sketches: BoundSketches | None = None,
+        row_groups: Sequence[SegmentReader] | None = None,
     ) -> None:
         self.sketches = sketches
+        self.row_groups = row_groups
+        """The segments that describe row groups; None where the index is one of files alone."""
         self.snapshot = snapshot
         self.segments = tuple(segments)
         self._version = version
         self._size = size
-        self._case_sensitive = case_sensitive
+        self.case_sensitive = case_sensitive
         self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
         self._names = folded([field.name for field in snapshot.fields], case_sensitive)
@@ -109,6 +112,7 @@ class BoundIndex:
             columns=len(known),
             bytes=self._size,
             sketches=() if self.sketches is None else self.sketches.info(),
+            granularity="file" if self.row_groups is None else "row_group",
         )
 
     def prune(self, predicate: Predicate) -> PruneResult:
@@ -133,7 +137,7 @@ class BoundIndex:
 
         The type is the table's; of a field inside a struct it is the type that the files agree on.
         """
-        path = fold(path, self._case_sensitive)
+        path = fold(path, self.case_sensitive)
         with self._lock:
             if path not in self._cache:
                 self._cache.put(path, self._column(path))
@@ -141,21 +145,21 @@ class BoundIndex:
 
     def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for i, field in enumerate(self.snapshot.partition_fields):
-            if fold((field.name,), self._case_sensitive) == path:
+            if fold((field.name,), self.case_sensitive) == path:
                 return _partition_stats(self.snapshot, i, field.type)
-        wanted = self._type(path)
+        wanted = self.type_of(path)
         if wanted is None or wanted.form is None:
             return None
         stats = _unknown(wanted, len(self.snapshot))
         known = of_each(lambda s: self._fill(stats, s, path, wanted), self.segments, files=len(self.snapshot))
         return stats if any(known) else None
 
-    def _type(self, path: tuple[str, ...]) -> DataType | None:
+    def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column or a field of a struct; None where there is not just one."""
         fields = [self.snapshot.fields[i] for i in places_of(path[0], self._names)]
         inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in fields]
         for depth, name in enumerate(path):
-            found = [data_type for other, data_type in inside if fold((other,), self._case_sensitive) == (name,)]
+            found = [data_type for other, data_type in inside if fold((other,), self.case_sensitive) == (name,)]
             if len(found) != 1:
                 return None
             if depth < len(path) - 1 and not found[0].fields:
@@ -168,7 +172,7 @@ class BoundIndex:
             column.type
             for segment in self.segments
             for column in segment.reader.segment.columns
-            if column.type is not None and fold(column.path, self._case_sensitive) == path
+            if column.type is not None and fold(column.path, self.case_sensitive) == path
         }
         return DataType(names.pop()) if len(names) == 1 else None
 
@@ -193,16 +197,24 @@ class BoundIndex:
 
     def resolve(self, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> list[int | Absent]:
         """Say for each schema of a segment which of the segment's columns answers."""
-        path, record = fold(path, self._case_sensitive), segment.reader.segment
-        defaults = {fold((name,), self._case_sensitive) for s in self.segments for name in s.reader.segment.defaults}
+        path, record = fold(path, self.case_sensitive), segment.reader.segment
+        may_default = self.may_default(path)
         found: list[int | Absent] = []
-        for numbers in segment.related(path, self._case_sensitive):
+        for numbers in segment.related(path, self.case_sensitive):
             columns = [record.columns[n] for n in numbers]
-            answer = resolve(path, wanted, columns, case_sensitive=self._case_sensitive)
-            if answer is Absent.MISSING and (path[:1] in defaults or self.coverage < len(self.snapshot)):
-                answer = Absent.UNKNOWN  # it may have a default, that only a file we know nothing of declares
+            answer = resolve(path, wanted, columns, case_sensitive=self.case_sensitive)
+            if answer is Absent.MISSING and may_default:
+                answer = Absent.UNKNOWN
             found.append(answer if isinstance(answer, Absent) else numbers[answer])
         return found
+
+    def may_default(self, path: tuple[str, ...]) -> bool:
+        """Whether files without a column may hold a default in it: any file may declare one, also one that is unknown.
+
+        path: folded.
+        """
+        defaults = {fold((name,), self.case_sensitive) for s in self.segments for name in s.reader.segment.defaults}
+        return path[:1] in defaults or self.coverage < len(self.snapshot)
 
     def _warn(self, error: IndexFormatError) -> None:
         if not self._warned:

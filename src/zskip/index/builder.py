@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from zskip.index.footers import FooterStats
 from zskip.index.leaves import Column
-from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Segment, write_segment
+from zskip.index.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA
+from zskip.index.segment import ENTRIES_SCHEMA, Segment, write_segment
 from zskip.records import DataFile
 from zskip.storage import Storage
 from zskip.types import DataType
@@ -24,9 +25,10 @@ _BUFFERED_ENTRIES = 200_000
 class SegmentBuilder:
     """A segment in the making: Arrow arrays, and short lists of what came last."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, of_row_groups: bool = False) -> None:
         self.entries = 0
-        self._files: dict[str, list[Any]] = {name: [] for name in FILES_SCHEMA.names}
+        self._schema = ROW_GROUPS_SCHEMA if of_row_groups else FILES_SCHEMA
+        self._files: dict[str, list[Any]] = {name: [] for name in self._schema.names}
         self._columns: dict[Column, int] = {}
         self._schemas: dict[tuple[int, ...], int] = {}
         self._numbers: dict[int, tuple[tuple[Column, ...], tuple[int, ...]]] = {}
@@ -38,14 +40,14 @@ class SegmentBuilder:
     def __len__(self) -> int:
         return len(self._files["path"])
 
-    def add(self, file: DataFile, found: FooterStats, table_version: int) -> None:
-        """Add what the footer of one file says, that a version of the table holds."""
+    def add(self, file: DataFile, found: FooterStats, table_version: int, row_group: int = 0) -> None:
+        """Add what a footer says of a file, that a version of the table holds, or of one of its row groups."""
         numbers = self._numbers_of(found.columns)
         place = len(self)
         schema = self._schemas.setdefault(numbers, len(self._schemas))
-        values = (file.path, file.size, file.mtime_ms, found.rows, schema, table_version)
-        for name, value in zip(FILES_SCHEMA.names, values, strict=True):
-            self._files[name].append(value)
+        values = (file.path, file.size, file.mtime_ms, found.rows, schema, table_version, row_group)
+        for held, value in zip(self._files.values(), values, strict=False):
+            held.append(value)
         for column, nulls, lower, upper, nans in found.stats:
             self._rows[numbers[column]].append((place, nulls, lower, upper, nans))
         self._defaults |= found.defaults
@@ -77,7 +79,7 @@ class SegmentBuilder:
     def finish(self, storage: Storage) -> Segment:
         """Write the segment."""
         self._pack()
-        listing = pa.table(self._files, schema=FILES_SCHEMA)
+        listing = pa.table(self._files, schema=self._schema)
         return write_segment(
             storage, new_name(), listing, tuple(self._columns), tuple(self._schemas), self._defaults, self._tables()
         )

@@ -48,6 +48,8 @@ class FooterStats:
     """Top-level columns that files without them hold a default in, not nulls."""
     stats: tuple[LeafStats, ...]
     """Of the columns of which something is known."""
+    row_groups: tuple[FooterStats, ...] = ()
+    """The same of each row group, where it was asked for."""
 
 
 class FooterReader:
@@ -63,8 +65,8 @@ class FooterReader:
     def __init__(self) -> None:
         self._known: list[tuple[pq.ParquetSchema, Leaves]] = []
 
-    def read(self, stream: BinaryIO, size: int) -> FooterStats:
-        """Read the footer of a file of `size` bytes.
+    def read(self, stream: BinaryIO, size: int, *, row_groups: bool = False) -> FooterStats:
+        """Read the footer of a file of `size` bytes; row_groups: say of each of them what it says of the file.
 
         Raises ValueError, OSError or a pyarrow error where the file is not a readable Parquet file.
         """
@@ -84,9 +86,14 @@ class FooterReader:
                 Column(c.path, None) if c.path[0] in collated or i in unsure else c for i, c in enumerate(columns)
             )
         indexed = [leaf for leaf in leaves.indexed if columns[leaf.column].type is not None]
-        found = [merge_groups(leaf, groups, trust) for leaf in indexed]
-        stats = tuple(x for x in found if x.nulls >= 0 or x.lower is not None)
-        return FooterStats(rows=metadata.num_rows, columns=columns, defaults=defaults, stats=stats)
+
+        def of(some: list[Any], parts: tuple[FooterStats, ...] = ()) -> FooterStats:
+            found = [merge_groups(leaf, some, trust) for leaf in indexed]
+            stats = tuple(x for x in found if x.nulls >= 0 or x.lower is not None)
+            rows = sum(group.num_rows for group in some)
+            return FooterStats(rows=rows, columns=columns, defaults=defaults, stats=stats, row_groups=parts)
+
+        return of(groups, tuple(of([group]) for group in groups) if row_groups else ())
 
     def _leaves(self, schema: pq.ParquetSchema) -> Leaves:
         for known, leaves in self._known:

@@ -48,11 +48,15 @@ class Manifest:
     table: str | None = None
     """Root of the table, of an index that lies elsewhere."""
     sketches: tuple[SketchRecord, ...] = ()
+    row_group_segments: tuple[Segment, ...] | None = None
+    """Those that describe row groups; None where the index is one of files alone."""
 
     def to_bytes(self) -> bytes:
         """Give the manifest as JSON that begins with a checksum of the rest."""
         columns: dict[Column, int] = {}
         segments = [_segment_json(segment, columns) for segment in self.segments]
+        of_row_groups = self.row_group_segments
+        row_group_segments = None if of_row_groups is None else [_segment_json(s, columns) for s in of_row_groups]
         held = ColumnList.of(columns)
         types = {name: i for i, name in enumerate(dict.fromkeys(held.types))}
         body = {
@@ -65,6 +69,7 @@ class Manifest:
             "types": list(types),
             "type_of": [types[name] for name in held.types],
             "segments": segments,
+            "row_group_segments": row_group_segments,
             "sketches": [_sketch_json(record) for record in self.sketches],
         }
         rest = json.dumps(body, separators=(",", ":")).encode()[1:]
@@ -84,6 +89,7 @@ class Manifest:
                     f"{INDEX_DIR} to have the index built anew"
                 )
             columns = _read_columns(body)
+            of_row_groups = body.get("row_group_segments")
             if not _all_whole([body["version"], body["table_version"]]):
                 raise ValueError("its versions are not numbers")
             return cls(
@@ -93,6 +99,9 @@ class Manifest:
                 segments=tuple(_read_segment(s, columns) for s in body["segments"]),
                 table=body["table"],
                 sketches=tuple(map(_read_sketch, body.get("sketches", ()))),
+                row_group_segments=None
+                if of_row_groups is None
+                else tuple(_read_segment(s, columns, of_row_groups=True) for s in of_row_groups),
             )
         except (
             ValueError,
@@ -198,7 +207,7 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
     }
 
 
-def _read_segment(data: Mapping[str, Any], columns: ColumnList) -> Segment:
+def _read_segment(data: Mapping[str, Any], columns: ColumnList, *, of_row_groups: bool = False) -> Segment:
     segment = Segment(
         name=data["name"],
         files=data["files"],
@@ -211,6 +220,7 @@ def _read_segment(data: Mapping[str, Any], columns: ColumnList) -> Segment:
         footer=Block(*data["footer"]),
         listing=Block(*data["listing"]),
         filled=data["filled"],
+        of_row_groups=of_row_groups,
     )
     _check(segment)
     return segment

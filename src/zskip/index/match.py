@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import copy
 import os
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.errors import IndexFormatError, ZskipWarning
-from zskip.index.segment import Listing, SegmentReader
+from zskip.index.listing import Listing
+from zskip.index.segment import SegmentReader
 from zskip.records import Ints, Snapshot
 
 _In = TypeVar("_In")
@@ -47,10 +49,18 @@ class BoundSegment:
         """(files of the segment,)"""
         self.schema: npt.NDArray[np.int32] = listing.schema
         """(files of the segment,) place in `Segment.schemas`."""
+        self.row_groups = listing.row_groups
+        """(files of the segment,) number within the data file, of a segment of row groups."""
         self.live = live
         """(files of the segment,) place in the snapshot; -1 where the file is not live."""
         self._names: dict[bool, list[str]] = {}
         self._schemas = [frozenset(schema) for schema in reader.segment.schemas]
+
+    def at(self, live: Ints) -> BoundSegment:
+        """The same segment with other places."""
+        moved = copy.copy(self)
+        moved.live = live
+        return moved
 
     def listing(self) -> Listing:
         """Read the whole list of files again, which for its names is not kept."""

@@ -4,6 +4,7 @@ A segment is two Parquet files. `<name>-files.parquet` lists the data files it d
 is the file's number within the segment. `<name>-entries.parquet` holds one row for each (column, file),
 sorted by column then file, so that a query reads the row groups of its own columns only. Whatever is
 read back is held against a checksum from the manifest first: a damaged segment is never believed.
+Other segments describe the row groups of data files, each as if it were a file.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError
 from zskip.index.leaves import Column, ColumnList
+from zskip.index.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
 from zskip.records import Bools, Ints, Values
 from zskip.storage import Storage, expect
 from zskip.types import DataType, Form
@@ -32,16 +34,6 @@ INDEX_DIR = "_zskip/index"
 BLOCK_ROWS = 1 << 14
 """Rows of one row group of the entries."""
 
-FILES_SCHEMA = pa.schema(
-    {
-        "path": pa.string(),
-        "size": pa.int64(),
-        "mtime_ms": pa.int64(),
-        "rows": pa.int64(),
-        "schema": pa.int32(),
-        "table_version": pa.int64(),
-    }
-)
 ENTRIES_SCHEMA = pa.schema(
     {
         "column": pa.int32(),
@@ -67,7 +59,6 @@ _OPTIONS: dict[str, Any] = {
 """Encodings that Spark, DuckDB and Polars read, too."""
 
 _NUMBERS = "DELTA_BINARY_PACKED"
-_FILES_ENCODING = dict.fromkeys(("size", "mtime_ms", "rows", "schema", "table_version"), _NUMBERS)
 _ENTRIES_ENCODING = dict.fromkeys(("column", "file", "nulls", "nans", "int_min", "int_max"), _NUMBERS)
 
 _CHUNK = 1 << 26
@@ -110,6 +101,8 @@ class Segment:
     """The whole list of files."""
     filled: bool = False
     """Whether what footers do not tell was counted from the rows, as far as it can be."""
+    of_row_groups: bool = False
+    """Whether what it describes are row groups of data files, not whole ones."""
 
     @property
     def bytes(self) -> int:
@@ -125,26 +118,6 @@ class Segment:
     def entries_path(self) -> str:
         """Where its entries lie."""
         return f"{INDEX_DIR}/{self.name}-entries.parquet"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Listing:
-    """The data files that a segment describes; arrays of (files,)."""
-
-    paths: pa.Array
-    sizes: Ints
-    mtimes_ms: Ints
-    rows: Ints
-    schema: npt.NDArray[np.int32]
-    """Place in `Segment.schemas`."""
-    versions: Ints | None = None
-    """Version of the table that brought each file, or with which it was first indexed; None where that was not read."""
-
-    def table(self) -> pa.Table:
-        """Give the list as it is written."""
-        assert self.versions is not None, "a list that is written was read whole"
-        values = (self.paths, self.sizes, self.mtimes_ms, self.rows, self.schema, self.versions)
-        return pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -172,7 +145,7 @@ def write_segment(
     *,
     filled: bool = False,
 ) -> Segment:
-    """Write a segment; it counts from the moment a manifest names it.
+    """Write a segment, of files or of row groups as its listing says; it counts from the moment a manifest names it.
 
     entries: for each column in order its rows of `ENTRIES_SCHEMA`, sorted by file; filled: as `Segment.filled`.
     """
@@ -195,7 +168,8 @@ def write_segment(
     data = sink.getvalue()
     blocks, footer = _blocks(data)
     files = io.BytesIO()
-    pq.write_table(listing, files, column_encoding=_FILES_ENCODING, **_OPTIONS)
+    encoding = {name: _NUMBERS for name in listing.column_names if name != "path"}
+    pq.write_table(listing, files, column_encoding=encoding, **_OPTIONS)
     segment = Segment(
         name=name,
         files=listing.num_rows,
@@ -208,6 +182,7 @@ def write_segment(
         footer=footer,
         listing=Block(0, files.tell(), zlib.crc32(files.getvalue())),
         filled=filled,
+        of_row_groups="row_group" in listing.column_names,
     )
     storage.write(segment.entries_path, data)
     storage.write(segment.files_path, files.getvalue())
@@ -240,25 +215,19 @@ class SegmentReader:
     def listing(self, *, whole: bool = False) -> Listing:
         """Read the list of files; whole: with the versions of the table, too."""
         segment = self.segment
+        expected = ROW_GROUPS_SCHEMA if segment.of_row_groups else FILES_SCHEMA
         try:
             source = pq.ParquetFile(pa.BufferReader(self._verified(segment.files_path, [segment.listing])))
-            names = FILES_SCHEMA.names if whole else FILES_SCHEMA.names[:-1]
+            names = [name for name in expected.names if whole or name != "table_version"]
             table = source.read(names, use_threads=False)
-            if source.schema_arrow.remove_metadata() != FILES_SCHEMA or table.num_rows != segment.files:
+            if source.schema_arrow.remove_metadata() != expected or table.num_rows != segment.files:
                 raise ValueError("it is not the list the manifest tells of")
             if any(column.null_count for column in table.columns):
                 raise ValueError("it has gaps")
-            schema = table["schema"].to_numpy()
-            if table.num_rows and not 0 <= schema.min() <= schema.max() < len(segment.schemas):
+            found = Listing.of(table)
+            if table.num_rows and not 0 <= found.schema.min() <= found.schema.max() < len(segment.schemas):
                 raise ValueError("its schemas are not those the manifest tells of")
-            return Listing(
-                paths=_one_chunk(table["path"]),
-                sizes=table["size"].to_numpy(),
-                mtimes_ms=table["mtime_ms"].to_numpy(),
-                rows=table["rows"].to_numpy(),
-                schema=schema,
-                versions=table["table_version"].to_numpy() if whole else None,
-            )
+            return found
         except _UNREADABLE as error:
             raise IndexFormatError(f"cannot read {segment.files_path}: {error}") from error
 
@@ -381,10 +350,6 @@ class _Part(io.RawIOBase):
         part = bytes(self._data[at : None if size < 0 else at + size])
         self._at += len(part)
         return part
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _or_unknown(column: pa.ChunkedArray) -> Ints:

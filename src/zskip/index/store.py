@@ -67,22 +67,25 @@ class Index:
     def bytes(self) -> int:
         """Size of the segments on disk, those of sketches included."""
         of_sketches = sum(segment.bytes for record in self.manifest.sketches for segment in record.segments)
-        return of_sketches + sum(segment.bytes for segment in self.manifest.segments)
+        held = (*self.manifest.segments, *(self.manifest.row_group_segments or ()))
+        return of_sketches + sum(segment.bytes for segment in held)
 
     def bind(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
         """See the index from a snapshot.
 
         Damaged segments are left out with a ZskipWarning, and their files count as unknown.
         """
-        segments = bind_segments(snapshot, self._readers())
+        manifest = self.manifest
+        segments = bind_segments(snapshot, self._readers(manifest.segments))
         return BoundIndex(
             snapshot,
             segments,
             version=self.version,
             size=self.bytes,
             case_sensitive=case_sensitive,
-            warned=len(segments) < len(self.manifest.segments),
+            warned=len(segments) < len(manifest.segments),
             sketches=self.sketches(snapshot, case_sensitive=case_sensitive),
+            row_groups=None if manifest.row_group_segments is None else self._readers(manifest.row_group_segments),
         )
 
     def sketches(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundSketches:
@@ -90,8 +93,8 @@ class Index:
         columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
         return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns)
 
-    def _readers(self) -> list[SegmentReader]:
-        return [SegmentReader(self.storage, segment) for segment in self.manifest.segments]
+    def _readers(self, segments: Sequence[Segment]) -> list[SegmentReader]:
+        return [SegmentReader(self.storage, segment) for segment in segments]
 
 
 def refresh(
@@ -104,6 +107,7 @@ def refresh(
     case_sensitive: bool = False,
     check: bool = True,
     index_storage: Storage | None = None,
+    row_groups: bool | None = None,
 ) -> Index:
     """Bring the index up to date with a snapshot.
 
@@ -111,19 +115,25 @@ def refresh(
     None: left unknown), and many small segments are merged. Of several refreshes at once each adds to what the others
     published. Data files that cannot be read get no entry and a ZskipWarning. Segments that are damaged are replaced:
     by default (`check`) all of them are read for that, else only their sizes are looked at. The index lies in the
-    table, or in `index_storage`. Raises IndexFormatError where another version of zskip wrote the index, StorageError
-    where it cannot be written and InputError where `index_storage` holds the index of another table.
+    table, or in `index_storage`. It describes row groups, too, if `row_groups` says so (None: if it did before).
+    Raises IndexFormatError where another version of zskip wrote the index, StorageError where it cannot be written and
+    InputError where `index_storage` holds the index of another table.
     """
     home = _Home(index_storage or storage, None if index_storage is None else storage.root)
     base = _base(home)
-    old = base.segments if base is not None and not full else ()
-    sound = bind_segments(snapshot, _sound(home.storage, old, check=check))
-    covered = np.zeros(len(snapshot), np.bool_)
-    for segment in sound:
-        covered[segment.live[segment.live >= 0]] = True
-    added = collect(storage, snapshot, np.flatnonzero(~covered).tolist(), progress, home.storage)
-    removed = {s.name for s in (base.segments if base is not None else ())} - {s.reader.segment.name for s in sound}
-    bound = [*sound, *bind_segments(snapshot, [SegmentReader(home.storage, s) for s in added])]
+    held_row_groups = base is not None and base.row_group_segments is not None
+    of_row_groups = held_row_groups if row_groups is None else row_groups
+    old = () if base is None else (*base.segments, *(base.row_group_segments or ()))
+    usable = [s for s in old if not full and (of_row_groups or not s.of_row_groups)]
+    sound = _sound(home.storage, usable, check=check)
+    bound = bind_segments(snapshot, [r for r in sound if not r.segment.of_row_groups])
+    parts = bind_segments(snapshot, [r for r in sound if r.segment.of_row_groups])
+    removed = {s.name for s in old} - {s.reader.segment.name for s in (*bound, *parts)}
+    covered = _covered(snapshot, bound)
+    lacking = ~_covered(snapshot, parts) & ~_empty(snapshot, bound) & of_row_groups
+    added = collect(storage, snapshot, ~covered, lacking, progress, home.storage)
+    bound += _bind_new(home.storage, snapshot, [s for s in added if not s.of_row_groups])
+    parts += _bind_new(home.storage, snapshot, [s for s in added if s.of_row_groups])
     if counting is not None:
         before = [s.reader.segment for s in bound]
         seen = BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=case_sensitive)
@@ -131,15 +141,32 @@ def refresh(
         changed = [new for new, was in zip(after, before, strict=True) if new != was]
         removed |= {was.name for new, was in zip(after, before, strict=True) if new != was}
         added = [*(s for s in added if s.name not in removed), *changed]
-        bound = bind_segments(snapshot, [SegmentReader(home.storage, s) for s in after]) if changed else bound
-    merged_names, merged = _compact(home.storage, bound)
+        bound = _bind_new(home.storage, snapshot, after) if changed else bound
+    merged_names, merged = _compact(home.storage, [bound, parts])
     kept_new = [s for s in [*added, *merged] if s.name not in merged_names]
     gone = removed | merged_names
-    if base is not None and not gone and not kept_new:
+    if base is not None and not gone and not kept_new and of_row_groups == held_row_groups:
         return Index(storage=home.storage, manifest=base)
-    manifest = _publish(home, snapshot.version, gone, kept_new)
+    manifest = _publish(home, snapshot.version, gone, kept_new, row_groups=row_groups)
     _clean(home.storage)
     return Index(storage=home.storage, manifest=manifest)
+
+
+def _bind_new(storage: Storage, snapshot: Snapshot, segments: Sequence[Segment]) -> list[BoundSegment]:
+    return bind_segments(snapshot, [SegmentReader(storage, segment) for segment in segments])
+
+
+def _covered(snapshot: Snapshot, bound: Sequence[BoundSegment]) -> Bools:
+    """(files of the snapshot,) those that some segments describe."""
+    covered = np.zeros(len(snapshot), np.bool_)
+    for segment in bound:
+        covered[segment.live[segment.live >= 0]] = True
+    return covered
+
+
+def _empty(snapshot: Snapshot, bound: Sequence[BoundSegment]) -> Bools:
+    """(files of the snapshot,) those that are known to have no rows, and so may have no row groups."""
+    return _covered(snapshot, [segment.at(np.where(segment.rows == 0, segment.live, -1)) for segment in bound])
 
 
 def refresh_sketches(
@@ -213,11 +240,11 @@ def _is_whole(segment: Segment, listing: Sequence[FileInfo]) -> bool:
     return all(sizes.get(path.rpartition("/")[2]) == size for path, size in wanted.items())
 
 
-def _compact(storage: Storage, segments: Sequence[BoundSegment]) -> tuple[set[str], list[Segment]]:
-    """Merge what should be merged; the names of the segments that fall away, and the new ones."""
+def _compact(storage: Storage, kinds: Sequence[Sequence[BoundSegment]]) -> tuple[set[str], list[Segment]]:
+    """Merge what should be merged of each kind; the names of the segments that fall away, and the new ones."""
     gone: set[str] = set()
     merged: list[Segment] = []
-    for group in choose(segments):
+    for group in (group for segments in kinds for group in choose(segments)):
         try:
             new = merge(storage, group)
         except IndexFormatError as error:
@@ -236,8 +263,12 @@ def _publish(
     *,
     changes: Sequence[SketchChange] = (),
     dropped: Collection[str] = (),
+    row_groups: bool | None = None,
 ) -> Manifest:
-    """Publish a version on top of the newest one; a refresh that comes second starts from the winner's."""
+    """Publish a version on top of the newest one; a refresh that comes second starts from the winner's.
+
+    row_groups: whether it describes row groups; None for what the newest one does.
+    """
     for _ in range(_ATTEMPTS):
         try:
             base = latest_manifest(*home)
@@ -245,12 +276,16 @@ def _publish(
             base = None
         version = next_version(home.storage.list_dir(INDEX_DIR))
         old = base.segments if base is not None else ()
+        old_parts = base.row_group_segments if base is not None else None
+        of_row_groups = old_parts is not None if row_groups is None else row_groups
+        parts = (*(old_parts or ()), *(s for s in added if s.of_row_groups))
         manifest = Manifest(
             version=version if base is None else max(version, base.version + 1),
             table=home.table,
             table_version=table_version,
             zskip=__version__,
-            segments=(*(s for s in old if s.name not in gone), *added),
+            segments=(*(s for s in old if s.name not in gone), *(s for s in added if not s.of_row_groups)),
+            row_group_segments=tuple(s for s in parts if s.name not in gone) if of_row_groups else None,
             sketches=changed(() if base is None else base.sketches, changes, dropped),
         )
         try:
@@ -299,6 +334,6 @@ def _names(storage: Storage, info: FileInfo) -> set[str]:
     try:
         manifest = Manifest.from_bytes(storage.read(path), path)
         of_sketches = {segment.name for record in manifest.sketches for segment in record.segments}
-        return of_sketches | {segment.name for segment in manifest.segments}
+        return of_sketches | {s.name for s in (*manifest.segments, *(manifest.row_group_segments or ()))}
     except (IndexFormatError, FileNotFoundError):
         return set()

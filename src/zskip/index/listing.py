@@ -1,0 +1,67 @@
+"""What a segment lists: data files, or the row groups of data files; a row's number is theirs within the segment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from zskip.records import Ints
+
+FILES_SCHEMA = pa.schema(
+    {
+        "path": pa.string(),
+        "size": pa.int64(),
+        "mtime_ms": pa.int64(),
+        "rows": pa.int64(),
+        "schema": pa.int32(),
+        "table_version": pa.int64(),
+    }
+)
+ROW_GROUPS_SCHEMA = FILES_SCHEMA.append(pa.field("row_group", pa.int32()))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Listing:
+    """The data files that a segment describes, or their row groups; arrays of (listed,)."""
+
+    paths: pa.Array
+    """Of the data files, as sizes and times are."""
+    sizes: Ints
+    mtimes_ms: Ints
+    rows: Ints
+    """Of the files or row groups."""
+    schema: npt.NDArray[np.int32]
+    """Place in `Segment.schemas`."""
+    versions: Ints | None = None
+    """Version of the table that brought each file, or with which it was first indexed; None where that was not read."""
+    row_groups: npt.NDArray[np.int32] | None = None
+    """Number of each row group within its file; None where files are listed."""
+
+    @classmethod
+    def of(cls, table: pa.Table) -> Listing:
+        """Take the list from its table, with the versions if they are there."""
+        names = set(table.column_names)
+        return cls(
+            paths=_one_chunk(table["path"]),
+            sizes=table["size"].to_numpy(),
+            mtimes_ms=table["mtime_ms"].to_numpy(),
+            rows=table["rows"].to_numpy(),
+            schema=table["schema"].to_numpy(),
+            versions=table["table_version"].to_numpy() if "table_version" in names else None,
+            row_groups=table["row_group"].to_numpy() if "row_group" in names else None,
+        )
+
+    def table(self) -> pa.Table:
+        """Give the list as it is written."""
+        assert self.versions is not None, "a list that is written was read whole"
+        values = [self.paths, self.sizes, self.mtimes_ms, self.rows, self.schema, self.versions]
+        schema = FILES_SCHEMA if self.row_groups is None else ROW_GROUPS_SCHEMA
+        values += [] if self.row_groups is None else [self.row_groups]
+        return pa.table(dict(zip(schema.names, values, strict=True)), schema=schema)
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
