@@ -2,7 +2,7 @@
 
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.sql import sql
-from zskip.table import Table, open, table
+from zskip.table import KeptFile, Table, open, table
 from zskip.version import __version__
 
-__all__ = ["Table", "ZskipError", "ZskipWarning", "__version__", "open", "sql", "table"]
+__all__ = ["KeptFile", "Table", "ZskipError", "ZskipWarning", "__version__", "open", "sql", "table"]

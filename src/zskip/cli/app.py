@@ -63,6 +63,13 @@ class Collect(str, Enum):
     scan = "scan"
 
 
+class Granularity(str, Enum):
+    """What the index has entries for."""
+
+    file = "file"
+    row_group = "row_group"
+
+
 @app.callback(invoke_without_command=True)
 def _version(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
     if version:
@@ -139,6 +146,9 @@ def index(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Start Spark, to build the sketches of new files, too.")
     ] = False,
+    granularity: Annotated[
+        Granularity | None, typer.Option("--granularity", help="Keep entries of files alone, or of row groups, too.")
+    ] = None,
     index_path: IndexPath = None,
     as_json: AsJson = False,
 ) -> None:
@@ -150,7 +160,11 @@ def index(
 
     spark = refresh or bool(sketch) or collect is not Collect.footers
     found = _open(path, index_path, spark=spark).index(
-        collect=collect.value, sketches=sketch or (), drop=drop or (), budget=budget
+        collect=collect.value,
+        sketches=sketch or (),
+        drop=drop or (),
+        budget=budget,
+        granularity=None if granularity is None else granularity.value,
     )
     print_json(found) if as_json else print_pairs(indexed(found))
 
@@ -177,7 +191,8 @@ def files(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
         scan = table.prune(where)
-    print_json({"path": table.path, "where": where, "files": names, "scan": scan})
+    row_groups = [name.row_groups for name in names]
+    print_json({"path": table.path, "where": where, "files": names, "row_groups": row_groups, "scan": scan})
 
 
 @app.command()

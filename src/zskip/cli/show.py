@@ -138,6 +138,7 @@ def indexed(found: IndexInfo) -> Pairs:
         ("index version", str(found.version)),
         ("files", f"{found.files:,} of {found.files_total:,}"),
         ("columns", str(found.columns)),
+        ("granularity", found.granularity),
         ("size", show_size(found.bytes)),
         *((sketch.spec, _sketched(sketch)) for sketch in found.sketches),
     ]
@@ -159,10 +160,15 @@ def described(found: TableInfo) -> Pairs:
         ("partitions", f"{found.partitions:,} by {', '.join(found.partition_columns)}")
         if found.partition_columns
         else ("partitions", "none"),
-        ("index", "none" if found.index is None else f"{found.index.files:,} of {found.index.files_total:,} files"),
+        ("index", "none" if found.index is None else _covered(found.index)),
         ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
         *((f"depth of {column.column}", _clustered(column)) for column in found.clustering),
     ]
+
+
+def _covered(found: IndexInfo) -> str:
+    more = " and their row groups" if found.granularity == "row_group" else ""
+    return f"{found.files:,} of {found.files_total:,} files{more}"
 
 
 def _clustered(found: ClusteringInfo) -> str:

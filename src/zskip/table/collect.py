@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from zskip.spark.schema import TableSchema
 
 COLLECTORS = ("auto", "footers", "scan")
+GRANULARITIES = ("file", "row_group")
 _PRIVATE = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -47,6 +48,7 @@ def refresh_index(
     sketches: Sequence[str] = (),
     drop: Sequence[str] = (),
     budget: int | None = None,
+    granularity: str | None = None,
 ) -> IndexInfo:
     """Read the footers of files that have no valid entry yet, count what they do not tell, and build sketches.
 
@@ -54,6 +56,8 @@ def refresh_index(
     """
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
+    if granularity is not None and granularity not in GRANULARITIES:
+        raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
     if collect == "scan":
         handle.need_spark('collect="scan"')
     counting, everything = None, collect == "scan"
@@ -73,6 +77,7 @@ def refresh_index(
         case_sensitive=handle.case_sensitive,
         check=not new_only,
         index_storage=handle.index_storage,
+        row_groups=None if granularity is None else granularity == "row_group",
     )
     if index.manifest.sketches or add or drop:
         index = refresh_sketches(

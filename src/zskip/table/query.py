@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
 
 from zskip.errors import InputError
-from zskip.index import BoundIndex
+from zskip.index import BoundIndex, prune_row_groups
 from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
+from zskip.table.kept import KeptFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,16 +41,28 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
 
 
-def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[str], ScanReport]:
-    """The paths of the files that might hold a matching row, and what pruning did."""
+def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
+    """The files that might hold a matching row, and what pruning did.
+
+    A file of which all row groups are known, and none might hold one, is not among them.
+    """
     snapshot = handle.snapshot()
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     stats = handle.bound_index(snapshot, warn=where is not None)
     result = stats.prune(predicate)
-    report = _report(snapshot, stats, result, time.perf_counter() - started)
-    kept = np.flatnonzero(result.kept).tolist()
-    return [handle.storage.uri(snapshot.paths[i]) for i in kept], report
+    row_groups = prune_row_groups(stats, predicate, result.kept)
+    of_file = {} if row_groups is None else row_groups.of_file
+    kept = [i for i in np.flatnonzero(result.kept).tolist() if of_file.get(i) != ()]
+    if len(kept) < result.files:
+        result = replace(result, kept=np.isin(np.arange(len(snapshot)), kept))
+    counts = [len(of_file[i]) for i in kept if i in of_file]
+    report = replace(
+        _report(snapshot, stats, result, time.perf_counter() - started),
+        row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
+        row_groups_total=None if row_groups is None else row_groups.total,
+    )
+    return [KeptFile(handle.storage.uri(snapshot.paths[i]), of_file.get(i)) for i in kept], report
 
 
 def read_where(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> Predicate:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from zskip.records import Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
     from zskip.table.handle import Handle
+    from zskip.table.kept import KeptFile
 
 
 class Table:
@@ -83,6 +84,7 @@ class Table:
         sketches: Sequence[str] = (),
         drop: Sequence[str] = (),
         budget: int | None = None,
+        granularity: str | None = None,
     ) -> IndexInfo:
         """Bring the index up to date: read the footers of files that have no valid entry yet.
 
@@ -94,12 +96,17 @@ class Table:
         files, new ones included; drop: those to leave off; budget: the most bytes that one sketch may take of a file
         that is sketched now. Building sketches needs Spark, and one pass over their columns.
 
-        Raises InputError for another collector, for "scan" and sketches without Spark and for what is no sketch,
-        ColumnError for unknown columns.
+        granularity: "row_group" keeps what footers say of each row group, too, from now on, so that `files` names those
+        to read; "file" leaves that off; None goes on as before, which for a new index is "file".
+
+        Raises InputError for another collector or granularity, for "scan" and sketches without Spark and for what is no
+        sketch, ColumnError for unknown columns.
         """
         from zskip.table.collect import refresh_index
 
-        return refresh_index(self._handle, collect, sketches=sketches, drop=drop, budget=budget)
+        return refresh_index(
+            self._handle, collect, sketches=sketches, drop=drop, budget=budget, granularity=granularity
+        )
 
     def df(self) -> DataFrame:
         """Open the table as a DataFrame under which Spark reads only the files that a query needs.
@@ -111,10 +118,11 @@ class Table:
 
         return open_frame(self._handle, self._record)
 
-    def files(self, where: str | pc.Expression | None = None) -> list[str]:
+    def files(self, where: str | pc.Expression | None = None) -> list[KeptFile]:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
 
-        where: SQL text, or an expression of pyarrow.compute, which means what it means to pyarrow.
+        where: SQL text, or an expression of pyarrow.compute, which means what it means to pyarrow. Each path is a `str`
+        that also says, as `row_groups`, which row groups of the file to read, if the index knows them.
         Raises InputError for anything else, PredicateError for SQL that does not parse and ColumnError for unknown
         columns.
         """
