@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.predicate import Opaque, Term, opaque, term_sql
-from zskip.records import Bools, PruneResult
+from zskip.records import Bools
 from zskip.sketch import Made, Maker, Sketch, SketchOn
 from zskip.spark import compat
-from zskip.spark.file_index import Pruning
 from zskip.spark.jobs import described
-from zskip.spark.relation import scan
+from zskip.spark.relation import scan_whole
 from zskip.spark.schema import TableSchema
 from zskip.spark.shipping import by_value
 from zskip.spark.statistics import Places
@@ -35,14 +34,14 @@ def build_sketches(
     schema: TableSchema,
     sketches: Sequence[SketchOn],
     lacking: Sequence[Bools],
-    uris: Sequence[str],
+    places: Places,
     *,
     timezone: str,
     budget: int | None = None,
 ) -> list[dict[int, Made]]:
     """Build what files lack of some sketches; what is made of each, by places in the snapshot.
 
-    lacking: for each sketch (files of the snapshot,); uris: of the files; timezone: of the sketches' expressions;
+    lacking: for each sketch (files of the snapshot,); places: of the files; timezone: of the sketches' expressions;
     budget: the most bytes of one file's state. A file in which a sketch fails has the reason instead.
     """
     kept = np.logical_or.reduce(lacking)
@@ -52,17 +51,9 @@ def build_sketches(
         # Spark cuts files at the lesser of the first and of what one core gets, which the second bounds from below.
         "spark.sql.files.maxPartitionBytes": str(max(_LEAST_SPLIT, largest)),
         "spark.sql.files.openCostInBytes": str(max(_LEAST_COST, largest)),
-        # A state of half a file would lose rows.
-        "spark.sql.files.ignoreCorruptFiles": "false",
-        "spark.sql.files.ignoreMissingFiles": "false",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     }
-    private = compat.private_session(spark, settings)
-    result = PruneResult(kept=kept, full=kept)
-    frame = scan(private, schema, Pruning(prune=lambda _: result))
-    found = _made(private, frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
-    places = Places(uris)
+    frame = scan_whole(spark, schema, kept, settings)
+    found = _made(frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
     made: list[dict[int, Made]] = [{} for _ in sketches]
     for row in found.to_pylist():
         place, states = places.of(row["file"]), made[row["sketch"]]
@@ -75,9 +66,7 @@ def build_sketches(
     return made
 
 
-def _made(
-    spark: SparkSession, frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str
-) -> pa.Table:
+def _made(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str) -> pa.Table:
     from pyspark.sql import functions as F
 
     names: dict[str, str] = {}
@@ -85,7 +74,7 @@ def _made(
     selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
     with by_value():
         out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
-    with described(spark, text):
+    with described(frame.sparkSession, text):
         return compat.collect_arrow(out)
 
 
