@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+from sketched import computed
 
 from zskip.predicate import Columns, opaque, parse
 from zskip.records import Field
@@ -20,8 +21,8 @@ def kept(on: str, where: str, name: str, files: list[list[object]]) -> list[bool
     found = parse_sketch_on(on, COLUMNS)
     made = []
     for file in files:
-        array = pa.array(file)
-        made.append(make(found.sketch, [found.values(lambda column: array)], found.type))  # noqa: B023
+        values = computed(found, {column.path[0]: pa.array(file) for column in found.columns})
+        made.append(make(found.sketch, [values], found.type))
     assert all(m.data is not None for m in made), made
     answer = found.ask([parse(where, COLUMNS)], read(found.sketch, [m.data for m in made]), len(files))  # type: ignore[list-item]
     assert answer is not None

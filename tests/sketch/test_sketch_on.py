@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import truth, value
+from sketched import computed
 
 from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.predicate import And, Columns, Predicate, TermLeaf, opaque, parse, register_function, term_sql
@@ -22,7 +23,6 @@ from zskip.sketch import (
     parse_sketch_on,
     read,
     sketch_on,
-    values_of,
 )
 from zskip.types import DataType
 
@@ -129,8 +129,8 @@ def test_functions_of_users_are_computed_here() -> None:
     register_function("domain", "string", lambda text, mark: pc.list_element(pc.split_pattern(text, mark), 1))
     try:
         on = parse_sketch_on("values(100):domain(email, '@')", COLUMNS)
-        columns = {"Email": pa.array(["a@x.org", None, "b@y.org"]), "s": pa.array(["q"])}
-        values = on.values(lambda column: columns[column.path[0]])
+        columns = {"Email": pa.array(["a@x.org", None, "b@y.org"])}
+        values = computed(on, columns)
         assert values.to_pylist() == ["x.org", None, "y.org"]
         assert [column.path for column in on.columns] == [("Email",)]
         found = read(on.sketch, [make(on.sketch, [values], on.type).data])
@@ -141,12 +141,12 @@ def test_functions_of_users_are_computed_here() -> None:
         assert on.ask(leaves(parse("domain(Email, '.') = 'z.org'", COLUMNS)), found, 1) is None
         opaque._OWN["domain"] = opaque._Own(DataType("string"), lambda text, mark: text[:1])
         with pytest.raises(LeftOut, match="gave 1 values for 3 rows"):
-            on.values(lambda column: columns[column.path[0]])
-        nested = parse_sketch_on("values(100):lower(domain(email, '@'))", COLUMNS)
-        assert nested.values(lambda column: columns[column.path[0]]) is None
+            computed(on, columns)
+        for nested in ("lower(domain(email, '@'))", "left(domain(email, '@'), 2)", "concat(s, domain(email, '@'))"):
+            with pytest.raises(InputError, match=r"Spark, which computes this, does not know domain; register one"):
+                parse_sketch_on(f"values(100):{nested}", COLUMNS)
     finally:
         opaque._OWN.pop("domain")
-    assert values_of(on.terms[0], lambda column: columns[column.path[0]]) is None
 
 
 def test_boxes_and_circles_are_answered_by_sql() -> None:
@@ -159,7 +159,7 @@ def test_boxes_and_circles_are_answered_by_sql() -> None:
     blobs = []
     for lat, lon in files:
         held = {"lat": pa.array(lat), "lon": pa.array(lon)}
-        blobs.append(make(on.sketch, [on.values(lambda column: held[column.path[0]])], on.type).data)  # noqa: B023
+        blobs.append(make(on.sketch, [computed(on, held)], on.type).data)
     found, kept = read(on.sketch, blobs), 0
     for a, b in [*centers[:30], (0.0, 179.9), (89.0, 0.0)]:
         where = f"geo_distance(lat, lon, {a:.4f}, {b:.4f}) < 100000 AND lat > {a - 1:.4f}"

@@ -137,9 +137,9 @@ def test_only_new_files_are_sketched(spark: SparkSession, tmp_path: Path, monkey
     built: list[int] = []
     honest = sketching.build_sketches
 
-    def build(spark, schema, sketches, lacking, uris, **rest):  # type: ignore[no-untyped-def]
+    def build(spark, schema, sketches, lacking, places, **rest):  # type: ignore[no-untyped-def]
         built.append(int(np.logical_or.reduce(lacking).sum()))
-        return honest(spark, schema, sketches, lacking, uris, **rest)
+        return honest(spark, schema, sketches, lacking, places, **rest)
 
     monkeypatch.setattr(sketching, "build_sketches", build)
     table.index(sketches=["bloom:key"])
@@ -257,3 +257,13 @@ def test_bad_input(spark: SparkSession, path: Path) -> None:
     with pytest.raises(InputError, match="needs Spark"):
         zskip.open(str(path)).index(sketches=["bloom:key"])
     assert table.index().version == before
+
+
+def test_a_sketch_to_drop_that_is_not_there_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    path = make(tmp_path / "t")
+    table = zskip.open(str(path))
+    before = table.index().version
+    pq.write_table(pq.read_table(path / "part-00.parquet"), path / "part-99.parquet")
+    with pytest.raises(InputError, match='no sketch "bloom:key"; it has none'):
+        table.index(drop=["bloom:key"])
+    assert [int(file.stem.rpartition("-")[2]) for file in sorted(path.glob("_zskip/index/manifest-*"))] == [before]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from sketched import computed
 
 from zskip.index import Index, refresh_sketches
 from zskip.index.sketches import BuildSketches
@@ -33,8 +34,7 @@ def _made(path: Path, on: SketchOn) -> Made:
     missing = [column.path[0] for column in on.columns if column.path[0] not in table.column_names]
     if missing:
         return Made(None, f"the file has no column {missing[0]}")
-    values = on.values(lambda column: table[column.path[0]].combine_chunks())
-    assert values is not None, "only columns, and functions that users registered"
+    values = computed(on, {name: table[name].combine_chunks() for name in table.column_names})
     return make(on.sketch, [values], on.type)
 
 

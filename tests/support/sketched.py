@@ -5,14 +5,15 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import strategies as st
 from oracle import truth
 
-from zskip.predicate import Column, Compare, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf
+from zskip.predicate import Column, Compare, Contains, EndsWith, In, IsNull, Like, StartsWith, TermLeaf, term_sql
+from zskip.sketch import SketchOn, follow
 from zskip.types import DataType, encode
 
 File = list[Any]
@@ -66,6 +67,11 @@ def array(file: Sequence[Any], name: str) -> pa.Array:
 
 def encoded(value: Any, name: str) -> Any:
     return None if value is None else encode(value, DataType(name))
+
+
+def computed(on: SketchOn, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """The values of a sketch's columns, or of users' functions of them."""
+    return follow(on.recipe(term_sql), pa.RecordBatch.from_pydict(dict(columns)))
 
 
 def files(name: str) -> st.SearchStrategy[list[File]]:

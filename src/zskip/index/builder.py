@@ -11,7 +11,7 @@ import pyarrow as pa
 from zskip.index.footers import FooterStats
 from zskip.index.leaves import Column
 from zskip.index.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA
-from zskip.index.segment import ENTRIES_SCHEMA, Segment, write_segment
+from zskip.index.segment import ENTRIES_SCHEMA, Segment, entries_table, write_segment
 from zskip.records import DataFile
 from zskip.storage import Storage
 from zskip.types import DataType
@@ -98,14 +98,4 @@ def _pack_rows(number: int, column: Column, rows: list[tuple[Any, ...]]) -> pa.T
     files, nulls, lower, upper, nans = zip(*rows, strict=True)
     form = DataType(column.type or "").form
     assert form is not None, "only columns with an order have statistics"
-    count = len(rows)
-    given = {
-        "column": pa.repeat(pa.scalar(number, pa.int32()), count),
-        "file": pa.array(files, pa.int32()),
-        "nulls": pa.array([None if n < 0 else n for n in nulls], pa.int64()),
-        "nans": pa.array([None if n < 0 else n for n in nans], pa.int64()),
-        f"{form.value}_min": pa.array(lower, ENTRIES_SCHEMA.field(f"{form.value}_min").type),
-        f"{form.value}_max": pa.array(upper, ENTRIES_SCHEMA.field(f"{form.value}_max").type),
-    }
-    arrays = [given[f.name] if f.name in given else pa.nulls(count, f.type) for f in ENTRIES_SCHEMA]
-    return pa.table(arrays, schema=ENTRIES_SCHEMA)
+    return entries_table(number, form, files=files, nulls=nulls, nans=nans, lower=lower, upper=upper)

@@ -19,7 +19,7 @@ from zskip.index.bind import BoundIndex
 from zskip.index.builder import new_name
 from zskip.index.footers import MAX_BOUND_BYTES, shorten_upper
 from zskip.index.match import BoundSegment, warn_damaged
-from zskip.index.segment import ENTRIES_SCHEMA, Entries, Segment, write_segment
+from zskip.index.segment import Entries, Segment, entries_table, write_segment
 from zskip.records import Bools, Field, Ints, Values
 from zskip.storage import Storage
 from zskip.types import DataType, Form
@@ -173,7 +173,16 @@ def _filled(
             entries = segment.reader.entries(number)
             for found, files in of_column[number]:
                 entries = _merged(entries, found, files, segment.live)
-            yield _table(number, form, entries)
+            yield entries_table(
+                number,
+                form,
+                files=entries.files,
+                nulls=entries.nulls,
+                nans=entries.nans,
+                lower=entries.lower,
+                upper=entries.upper,
+                unbounded=~entries.bounded,
+            )
 
     return write_segment(
         storage,
@@ -232,19 +241,3 @@ def _bounds(found: Counted, at: Ints) -> tuple[Values, Values, Bools]:
 def first_sure(data_type: DataType) -> int:
     """The first day or time, in the form of its type, that is the same in all calendars."""
     return _SURE_DAY if data_type.name == "date" else _SURE_DAY * _DAY_MICROS
-
-
-def _table(number: int, form: Form, entries: Entries) -> pa.Table:
-    count = len(entries.files)
-    unbounded = ~entries.bounded
-    low, high = f"{form.value}_min", f"{form.value}_max"
-    given = {
-        "column": pa.repeat(pa.scalar(number, pa.int32()), count),
-        "file": pa.array(entries.files, pa.int32()),
-        "nulls": pa.array(entries.nulls, pa.int64(), mask=entries.nulls < 0),
-        "nans": pa.array(entries.nans, pa.int64(), mask=entries.nans < 0),
-        low: pa.array(entries.lower, ENTRIES_SCHEMA.field(low).type, mask=unbounded),
-        high: pa.array(entries.upper, ENTRIES_SCHEMA.field(high).type, mask=unbounded),
-    }
-    arrays = [given[f.name] if f.name in given else pa.nulls(count, f.type) for f in ENTRIES_SCHEMA]
-    return pa.table(arrays, schema=ENTRIES_SCHEMA)

@@ -117,14 +117,16 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
 
 
 def _bind_each(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[BoundSegment | IndexFormatError]:
-    live = _path_array(snapshot.paths) if readers else None
+    live = path_array(snapshot.paths) if readers else None
 
     def bind(reader: SegmentReader) -> BoundSegment | IndexFormatError:
         try:
             listing = reader.listing()
         except IndexFormatError as error:
             return error
-        return BoundSegment(reader, listing, _live_places(snapshot, live, listing))
+        place = live_places(snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms)
+        place[listing.rows < 0] = -1
+        return BoundSegment(reader, listing, place)
 
     return of_each(bind, readers, files=len(snapshot))
 
@@ -139,15 +141,17 @@ def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
         segment.live[used[owner[segment.live[used]] != i]] = -1
 
 
-def _live_places(snapshot: Snapshot, live: pa.Array, listing: Listing) -> Ints:
-    """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name."""
-    place = find_places(listing.paths, live, snapshot.paths)
+def live_places(snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes: Ints, mtimes_ms: Ints) -> Ints:
+    """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name.
+
+    live: the snapshot's `path_array`; listed, sizes, mtimes_ms: (listed files,).
+    """
+    place = find_places(listed, live, snapshot.paths)
     if not len(snapshot):
         return place
     at = as_slice(place)
-    same = listing.sizes == snapshot.sizes[at]
-    same &= listing.mtimes_ms == snapshot.mtimes_ms[at]
-    same &= listing.rows >= 0
+    same = sizes == snapshot.sizes[at]
+    same &= mtimes_ms == snapshot.mtimes_ms[at]
     place[~same] = -1
     return place
 
@@ -197,10 +201,11 @@ def _run_length(a: pa.Array, b: pa.Array) -> int:
     return done
 
 
-def _path_array(paths: Sequence[str]) -> pa.Array:
+def path_array(paths: Sequence[str]) -> pa.Array:
+    """Names as Arrow holds them; empty where they are not UTF-8."""
     try:
         return pa.array(paths, pa.string())
-    except UnicodeEncodeError:  # names that are not UTF-8, which no entry has
+    except UnicodeEncodeError:
         return pa.array([path if is_text(path) else "" for path in paths], pa.string())
 
 

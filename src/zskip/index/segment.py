@@ -134,6 +134,35 @@ class Entries:
     bounded: Bools
 
 
+def entries_table(
+    number: int,
+    form: Form,
+    *,
+    files: Sequence[int] | npt.NDArray[np.int32],
+    nulls: Sequence[int] | Ints,
+    nans: Sequence[int] | Ints,
+    lower: Sequence[Any] | Values,
+    upper: Sequence[Any] | Values,
+    unbounded: Bools | None = None,
+) -> pa.Table:
+    """Rows of `ENTRIES_SCHEMA` of one column of a segment; counts of -1 are unknown, and so are bounds of None.
+
+    unbounded: (entries,) where bounds are unknown, in place of None.
+    """
+    low, high = f"{form.value}_min", f"{form.value}_max"
+    null_counts, nan_counts = np.asarray(nulls, np.int64), np.asarray(nans, np.int64)
+    given = {
+        "column": pa.repeat(pa.scalar(number, pa.int32()), len(files)),
+        "file": pa.array(files, pa.int32()),
+        "nulls": pa.array(null_counts, mask=null_counts < 0),
+        "nans": pa.array(nan_counts, mask=nan_counts < 0),
+        low: pa.array(lower, ENTRIES_SCHEMA.field(low).type, mask=unbounded),
+        high: pa.array(upper, ENTRIES_SCHEMA.field(high).type, mask=unbounded),
+    }
+    arrays = [given[f.name] if f.name in given else pa.nulls(len(files), f.type) for f in ENTRIES_SCHEMA]
+    return pa.table(arrays, schema=ENTRIES_SCHEMA)
+
+
 def write_segment(
     storage: Storage,
     name: str,

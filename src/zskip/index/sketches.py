@@ -12,17 +12,19 @@ import uuid
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError, ZskipError
-from zskip.index.match import find_places, warn_damaged
+from zskip.index.match import live_places, path_array, warn_damaged
 from zskip.index.segment import INDEX_DIR
 from zskip.predicate import Columns, Predicate, columns_of
-from zskip.records import Bools, SketchInfo, Snapshot
+from zskip.records import Bools, Ints, SketchInfo, Snapshot
 from zskip.sketch import Made, Read, Sketched, SketchOn, parse_sketch_on, read
 from zskip.storage import Storage
 
@@ -35,6 +37,8 @@ STATES_SCHEMA = pa.schema(
         "reason": pa.string(),
     }
 )
+_FILE = ("path", "size", "mtime_ms")
+_LEFT_OUT, _UNSEEN = -1, -2
 _MAX_SEGMENTS = 8
 """More segments of one sketch than this are merged."""
 
@@ -109,16 +113,16 @@ def _write(storage: Storage, table: pa.Table) -> SketchSegment:
     return segment
 
 
-def _read(storage: Storage, segment: SketchSegment) -> pa.Table:
-    """Read a segment whole; raises IndexFormatError where it is missing or damaged."""
+def _read(storage: Storage, segment: SketchSegment, columns: Sequence[str] = STATES_SCHEMA.names) -> pa.Table:
+    """Read some columns of a segment; raises IndexFormatError where it is missing or damaged."""
     try:
         data = storage.read(segment.path)
         if len(data) != segment.bytes or zlib.crc32(data) != segment.crc:
             raise ValueError("it is damaged")
-        table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
-        if table.schema.remove_metadata() != STATES_SCHEMA or table.num_rows != segment.files:
+        source = pq.ParquetFile(pa.BufferReader(data))
+        if source.schema_arrow.remove_metadata() != STATES_SCHEMA or source.metadata.num_rows != segment.files:
             raise ValueError("it does not hold the states the manifest tells of")
-        return table
+        return source.read(list(columns), use_threads=False)
     except (pa.ArrowException, OSError, ValueError, StorageError) as error:
         raise IndexFormatError(f"cannot read {segment.path}: {error}") from error
 
@@ -159,68 +163,71 @@ class BoundSketches:
     def blobs(self, record: SketchRecord) -> list[bytes | None]:
         """The state of each file of the snapshot as bytes."""
         found: list[bytes | None] = [None] * len(self._snapshot)
-        for table, places in self._tables(record):
+        for table, places in self._tables(record, ("state",)):
             for place, state in zip(places.tolist(), table["state"].to_pylist(), strict=True):
                 if place >= 0:
                     found[place] = state
         return found
 
-    def looked_at(self, record: SketchRecord) -> Bools:
-        """(files,) those of which there is a state, or a reason why there is none."""
-        found: Bools = np.zeros(len(self._snapshot), np.bool_)
-        for _, places in self._tables(record):
-            found[places[places >= 0]] = True
-        return found
+    def coverage(self, record: SketchRecord) -> _Coverage:
+        """Of which files there is a state, or a reason why there is none."""
+        looked_at: Bools = np.zeros(len(self._snapshot), np.bool_)
+        sound = live = 0
+        for _, places in self._tables(record, ()):
+            at = places[places >= 0]
+            looked_at[at] = True
+            sound, live = sound + 1, live + len(at)
+        return _Coverage(looked_at=looked_at, sound=sound, live=live)
 
     def info(self) -> tuple[SketchInfo, ...]:
         """How many files each sketch covers, and what it takes."""
         return tuple(self._info(record, on) for record, on in self.held)
 
     def _info(self, record: SketchRecord, on: SketchOn) -> SketchInfo:
-        states: dict[int, tuple[bytes | None, str | None]] = {}
-        for table, places in self._tables(record):
-            rows = zip(table["state"].to_pylist(), table["reason"].to_pylist(), strict=True)
-            states |= {place: row for place, row in zip(places.tolist(), rows, strict=True) if place >= 0}
-        reasons = [reason for state, reason in states.values() if state is None and reason]
+        lengths: Ints = np.full(len(self._snapshot), _UNSEEN, np.int64)
+        reasons: dict[int, str | None] = {}
+        for table, places in self._tables(record, ("state", "reason")):
+            live = pa.array(places >= 0)
+            at, states = places[places >= 0], table["state"].filter(live)
+            lengths[at] = pc.binary_length(states).fill_null(_LEFT_OUT).to_numpy()
+            without = states.is_null()
+            given = table["reason"].filter(live).filter(without).to_pylist()
+            reasons |= zip(at[without.to_numpy()].tolist(), given, strict=True)
+        left_out = np.flatnonzero(lengths == _LEFT_OUT)
         return SketchInfo(
             spec=str(on),
-            files=sum(state is not None for state, _ in states.values()),
-            bytes=sum(len(state) for state, _ in states.values() if state is not None),
-            left_out=len(reasons),
-            reason=reasons[0] if reasons else "",
+            files=int((lengths >= 0).sum()),
+            bytes=int(lengths[lengths >= 0].sum()),
+            left_out=len(left_out),
+            reason=(reasons[int(left_out[0])] or "") if len(left_out) else "",
         )
 
-    def _tables(self, record: SketchRecord) -> list[tuple[pa.Table, Any]]:
+    def _tables(self, record: SketchRecord, columns: Sequence[str]) -> list[tuple[pa.Table, Ints]]:
         """The sound segments of a sketch, each with the places of its files in the snapshot, -1 for others."""
         found = []
         for segment in record.segments:
             try:
-                table = _read(self._storage, segment)
+                table = _read(self._storage, segment, (*_FILE, *columns))
             except IndexFormatError as error:
                 warn_damaged(error)
                 continue
-            found.append((table, self._places(table)))
+            paths = table["path"].combine_chunks()
+            sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
+            found.append((table, live_places(self._snapshot, self.paths, paths, sizes, mtimes_ms)))
         return found
 
-    def _places(self, table: pa.Table) -> Any:
-        snapshot = self._snapshot
-        places = find_places(table["path"].combine_chunks(), pa.array(snapshot.paths, pa.string()), snapshot.paths)
-        at = np.maximum(places, 0)
-        if not len(snapshot):
-            return places
-        same = (table["size"].to_numpy() == snapshot.sizes[at]) & (
-            table["mtime_ms"].to_numpy() == snapshot.mtimes_ms[at]
-        )
-        return np.where(same, places, -1)
+    @cached_property
+    def paths(self) -> pa.Array:
+        """Of the snapshot; empty where they are not UTF-8, so that no state can name them."""
+        return path_array(self._snapshot.paths)
 
-    def change(self, record: SketchRecord, made: Mapping[int, Made]) -> SketchChange:
+    def change(self, record: SketchRecord, covered: _Coverage, made: Mapping[int, Made]) -> SketchChange:
         """New states of a sketch; many segments, or those mostly of files that are gone, become one."""
         added = (write_states(self._storage, self._snapshot, made),) if made else ()
-        kept = self._tables(record)
-        held, live = sum(s.files for s in record.segments), sum(int((places >= 0).sum()) for _, places in kept)
-        if len(kept) == len(record.segments) and len(kept) + len(added) <= _MAX_SEGMENTS and 2 * live >= held:
+        held, segments = sum(s.files for s in record.segments), len(record.segments)
+        if covered.sound == segments and segments + len(added) <= _MAX_SEGMENTS and 2 * covered.live >= held:
             return SketchChange(spec=record.spec, timezone=record.timezone, added=added)
-        tables = [table.filter(pa.array(places >= 0)) for table, places in kept]
+        tables = [table.filter(pa.array(places >= 0)) for table, places in self._tables(record, ("state", "reason"))]
         tables += [_read(self._storage, segment) for segment in added]
         whole = pa.concat_tables([*tables, STATES_SCHEMA.empty_table()])
         return SketchChange(
@@ -231,18 +238,29 @@ class BoundSketches:
         )
 
 
+class _Coverage(NamedTuple):
+    looked_at: Bools
+    """(files,) whether there is a state, or a reason why there is none."""
+    sound: int
+    """Segments that can be read."""
+    live: int
+    """Their rows that are about live files."""
+
+
 def update(bound: BoundSketches, build: BuildSketches, files: Bools) -> list[SketchChange]:
     """Build the states that files lack; the changes for the manifest.
 
     files: (files of the snapshot,) those that may be read.
     """
-    lacking = [files & ~bound.looked_at(record) for record, _ in bound.held]
+    named = np.asarray(pc.not_equal(bound.paths, ""))
+    covered = [bound.coverage(record) for record, _ in bound.held]
+    lacking = [files & named & ~found.looked_at for found in covered]
     wanted = [i for i, missing in enumerate(lacking) if missing.any()]
     held = [bound.held[i] for i in wanted]
     zones = [record.timezone for record, _ in held]
     made = build([on for _, on in held], zones, [lacking[i] for i in wanted]) if wanted else []
     by_number = dict(zip(wanted, made, strict=True))
-    changes = [bound.change(record, by_number.get(i, {})) for i, (record, _) in enumerate(bound.held)]
+    changes = [bound.change(record, covered[i], by_number.get(i, {})) for i, (record, _) in enumerate(bound.held)]
     return [change for change in changes if change.gone or change.added]
 
 

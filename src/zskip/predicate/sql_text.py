@@ -239,13 +239,13 @@ def long_list(tokens: list[Token]) -> LongList | None:
     opening = start + 1
     if opening >= len(tokens) or (_pairs(tokens) or {}).get(opening) != len(tokens) - 1:
         return None
-    elements = list(_elements(tokens[opening + 1 : -1]))
-    if len(elements) < _LONG or not all(elements) or elements[0][0].token_type in _QUERY:
+    parts = list(elements(tokens[opening + 1 : -1]))
+    if len(parts) < _LONG or not all(parts) or parts[0][0].token_type in _QUERY:
         return None
-    return LongList([*tokens[: opening + 1], *elements[0], tokens[-1]], elements)
+    return LongList([*tokens[: opening + 1], *parts[0], tokens[-1]], parts)
 
 
-def _elements(tokens: list[Token]) -> Iterator[list[Token]]:
+def elements(tokens: list[Token]) -> Iterator[list[Token]]:
     """What stands between the commas."""
     start = depth = 0
     for place, token in enumerate(tokens):

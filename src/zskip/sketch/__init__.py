@@ -6,9 +6,10 @@ from zskip.sketch.bloom import Bloom
 from zskip.sketch.geo import Geo, geo_distance
 from zskip.sketch.guard import Made, Maker, Read, ask, make, read
 from zskip.sketch.ngram import Ngram
-from zskip.sketch.on import Sketched, SketchOn, parse_sketch_on, sketch_on, values_of
+from zskip.sketch.on import Sketched, SketchOn, parse_sketch_on, sketch_on
 from zskip.sketch.prefix import Prefix
 from zskip.sketch.ranges import Ranges
+from zskip.sketch.recipe import follow
 from zskip.sketch.registry import kinds, parse_sketch, register
 from zskip.sketch.values import ValueSet
 
@@ -29,6 +30,7 @@ __all__ = [
     "ValueSet",
     "ask",
     "counted",
+    "follow",
     "geo_distance",
     "kinds",
     "make",
@@ -41,7 +43,6 @@ __all__ = [
     "sketch_on",
     "unpack_arrays",
     "unseal",
-    "values_of",
 ]
 
 register(Geo)

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-from sqlglot import TokenType
-
 from zskip.errors import InputError
-from zskip.predicate import Column, Columns, Opaque, Predicate, Term, columns_under, opaque, parse_term, term_sql
-from zskip.predicate.sql_text import tokens_of
-from zskip.sketch.base import Answer, LeftOut, Sketch
+from zskip.predicate import Column, Columns, Predicate, Term, columns_under, parse_term, term_sql
+from zskip.predicate.sql_text import elements, tokens_of
+from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import Read, ask
+from zskip.sketch.recipe import Recipe, Struct, recipe_of
 from zskip.sketch.registry import parse_sketch
 from zskip.types import NESTED, DataType
-
-_OPEN, _CLOSED = (TokenType.L_PAREN, TokenType.L_BRACKET), (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 
 @dataclass(frozen=True)
@@ -41,15 +37,10 @@ class SketchOn:
         """What has to be read of the files to build it."""
         return list(dict.fromkeys(column for term in self.terms for column in columns_under(term)))
 
-    def values(self, column: Callable[[Column], pa.Array]) -> pa.Array | None:
-        """The values of some rows, by those of columns; None where only Spark can compute them, by the terms' SQL."""
-        found = [values_of(term, column) for term in self.terms]
-        known = [array for array in found if array is not None]
-        if len(known) < len(found):
-            return None
-        if len(known) == 1:
-            return known[0]
-        return pa.StructArray.from_arrays(known, [name for name, _ in self.type.fields])
+    def recipe(self, column: Callable[[Term], str]) -> Recipe:
+        """How its values are computed; column: as `recipe_of` takes it."""
+        values = [recipe_of(term, column) for term in self.terms]
+        return values[0] if len(values) == 1 else Struct([name for name, _ in self.type.fields], values)
 
     def ask(self, parts: Sequence[Predicate], found: Read, files: int) -> Answer | None:
         """See `zskip.sketch.ask`."""
@@ -94,35 +85,10 @@ def sketch_on(sketch: Sketch, expressions: Sequence[str], columns: Columns, *, t
     refusal = sketch.refusal(found.type)
     if refusal is not None:
         raise InputError(f"{found}: {refusal}; leave it out, or take another sketch")
+    found.recipe(lambda term: "")  # Fails where it cannot be computed.
     return found
-
-
-def values_of(term: Term, column: Callable[[Column], pa.Array]) -> pa.Array | None:
-    """The values of a term: a column, or a user's function of terms; None where only Spark can compute them."""
-    if isinstance(term, Column):
-        return column(term)
-    evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
-    if not isinstance(term, Opaque) or evaluate is None:
-        return None
-    arguments = []
-    for part in term.arguments:
-        found = opaque.literal_value(part) if isinstance(part, str) else values_of(part, column)
-        if found is None:
-            return None
-        arguments.append(found)
-    result = evaluate(*arguments)
-    rows = next(len(found) for found in arguments if isinstance(found, pa.Array | pa.ChunkedArray))
-    if len(result) != rows:
-        raise LeftOut(f"{term.function} gave {len(result)} values for {rows} rows")
-    return result
 
 
 def _parts(text: str) -> list[str]:
     """The expressions of a list, cut at the commas outside of parentheses."""
-    found, start, depth = [], 0, 0
-    for token in tokens_of(text):
-        depth += (token.token_type in _OPEN) - (token.token_type in _CLOSED)
-        if token.token_type is TokenType.COMMA and depth == 0:
-            found.append(text[start : token.start].strip())
-            start = token.end + 1
-    return [*found, text[start:].strip()]
+    return [text[part[0].start : part[-1].end + 1] if part else "" for part in elements(tokens_of(text))]

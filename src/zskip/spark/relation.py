@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from zskip.spark.compat import check_session
+from zskip.records import Bools, PruneResult
+from zskip.spark.compat import check_session, private_session
 from zskip.spark.file_index import PrunedFileIndex, Pruning
 from zskip.spark.jvm import Jvm
 from zskip.spark.plans import planned_index
@@ -15,6 +17,13 @@ if TYPE_CHECKING:
 
 ORDINAL = "__zskip_partition"
 """Column of `scan_with_ordinals`: the place of the row's Hive partition in the snapshot."""
+_WHOLE = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # The bytes as they are: what depends on the calendar is not used.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 
 
@@ -48,3 +57,12 @@ def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
     Columns that the files hold under the name of a partition column keep what the files say.
     """
     return scan(spark, with_ordinals(spark, schema, ORDINAL))
+
+
+def scan_whole(spark: SparkSession, schema: TableSchema, files: Bools, settings: Mapping[str, str]) -> DataFrame:
+    """Read all rows of some files of a snapshot as they are, in a private session; what cannot be read is an error.
+
+    files: (files of the snapshot,); settings: of that session.
+    """
+    result = PruneResult(kept=files, full=files)
+    return scan(private_session(spark, {**_WHOLE, **settings}), schema, Pruning(prune=lambda _: result))

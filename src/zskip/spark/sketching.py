@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zskip.predicate import Opaque, Term, opaque, term_sql
-from zskip.records import Bools, PruneResult
-from zskip.sketch import Made, Maker, Sketch, SketchOn
+from zskip.predicate import Term, term_sql
+from zskip.records import Bools
+from zskip.sketch import Made, Maker, Sketch, SketchOn, follow
 from zskip.spark import compat
-from zskip.spark.file_index import Pruning
 from zskip.spark.jobs import described
-from zskip.spark.relation import scan
+from zskip.spark.relation import scan_whole
 from zskip.spark.schema import TableSchema
 from zskip.spark.shipping import by_value
 from zskip.spark.statistics import Places
@@ -35,14 +34,14 @@ def build_sketches(
     schema: TableSchema,
     sketches: Sequence[SketchOn],
     lacking: Sequence[Bools],
-    uris: Sequence[str],
+    places: Places,
     *,
     timezone: str,
     budget: int | None = None,
 ) -> list[dict[int, Made]]:
     """Build what files lack of some sketches; what is made of each, by places in the snapshot.
 
-    lacking: for each sketch (files of the snapshot,); uris: of the files; timezone: of the sketches' expressions;
+    lacking: for each sketch (files of the snapshot,); places: of the files; timezone: of the sketches' expressions;
     budget: the most bytes of one file's state. A file in which a sketch fails has the reason instead.
     """
     kept = np.logical_or.reduce(lacking)
@@ -52,17 +51,9 @@ def build_sketches(
         # Spark cuts files at the lesser of the first and of what one core gets, which the second bounds from below.
         "spark.sql.files.maxPartitionBytes": str(max(_LEAST_SPLIT, largest)),
         "spark.sql.files.openCostInBytes": str(max(_LEAST_COST, largest)),
-        # A state of half a file would lose rows.
-        "spark.sql.files.ignoreCorruptFiles": "false",
-        "spark.sql.files.ignoreMissingFiles": "false",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     }
-    private = compat.private_session(spark, settings)
-    result = PruneResult(kept=kept, full=kept)
-    frame = scan(private, schema, Pruning(prune=lambda _: result))
-    found = _made(private, frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
-    places = Places(uris)
+    frame = scan_whole(spark, schema, kept, settings)
+    found = _made(frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
     made: list[dict[int, Made]] = [{} for _ in sketches]
     for row in found.to_pylist():
         place, states = places.of(row["file"]), made[row["sketch"]]
@@ -75,17 +66,19 @@ def build_sketches(
     return made
 
 
-def _made(
-    spark: SparkSession, frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str
-) -> pa.Table:
+def _made(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str) -> pa.Table:
     from pyspark.sql import functions as F
 
     names: dict[str, str] = {}
-    plans = [_Plan(type(on.sketch), on.sketch.parameters, _parts_of(on.type), _recipe(on, names)) for on in sketches]
+
+    def column(term: Term) -> str:
+        return names.setdefault(term_sql(term), f"v{len(names)}")
+
+    plans = [_Plan(type(on.sketch), on.sketch.parameters, _parts_of(on.type), on.recipe(column)) for on in sketches]
     selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
     with by_value():
         out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
-    with described(spark, text):
+    with described(frame.sparkSession, text):
         return compat.collect_arrow(out)
 
 
@@ -100,11 +93,7 @@ class _Plan(NamedTuple):
     type: Any
     """Name and fields of the type."""
     recipe: Any
-    """Of its values: the name of a column, or a user's function and the recipes of its arguments, or an argument."""
-
-
-class _Literal(NamedTuple):
-    value: Any
+    """Of its values."""
 
 
 def _parts_of(data_type: DataType) -> Any:
@@ -116,38 +105,8 @@ def _type_of(parts: Any) -> DataType:
     return DataType(name, tuple((inner, _type_of(rest)) for inner, rest in fields))
 
 
-def _recipe(on: SketchOn, names: dict[str, str]) -> Any:
-    """How workers get the values; names: takes the SQL of what Spark is to compute, and the name of its column."""
-    if len(on.terms) == 1:
-        return _recipe_of(on.terms[0], names)
-    parts = ", ".join(f"'{name}', {term_sql(term)}" for (name, _), term in zip(on.type.fields, on.terms, strict=True))
-    return names.setdefault(f"named_struct({parts})", f"v{len(names)}")
-
-
-def _recipe_of(term: Term, names: dict[str, str]) -> Any:
-    evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
-    if not isinstance(term, Opaque) or evaluate is None:
-        return names.setdefault(term_sql(term), f"v{len(names)}")
-    arguments = [
-        _Literal(opaque.literal_value(part)) if isinstance(part, str) else _recipe_of(part, names)
-        for part in term.arguments
-    ]
-    return evaluate, arguments
-
-
 def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[Any]], Iterable[Any]]:
     """What runs in Spark's workers; a task has whole files."""
-
-    def values(recipe: Any, rows: pa.RecordBatch) -> Any:
-        if isinstance(recipe, str):
-            return rows.column(rows.schema.get_field_index(recipe))
-        if isinstance(recipe, _Literal):
-            return recipe.value
-        evaluate, arguments = recipe
-        found = evaluate(*(values(argument, rows) for argument in arguments))
-        if len(found) != rows.num_rows:
-            raise ValueError(f"it gave {len(found)} values for {rows.num_rows} rows")
-        return found
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         makers: dict[str, list[Maker]] = {}
@@ -160,7 +119,7 @@ def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[A
                         Maker(plan.kind(*plan.parameters), _type_of(plan.type), budget=budget) for plan in plans
                     ]
                 for maker, plan in zip(makers[name], plans, strict=True):
-                    maker.feed(lambda plan=plan, rows=rows: values(plan.recipe, rows))  # type: ignore[misc]
+                    maker.feed(lambda plan=plan, rows=rows: follow(plan.recipe, rows))  # type: ignore[misc]
         for name, of_file in makers.items():
             made = [maker.done() for maker in of_file]
             yield pa.RecordBatch.from_pydict(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -15,13 +14,13 @@ from zskip.index import (
     BoundIndex,
     Counted,
     Counting,
+    DamagedIndexError,
     Gaps,
-    Index,
     first_sure,
     refresh,
     refresh_sketches,
 )
-from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, PruneResult, Snapshot
+from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
 from zskip.sketch import Made, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.query import columns_of_table
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
 
 COLLECTORS = ("auto", "footers", "scan")
 GRANULARITIES = ("file", "row_group")
-_PRIVATE = {
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    # The bytes as they are: what depends on the calendar is not used.
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-}
 
 
 def refresh_index(
@@ -60,16 +52,14 @@ def refresh_index(
         raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
     if collect == "scan":
         handle.need_spark('collect="scan"')
+    schema = None if handle.spark is None else handle.schema()
+    snapshot = handle.snapshot() if schema is None else schema.snapshot
     counting, everything = None, collect == "scan"
-    if collect == "footers" or handle.spark is None:
-        snapshot = handle.snapshot()
-    else:
-        schema = handle.schema()
-        snapshot = schema.snapshot
+    if collect != "footers" and schema is not None:
         counting = Counting(
             count=lambda gaps: _count(handle, schema, gaps, strict=everything), new_only=new_only, everything=everything
         )
-    add = _read_sketches(handle, snapshot, sketches, drop)
+    add, gone = _read_sketches(handle, snapshot, sketches, drop)
     index = refresh(
         handle.storage,
         snapshot,
@@ -79,45 +69,60 @@ def refresh_index(
         index_storage=handle.index_storage,
         row_groups=None if granularity is None else granularity == "row_group",
     )
-    if index.manifest.sketches or add or drop:
+    if index.manifest.sketches or add:
+
+        def build(wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
+            assert schema is not None, "without Spark no file may be read"
+            bound = index.bind(snapshot, case_sensitive=handle.case_sensitive)
+            return _sketched(handle, schema, bound, wanted, zones, lacking, budget)
+
         index = refresh_sketches(
             index,
             snapshot,
-            lambda wanted, zones, lacking: _sketched(handle, index.bind(snapshot), wanted, zones, lacking, budget),
-            np.full(len(snapshot), handle.spark is not None),
+            build,
+            np.full(len(snapshot), schema is not None),
             add=add,
-            drop=_dropped(index, snapshot, handle, drop),
+            drop=gone,
             timezone=handle.timezone,
             case_sensitive=handle.case_sensitive,
         )
     return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
 
 
-def _read_sketches(handle: Handle, snapshot: Snapshot, sketches: Sequence[str], drop: Sequence[str]) -> list[SketchOn]:
-    """The sketches that are asked for; whatever is wrong with them is said before anything is written."""
+def _read_sketches(
+    handle: Handle, snapshot: Snapshot, sketches: Sequence[str], drop: Sequence[str]
+) -> tuple[list[SketchOn], list[str]]:
+    """The sketches to add, and the specs of those to drop; whatever is wrong is said before anything is written."""
     if isinstance(sketches, str) or isinstance(drop, str):
         raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
     if sketches:
         handle.need_spark("building sketches")
     columns = columns_of_table(handle, snapshot)
-    return [parse_sketch_on(text, columns, timezone=handle.timezone) for text in sketches]
 
+    def read(text: str) -> SketchOn:
+        return parse_sketch_on(text, columns, timezone=handle.timezone)
 
-def _dropped(index: Index, snapshot: Snapshot, handle: Handle, drop: Sequence[str]) -> list[str]:
-    """The specs of the sketches to drop; raises InputError for one that is not there."""
-    known = {record.spec for record in index.manifest.sketches}
-    columns, found = columns_of_table(handle, snapshot), []
+    known, gone = _held(handle) if drop else set(), []
     for text in drop:
-        spec = text if text in known else str(parse_sketch_on(text, columns, timezone=handle.timezone))
+        spec = text if text in known else str(read(text))
         if spec not in known:
-            held = ", ".join(sorted(known)) or "none"
-            raise InputError(f'the index has no sketch "{text}"; it has {held}')
-        found.append(spec)
-    return found
+            raise InputError(f'the index has no sketch "{text}"; it has {", ".join(sorted(known)) or "none"}')
+        gone.append(spec)
+    return [read(text) for text in sketches], gone
+
+
+def _held(handle: Handle) -> set[str]:
+    """The specs of the sketches in the index; none where it is damaged and will be built anew."""
+    try:
+        index = handle.load_index()
+    except DamagedIndexError:
+        index = None
+    return set() if index is None else {record.spec for record in index.manifest.sketches}
 
 
 def _sketched(
     handle: Handle,
+    schema: TableSchema,
     bound: BoundIndex,
     wanted: Sequence[SketchOn],
     zones: Sequence[str],
@@ -125,18 +130,16 @@ def _sketched(
     budget: int | None,
 ) -> list[dict[int, Made]]:
     """Build sketches with Spark, one job for each time zone."""
-    snapshot = bound.snapshot
     from zskip.spark.failures import explained
     from zskip.spark.sketching import build_sketches
 
-    uris = [handle.storage.uri(path) for path in snapshot.paths]
-    spark, schema = handle.need_spark("building sketches"), dataclasses.replace(handle.schema(), snapshot=snapshot)
+    spark, places = handle.need_spark("building sketches"), handle.places(schema.snapshot)
     found: list[dict[int, Made]] = [{} for _ in wanted]
     try:
         for zone in dict.fromkeys(zones):
             mine = [i for i, other in enumerate(zones) if other == zone]
             sketches, files = [wanted[i] for i in mine], [lacking[i] for i in mine]
-            made = build_sketches(spark, schema, sketches, files, uris, timezone=zone, budget=budget)
+            made = build_sketches(spark, schema, sketches, files, places, timezone=zone, budget=budget)
             for i, states in zip(mine, made, strict=True):
                 found[i] = _of_sure_days(wanted[i], states, bound)
     except Exception as error:
@@ -148,19 +151,14 @@ def _count(
     handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
 ) -> tuple[Ints, Mapping[tuple[str, ...], Counted]]:
     """Count with Spark, one aggregation by file; nothing, and a warning, where that fails and is not `strict`."""
-    from zskip.spark.compat import private_session
     from zskip.spark.failures import explained
-    from zskip.spark.file_index import Pruning
-    from zskip.spark.relation import scan
-    from zskip.spark.statistics import Places, count
+    from zskip.spark.relation import scan_whole
+    from zskip.spark.statistics import count
 
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:
-        private = private_session(handle.need_spark("this"), _PRIVATE)
-        result = PruneResult(kept=gaps.files, full=gaps.files)
-        frame = scan(private, schema, Pruning(prune=lambda _: result))
-        places = Places([handle.storage.uri(path) for path in schema.snapshot.paths])
-        return count(frame, gaps.columns, places, step)
+        frame = scan_whole(handle.need_spark("this"), schema, gaps.files, {})
+        return count(frame, gaps.columns, handle.places(schema.snapshot), step)
     except Exception as error:
         failure = explained(step, error)
         if strict or not isinstance(failure, ZskipError):

@@ -92,11 +92,11 @@ def _step(name: str, kept: Bools, snapshot: Snapshot, stats: BoundIndex) -> Scan
 
 def _regret(handle: Handle, where: str | None, snapshot: Snapshot, stats: BoundIndex, kept: Bools) -> Regret:
     """Run the query and count the kept files in which nothing matched."""
-    from zskip.spark.statistics import Places, aggregate_by_file
+    from zskip.spark.statistics import aggregate_by_file
 
     frame = open_frame(handle, lambda _: None)
     matching = frame if where is None else frame.where(where)
-    places = Places([handle.storage.uri(path) for path in snapshot.paths])
+    places = handle.places(snapshot)
     at, counts = aggregate_by_file(matching, {"rows": "count(1)"}, places, "count the matching rows of each file")
     idle = kept.copy()
     idle[at] = False

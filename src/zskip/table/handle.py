@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.spark.schema import TableSchema
+    from zskip.spark.statistics import Places
 
 
 class Handle:
@@ -63,6 +64,12 @@ class Handle:
         from zskip.spark.schema import read_schema
 
         return read_schema(self.need_spark("this"), self.format.snapshot())
+
+    def places(self, snapshot: Snapshot) -> Places:
+        """Finds the files of a snapshot by the names that Spark gives them."""
+        from zskip.spark.statistics import Places
+
+        return Places([self.storage.uri(path) for path in snapshot.paths])
 
     def bound_index(self, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
         """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""

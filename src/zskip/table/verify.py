@@ -43,7 +43,6 @@ _CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.i
 def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Verification:
     """Audit every statistic of the index, then run one given or some random queries both ways."""
     from zskip.spark.compat import private_session
-    from zskip.spark.statistics import Places
 
     _check_count("queries", queries)
     _check_count("seed", seed)
@@ -57,7 +56,7 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
         read_where(private, snapshot, where)
     if not len(snapshot):
         return Verification(path=handle.storage.root, files=0, columns=0, queries=0, mismatches=())
-    places = Places([handle.storage.uri(path) for path in snapshot.paths])
+    places = handle.places(snapshot)
     both = _BothWays(private, snapshot, places)
     columns, wrong = _audit(both, private.bound_index(snapshot, warn=False))
     texts = [where] if where is not None else [to_sql(p) for p in _drawn(both, queries, seed)]

@@ -1,0 +1,84 @@
+"""How the values of a term are computed from columns: a recipe small enough to go to Spark's workers by value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from zskip.errors import InputError
+from zskip.predicate import Column, Opaque, Term, opaque, term_sql
+from zskip.sketch.base import LeftOut
+
+Recipe = Any
+"""The name of a column that holds the values, a `Literal`, an `Evaluated`, or a `Struct`."""
+
+
+class Literal(NamedTuple):
+    """An argument that is the same for all rows."""
+
+    value: Any
+
+
+class Evaluated(NamedTuple):
+    """A user's function of Arrow arrays."""
+
+    function: str
+    evaluate: Callable[..., Any]
+    arguments: list[Recipe]
+
+
+class Struct(NamedTuple):
+    """One struct of the values of several terms."""
+
+    names: list[str]
+    values: list[Recipe]
+
+
+def recipe_of(term: Term, column: Callable[[Term], str]) -> Recipe:
+    """The recipe of a term; column: names the column that holds the values of a term that Spark computes.
+
+    Raises InputError for a function of Spark that takes values of a user's function, which Spark does not know.
+    """
+    evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
+    if not isinstance(term, Opaque) or evaluate is None:
+        _check(term)
+        return column(term)
+    arguments = [
+        Literal(opaque.literal_value(part)) if isinstance(part, str) else recipe_of(part, column)
+        for part in term.arguments
+    ]
+    return Evaluated(term.function, evaluate, arguments)
+
+
+def _check(term: Term) -> None:
+    below: list[Term | str] = [term]
+    while below:
+        part = below.pop()
+        if isinstance(part, Opaque):
+            if opaque.evaluator(part.function) is not None:
+                raise InputError(
+                    f"{term_sql(term)}: Spark, which computes this, does not know {part.function}; register one "
+                    "function that does all of it"
+                )
+            below += part.arguments
+        elif not isinstance(part, Column | str):
+            below.append(part.term)
+
+
+def follow(recipe: Recipe, rows: pa.RecordBatch) -> Any:
+    """The values of some rows, or of a literal.
+
+    Raises LeftOut where a user's function gives another number of them.
+    """
+    if isinstance(recipe, str):
+        return rows.column(rows.schema.get_field_index(recipe))
+    if isinstance(recipe, Literal):
+        return recipe.value
+    if isinstance(recipe, Struct):
+        return pa.StructArray.from_arrays([follow(value, rows) for value in recipe.values], recipe.names)
+    found = recipe.evaluate(*(follow(argument, rows) for argument in recipe.arguments))
+    if len(found) != rows.num_rows:
+        raise LeftOut(f"{recipe.function} gave {len(found)} values for {rows.num_rows} rows")
+    return found

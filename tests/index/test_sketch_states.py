@@ -1,0 +1,106 @@
+"""The states of sketches in an index, with what builds them in plain Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from zskip.errors import ZskipWarning
+from zskip.index import refresh, refresh_sketches
+from zskip.predicate import Columns, parse
+from zskip.sketch import Made, parse_sketch_on
+from zskip.sketch.guard import Maker
+
+FIELDS = {"key": "long"}
+
+
+def write(root, name, *keys):
+    pq.write_table(pa.table({"key": pa.array(keys, pa.int64())}), root / name)
+
+
+def builder(root, calls=None, broken=()):
+    """Builds states from the files themselves; notes the files of each call."""
+
+    def build(sketches, zones, lacking):
+        found = []
+        for on, files in zip(sketches, lacking, strict=True):
+            places = np.flatnonzero(files).tolist()
+            if calls is not None:
+                calls.append([build.paths[place] for place in places])
+            made = {}
+            for place in places:
+                maker = Maker(on.sketch, on.type)
+                maker.feed(lambda place=place: pq.read_table(root / build.paths[place])["key"].combine_chunks())
+                made[place] = Made(None, "broken") if build.paths[place] in broken else maker.done()
+            found.append(made)
+        return found
+
+    return build
+
+
+def sketch(storage, snapshot, build, specs=("bloom(0.001):key",)):
+    index = refresh(storage, snapshot)
+    build.paths = snapshot.paths
+    add = [parse_sketch_on(spec, Columns(snapshot.fields)) for spec in specs]
+    return refresh_sketches(index, snapshot, build, np.ones(len(snapshot), np.bool_), add=add)
+
+
+def kept(index, snapshot, where):
+    result = index.bind(snapshot).prune(parse(where, Columns(snapshot.fields)))
+    return {path for path, keep in zip(snapshot.paths, result.kept, strict=True) if keep}
+
+
+def test_files_whose_names_are_not_utf8_have_no_states(storage, snap, tmp_path):
+    write(tmp_path, "a.parquet", 1, 9)
+    shutil.copy(tmp_path / "a.parquet", os.fsencode(tmp_path) + b"/bad-\xff.parquet")
+    snapshot, calls = snap(storage, FIELDS), []
+    with pytest.warns(ZskipWarning, match="not UTF-8"):
+        index = sketch(storage, snapshot, builder(tmp_path, calls))
+    assert calls == [["a.parquet"]]
+    assert kept(index, snapshot, "key = 9") == set(snapshot.paths)
+    assert kept(index, snapshot, "key = 5") == {path for path in snapshot.paths if path != "a.parquet"}
+
+
+def test_what_is_said_of_states(storage, snap, tmp_path):
+    for name in "abc":
+        write(tmp_path, f"{name}.parquet", 1, 9)
+    snapshot = snap(storage, FIELDS)
+    index = sketch(storage, snapshot, builder(tmp_path, broken=("b.parquet",)), ("bloom(0.001):key", "values(5):key"))
+    bloom, values = index.bind(snapshot).info().sketches
+    assert (bloom.spec, bloom.files, bloom.left_out, bloom.reason) == ("bloom(0.001):key", 2, 1, "broken")
+    assert (values.files, values.left_out) == (2, 1)
+    states = [table["state"].to_pylist() for table in map(pq.read_table, tmp_path.glob("_zskip/index/sketch-*"))]
+    assert sorted([bloom.bytes, values.bytes]) == sorted(sum(len(s) for s in held if s is not None) for held in states)
+    (tmp_path / "b.parquet").unlink()
+    (tmp_path / "c.parquet").unlink()
+    bloom, values = index.bind(snap(storage, FIELDS)).info().sketches
+    assert (bloom.files, bloom.left_out, bloom.reason) == (1, 0, "")
+
+
+def test_a_refresh_reads_states_once_and_merges_many_segments(storage, snap, tmp_path, monkeypatch):
+    read: Counter[str] = Counter()
+    honest = type(storage).read
+    monkeypatch.setattr(type(storage), "read", lambda self, path: (read.update([path]), honest(self, path))[1])
+    for number in range(12):
+        write(tmp_path, f"{number:02}.parquet", 1, 9 + number)
+        snapshot, calls = snap(storage, FIELDS), []
+        read.clear()
+        index = sketch(storage, snapshot, builder(tmp_path, calls))
+        assert calls == [[f"{number:02}.parquet"]]
+        (record,) = index.manifest.sketches
+        assert len(record.segments) <= 8
+        if 0 < number < 8:
+            assert [count for path, count in read.items() if "/sketch-" in path] == [1] * number
+    assert kept(index, snapshot, "key = 20") == {"11.parquet"}
+    for number in range(9):
+        (tmp_path / f"{number:02}.parquet").unlink()
+    snapshot = snap(storage, FIELDS)
+    index = sketch(storage, snapshot, builder(tmp_path))
+    assert [s.files for record in index.manifest.sketches for s in record.segments] == [3]
+    assert kept(index, snapshot, "key = 20") == {"11.parquet"}
