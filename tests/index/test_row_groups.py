@@ -193,6 +193,16 @@ def test_a_file_of_which_no_row_group_matches_is_left_out(tmp_path: Path) -> Non
     assert (report.files, report.bytes, report.rows, report.row_groups, report.row_groups_total) == (0, 0, 0, 0, 4)
 
 
+def test_the_example_of_the_page_reads_few_row_groups(events: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
+    code = page.split("## Row groups")[1].split("```python\n")[1].split("```")[0]
+    names: dict[str, Any] = {}
+    exec(compile(code.replace('"events"', repr(str(events))), "engines.md", "exec", dont_inherit=True), names)
+    assert capsys.readouterr().out == "20 1 row groups\n"
+    assert sorted(names["found"].to_table()["id"].to_pylist()) == list(range(700, 720))
+    assert [[group.id for group in part.row_groups] for part in names["parts"]] == [[11]]
+
+
 # Unknown
 
 
@@ -220,13 +230,14 @@ def test_a_new_or_touched_file_is_read_whole_until_a_refresh(tmp_path: Path) -> 
     assert groups_of(tmp_path, "a = 5") == {f"{i}.parquet": (0,) for i in range(3)}
 
 
-@pytest.mark.parametrize("change", ["one less", "twice", "other rows"])
+@pytest.mark.parametrize("change", ["one less", "twice", "a gap", "other rows"])
 def test_row_groups_that_do_not_make_up_their_file_are_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     write(tmp_path / "0.parquet", 0)
+    write(tmp_path / "1.parquet", 100)
     opened(tmp_path).index(granularity="row_group")
-    assert groups_of(tmp_path, "a = 5") == {"0.parquet": (0,)}
+    assert groups_of(tmp_path, "a IN (5, 105)") == {"0.parquet": (0,), "1.parquet": (0,)}
     bind = store.SegmentReader.listing
 
     def forged(reader: Any, **options: Any) -> Any:
@@ -237,6 +248,8 @@ def test_row_groups_that_do_not_make_up_their_file_are_not_believed(
                 rows[2] = -1
             elif change == "twice":
                 numbers[2] = 0
+            elif change == "a gap":
+                numbers[:3] = [0, 0, 3]
             else:
                 rows[0] = 11
             object.__setattr__(found, "row_groups", numbers)
@@ -244,7 +257,9 @@ def test_row_groups_that_do_not_make_up_their_file_are_not_believed(
         return found
 
     monkeypatch.setattr(store.SegmentReader, "listing", forged)
-    assert groups_of(tmp_path, "a = 5") == {"0.parquet": None}
+    assert groups_of(tmp_path, "a IN (5, 105)") == {"0.parquet": None, "1.parquet": (0,)}
+    report = opened(tmp_path).prune("a IN (5, 105)")
+    assert (report.row_groups, report.row_groups_total) == (None, None)
 
 
 # Refresh
@@ -371,6 +386,34 @@ def test_a_refresh_that_comes_second_does_not_undo_the_granularity(
     assert index.manifest.row_group_segments is None
     assert groups_of(tmp_path, "a = 5") == {"0.parquet": None, "1.parquet": None}
     refresh(storage, snap(storage, {"a": "long"}), row_groups=True)
+    assert groups_of(tmp_path, "a = 5") == {"0.parquet": (0,), "1.parquet": (0,)}
+
+
+class CrashError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("step", range(5))
+def test_a_crash_at_any_write_leaves_row_groups_that_are_right(
+    tmp_path: Path, storage: Any, storage_class: Any, snap: Callable[..., Any], step: int
+) -> None:
+    write(tmp_path / "0.parquet", 0)
+    refresh(storage, snap(storage, {"a": "long"}), row_groups=True)
+    write(tmp_path / "1.parquet", 0)
+    left = [step]
+
+    class Dying(storage_class):  # type: ignore[misc]
+        def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+            if not left[0]:
+                raise CrashError
+            left[0] -= 1
+            super().write(path, data, overwrite=overwrite)
+
+    with pytest.raises(CrashError):
+        refresh(Dying(tmp_path), snap(storage, {"a": "long"}))
+    with pytest.warns(ZskipWarning, match="knows nothing of 1"):
+        assert groups_of(tmp_path, "a = 5") == {"0.parquet": (0,), "1.parquet": None}
+    refresh(storage, snap(storage, {"a": "long"}))
     assert groups_of(tmp_path, "a = 5") == {"0.parquet": (0,), "1.parquet": (0,)}
 
 

@@ -87,6 +87,23 @@ def test_index_counts_what_footers_do_not_tell(events: str, capsys: pytest.Captu
     assert call("index", events, "--collect", "rows", capsys=capsys)[0] == 2
 
 
+def test_index_keeps_row_groups(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call("index", events, "--granularity", "row_group", capsys=capsys)
+    assert (code, "granularity    row_group" in out) == (0, True)
+    assert "6 of 6 files and their row groups" in call("info", events, capsys=capsys)[1]
+    out = call("files", events, "--where", "id = 3", "--json", capsys=capsys)[1]
+    document = json.loads(out)
+    assert document["row_groups"] == [[0]] * len(document["files"])
+    assert document["scan"]["row_groups_total"] == 6
+    assert call("files", events, "--where", "id = 3", capsys=capsys)[1].split() == document["files"]
+    out = call("index", events, "--granularity", "file", "--json", capsys=capsys)[1]
+    assert json.loads(out)["granularity"] == "file"
+    out = call("files", events, "--where", "id = 3", "--json", capsys=capsys)[1]
+    assert set(json.loads(out)["row_groups"]) == {None}
+    code, _, err = call("index", events, "--granularity", "page", capsys=capsys)
+    assert (code, "page" in err) == (2, True)
+
+
 def test_index_keeps_sketches(events: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call("index", events, "--sketch", "bloom(0.01):name", "--sketch", "ngram(3):name", capsys=capsys)
     assert code == 0

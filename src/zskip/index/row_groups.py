@@ -56,16 +56,22 @@ def _known(bound: BoundIndex, segments: Sequence[BoundSegment]) -> tuple[Ints, B
 
     They are numbered from 0, and their rows add up to those of the file.
     """
-    files = len(bound.snapshot)
-    counts, rows, numbers = (np.zeros(files, np.int64) for _ in range(3))
-    for segment in segments:
-        used = segment.live >= 0
-        at = segment.live[used]
-        np.add.at(counts, at, 1)
-        np.add.at(rows, at, segment.rows[used])
-        np.add.at(numbers, at, _numbers(segment)[used])
-    known = (bound.rows >= 0) & (rows == bound.rows) & (2 * numbers == counts * (counts - 1))
+    used = [(segment, segment.live >= 0) for segment in segments]
+    files = _joined([segment.live[live] for segment, live in used])
+    numbers = _joined([_numbers(segment)[live] for segment, live in used])
+    rows: Ints = np.zeros(len(bound.snapshot), np.int64)
+    np.add.at(rows, files, _joined([segment.rows[live] for segment, live in used]))
+    known = (bound.rows >= 0) & (rows == bound.rows)
+    counts: Ints = np.bincount(files, minlength=len(rows))
+    order = np.lexsort((numbers, files))
+    files, numbers = files[order], numbers[order]
+    first = np.cumsum(counts) - counts
+    known[files[numbers != np.arange(len(files)) - first[files]]] = False
     return counts, known
+
+
+def _joined(parts: Sequence[Ints]) -> Ints:
+    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def _numbers(segment: BoundSegment) -> Ints:
@@ -81,8 +87,8 @@ class _BoundRowGroups(BoundIndex):
 
     def __init__(self, whole: BoundIndex, segments: Sequence[BoundSegment], files: Bools, *, warned: bool) -> None:
         placed: list[BoundSegment] = []
-        files_of: list[Ints] = [np.empty(0, np.int64)]
-        numbers: list[Ints] = [np.empty(0, np.int64)]
+        files_of: list[Ints] = []
+        numbers: list[Ints] = []
         offset = 0
         for segment in segments:
             used = segment.live >= 0
@@ -91,9 +97,9 @@ class _BoundRowGroups(BoundIndex):
             files_of.append(segment.live[used])
             numbers.append(_numbers(segment)[used])
             offset += int(used.sum())
-        self.files_of: Ints = np.concatenate(files_of)
+        self.files_of: Ints = _joined(files_of)
         """(row groups,) place of the file in the snapshot."""
-        self.numbers: Ints = np.concatenate(numbers)
+        self.numbers: Ints = _joined(numbers)
         """(row groups,) number within the file."""
         self._whole = whole
         snapshot = _repeated(whole.snapshot, self.files_of)
