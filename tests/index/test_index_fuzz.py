@@ -10,12 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import building
 import manifests
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sketch_files
 
 import zskip
 from zskip.errors import IndexFormatError, InputError, ZskipWarning
@@ -85,7 +85,7 @@ class Case:
             pq.write_table(table, root / f"{i}.parquet")
             if i in (2, 4, 7):
                 self.snapshot = snap(storage, FIELDS)
-                building.sketched(refresh(storage, self.snapshot), root, self.snapshot, SKETCHES)
+                sketch_files.sketched(refresh(storage, self.snapshot), root, self.snapshot, SKETCHES)
         self.files = {p.name: p.read_bytes() for p in (root / INDEX_DIR).iterdir()}
         for name in sorted(name for name in self.files if name.startswith("manifest"))[:-1]:
             del self.files[name]  # They only name what the last one names, too.
@@ -297,7 +297,7 @@ def other_states(states: pa.Table, how: str) -> pa.Table:
 
 @pytest.mark.parametrize(
     "how",
-    ["no sizes", "no times", "no states", "not sealed", "empty", "cut", "outside", "no rows", "columns"],
+    ["no paths", "no sizes", "no times", "no states", "not sealed", "empty", "cut", "outside", "no rows", "columns"],
 )
 def test_states_that_no_zskip_wrote_leave_their_files(case: Case, how: str) -> None:
     changed = dict(case.files)
@@ -336,7 +336,7 @@ def test_a_refresh_mends_whatever_happened(case: Case, seed: int, storage_class:
             warnings.simplefilter("ignore", ZskipWarning)
             try:
                 index = refresh(storage, case.snapshot, index_storage=home)
-                index = building.sketched(index, storage.root, case.snapshot, SKETCHES)
+                index = sketch_files.sketched(index, storage.root, case.snapshot, SKETCHES)
             except InputError:
                 continue  # a manifest under another's name, which is of no table
         bound = index.bind(case.snapshot)
@@ -372,8 +372,7 @@ def test_a_table_answers_without_the_index_and_warns_once(how: str, tmp_path: Pa
 
 
 def test_many_damaged_segments_are_one_warning(case: Case) -> None:
-    sound = ("manifest", "sketch")
-    files = {name: data if name.startswith(sound) else data[:-1] + b"?" for name, data in case.files.items()}
+    files = {name: data if name.startswith("manifest") else data[:-1] + b"?" for name, data in case.files.items()}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         case.kept(files)

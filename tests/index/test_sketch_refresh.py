@@ -14,10 +14,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-import building
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import sketch_files
 from crashes import Crash, dying
 
 from zskip.index import Index, refresh, refresh_sketches, sketches
@@ -55,12 +55,12 @@ class Refresher:
 
     def refresh(self, add: list[str] = SKETCHES, drop: tuple[str, ...] = ()) -> Index:
         snapshot = self.snapshot()
-        return building.sketched(refresh(self.storage, snapshot), self.root, snapshot, add, drop)
+        return sketch_files.sketched(refresh(self.storage, snapshot), self.root, snapshot, add, drop)
 
     def overtaken(self, other: Callable[[], object], add: list[str] = SKETCHES, *, before: bool) -> Index:
         """A refresh during which something else happens, before or after it reads the files."""
         snapshot = self.snapshot()
-        index, build = refresh(self.storage, snapshot), building.builder(self.root, snapshot)
+        index, build = refresh(self.storage, snapshot), sketch_files.builder(self.root, snapshot)
 
         def slow(*arguments: Any) -> Any:
             if before:

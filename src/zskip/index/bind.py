@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.match import BoundSegment, as_slice, folded, of_each, places_of, warn_damaged
+from zskip.index.match import BoundSegment, WarnOnce, as_slice, folded, of_each, places_of
 from zskip.index.resolve import Absent, fold, resolve, widening
 from zskip.index.segment import Entries, SegmentReader
 from zskip.index.sketches import BoundSketches
@@ -78,7 +78,7 @@ class BoundIndex:
         version: int,
         size: int,
         case_sensitive: bool,
-        warned: bool = False,
+        warn: WarnOnce | None = None,
         sketches: BoundSketches | None = None,
         row_groups: Sequence[SegmentReader] | None = None,
     ) -> None:
@@ -93,7 +93,7 @@ class BoundIndex:
         self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
         self._names = folded([field.name for field in snapshot.fields], case_sensitive)
-        self._warned = warned
+        self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
         for segment in self.segments:
@@ -129,7 +129,7 @@ class BoundIndex:
                 assert versions is not None, "the list was read whole"
                 found[segment.live[used]] = versions[used]
             except IndexFormatError as error:
-                self._warn(error)
+                self.warn(error)
         return found
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
@@ -184,7 +184,7 @@ class BoundIndex:
             try:
                 entries = segment.reader.entries(column)
             except IndexFormatError as error:
-                self._warn(error)
+                self.warn(error)
                 continue
             answers = np.array([f == column for f in found], np.bool_)[segment.schema]
             entries = _widened(entries, segment.reader.segment.columns[column].type, wanted)
@@ -215,11 +215,6 @@ class BoundIndex:
         """
         defaults = {fold((name,), self.case_sensitive) for s in self.segments for name in s.reader.segment.defaults}
         return path[:1] in defaults or self.coverage < len(self.snapshot)
-
-    def _warn(self, error: IndexFormatError) -> None:
-        if not self._warned:
-            self._warned = True
-            warn_damaged(error)
 
 
 def bind_without_index(snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:

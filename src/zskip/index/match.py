@@ -101,7 +101,22 @@ def warn_damaged(error: IndexFormatError) -> None:
     warnings.warn(message, ZskipWarning, stacklevel=2)
 
 
-def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[BoundSegment]:
+class WarnOnce:
+    """Warns of the first part of an index that is left out, and of no other."""
+
+    def __init__(self) -> None:
+        self._done = False
+
+    def __call__(self, error: IndexFormatError) -> None:
+        """Warn, unless that was done."""
+        if not self._done:
+            self._done = True
+            warn_damaged(error)
+
+
+def bind_segments(
+    snapshot: Snapshot, readers: Sequence[SegmentReader], warn: Callable[[IndexFormatError], None] = warn_damaged
+) -> list[BoundSegment]:
     """Match the files of segments with the live ones, by path, size and modification time.
 
     A segment whose list of files cannot be read is left out with a warning. Where several segments describe
@@ -111,7 +126,7 @@ def bind_segments(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[
     bound = [segment for segment in found if isinstance(segment, BoundSegment)]
     damaged = [error for error in found if isinstance(error, IndexFormatError)]
     if damaged:
-        warn_damaged(damaged[0])
+        warn(damaged[0])
     _keep_last(bound, len(snapshot))
     return bound
 

@@ -35,10 +35,10 @@ def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> Ke
     """
     if bound.row_groups is None:
         return None
-    segments = bind_segments(bound.snapshot, bound.row_groups)
+    segments = bind_segments(bound.snapshot, bound.row_groups, bound.warn)
     counts, known = _known(bound, segments)
     wanted = known & kept
-    seen = _BoundRowGroups(bound, segments, wanted, warned=len(segments) < len(bound.row_groups))
+    seen = _BoundRowGroups(bound, segments, wanted)
     may_match = prune(predicate, seen).kept
     found: dict[int, list[int]] = {file: [] for file in np.flatnonzero(wanted).tolist()}
     order = np.argsort(seen.numbers[may_match], kind="stable")
@@ -85,7 +85,7 @@ class _BoundRowGroups(BoundIndex):
     What is true of the table as a whole is asked of the index of its files.
     """
 
-    def __init__(self, whole: BoundIndex, segments: Sequence[BoundSegment], files: Bools, *, warned: bool) -> None:
+    def __init__(self, whole: BoundIndex, segments: Sequence[BoundSegment], files: Bools) -> None:
         placed: list[BoundSegment] = []
         files_of: list[Ints] = []
         numbers: list[Ints] = []
@@ -103,7 +103,7 @@ class _BoundRowGroups(BoundIndex):
         """(row groups,) number within the file."""
         self._whole = whole
         snapshot = _repeated(whole.snapshot, self.files_of)
-        super().__init__(snapshot, placed, version=0, size=0, case_sensitive=whole.case_sensitive, warned=warned)
+        super().__init__(snapshot, placed, version=0, size=0, case_sensitive=whole.case_sensitive, warn=whole.warn)
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column."""

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError, ZskipError
-from zskip.index.match import live_places, path_array, warn_damaged
+from zskip.index.match import WarnOnce, live_places, path_array
 from zskip.index.segment import INDEX_DIR
 from zskip.predicate import Columns, Predicate, columns_of
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
@@ -122,7 +122,10 @@ def _read(storage: Storage, segment: SketchSegment, columns: Sequence[str] = STA
         source = pq.ParquetFile(pa.BufferReader(data))
         if source.schema_arrow.remove_metadata() != STATES_SCHEMA or source.metadata.num_rows != segment.files:
             raise ValueError("it does not hold the states the manifest tells of")
-        return source.read(list(columns), use_threads=False)
+        table = source.read(list(columns), use_threads=False)
+        if any(table[name].null_count for name in _FILE):
+            raise ValueError("it does not say of which files it speaks")
+        return table
     except (pa.ArrowException, OSError, ValueError, StorageError) as error:
         raise IndexFormatError(f"cannot read {segment.path}: {error}") from error
 
@@ -133,9 +136,18 @@ class BoundSketches:
     Safe to share between threads. A state that is missing, stale or damaged leaves its file unknown.
     """
 
-    def __init__(self, storage: Storage, snapshot: Snapshot, records: Sequence[SketchRecord], columns: Columns) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        snapshot: Snapshot,
+        records: Sequence[SketchRecord],
+        columns: Columns,
+        *,
+        warn: WarnOnce | None = None,
+    ) -> None:
         self._storage = storage
         self._snapshot = snapshot
+        self._warn = warn or WarnOnce()
         self._lock = threading.Lock()
         self._cache: dict[int, Read] = {}
         self.held: list[tuple[SketchRecord, SketchOn]] = []
@@ -209,7 +221,7 @@ class BoundSketches:
             try:
                 table = _read(self._storage, segment, (*_FILE, *columns))
             except IndexFormatError as error:
-                warn_damaged(error)
+                self._warn(error)
                 continue
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()

@@ -25,7 +25,7 @@ from zskip.index.manifest import (
     manifest_path,
     next_version,
 )
-from zskip.index.match import BoundSegment, bind_segments, warn_damaged
+from zskip.index.match import BoundSegment, WarnOnce, bind_segments, warn_damaged
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
 from zskip.index.sketches import BoundSketches, BuildSketches, SketchChange, changed, update
 from zskip.predicate import Columns
@@ -75,23 +75,24 @@ class Index:
 
         Damaged segments are left out with a ZskipWarning, and their files count as unknown.
         """
-        manifest = self.manifest
-        segments = bind_segments(snapshot, self._readers(manifest.segments))
+        manifest, warn = self.manifest, WarnOnce()
         return BoundIndex(
             snapshot,
-            segments,
+            bind_segments(snapshot, self._readers(manifest.segments), warn),
             version=self.version,
             size=self.bytes,
             case_sensitive=case_sensitive,
-            warned=len(segments) < len(manifest.segments),
-            sketches=self.sketches(snapshot, case_sensitive=case_sensitive),
+            warn=warn,
+            sketches=self.sketches(snapshot, case_sensitive=case_sensitive, warn=warn),
             row_groups=None if manifest.row_group_segments is None else self._readers(manifest.row_group_segments),
         )
 
-    def sketches(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundSketches:
+    def sketches(
+        self, snapshot: Snapshot, *, case_sensitive: bool = False, warn: WarnOnce | None = None
+    ) -> BoundSketches:
         """See the sketches from a snapshot."""
         columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
-        return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns)
+        return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns, warn=warn)
 
     def _readers(self, segments: Sequence[Segment]) -> list[SegmentReader]:
         return [SegmentReader(self.storage, segment) for segment in segments]
