@@ -16,7 +16,7 @@ import pytest
 
 from zskip.errors import ZskipWarning
 from zskip.index import refresh
-from zskip.index.footers import MAX_BOUND_BYTES, FooterReader, merge_groups, shorten_upper
+from zskip.index.footers import MAX_BOUND_BYTES, FooterReader, group_stats, make_plan, shorten_upper
 from zskip.index.leaves import read_leaves
 from zskip.index.trust import Trust, column_orders, judge
 
@@ -282,14 +282,14 @@ def test_the_fixture_has_the_default_in_its_footer():
 
 
 def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tuple[object, object]:
-    """Merge one row group that states these raw bounds, however the reader came by them."""
+    """What one row group tells that states these raw bounds, however the reader came by them."""
     stream = io.BytesIO()
     pq.write_table(pa.table({"a": pa.array([], kind)}), stream)
-    [leaf] = read_leaves(pq.ParquetFile(stream).schema).indexed
+    leaves = read_leaves(pq.ParquetFile(stream).schema)
     stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
     group = SimpleNamespace(num_rows=2, column=lambda ordinal: SimpleNamespace(statistics=stats))
     trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
-    found = merge_groups(leaf, [group], Trust(**trust))
+    [found] = group_stats(make_plan(leaves, Trust(**trust), frozenset()), group)
     return found.lower, found.upper
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zskip.index.leaves import Column, Leaf, Leaves, read_leaves
+from zskip.index.leaves import Column, Decode, Leaf, Leaves, read_leaves
 from zskip.index.trust import Trust, judge, odd_columns
 from zskip.types import Encoded, Form
 
@@ -63,7 +64,7 @@ class FooterReader:
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[pq.ParquetSchema, Leaves]] = []
+        self._known: list[tuple[pq.ParquetSchema, Leaves, dict[tuple[Trust, frozenset[str]], Plan]]] = []
 
     def read(self, stream: BinaryIO, size: int, *, row_groups: bool = False) -> FooterStats:
         """Read the footer of a file of `size` bytes; row_groups: say of each of them what it says of the file.
@@ -75,33 +76,86 @@ class FooterReader:
         keys = metadata.metadata
         trust = judge(footer, metadata.num_columns, metadata.created_by, keys)
         collated, defaults = odd_columns(keys)
-        leaves = self._leaves(metadata.schema)
+        plan = self._plan(metadata.schema, trust, collated)
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        if sum(group.num_rows for group in groups) != metadata.num_rows:
+        rows = [group.num_rows for group in groups]
+        if sum(rows) != metadata.num_rows:
             raise ValueError("its row groups do not add up to its rows")
-        columns = leaves.columns
-        unsure = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
-        if collated or unsure:
-            columns = tuple(
-                Column(c.path, None) if c.path[0] in collated or i in unsure else c for i, c in enumerate(columns)
-            )
-        indexed = [leaf for leaf in leaves.indexed if columns[leaf.column].type is not None]
+        found = [group_stats(plan, group) for group in groups]
 
-        def of(some: list[Any], parts: tuple[FooterStats, ...] = ()) -> FooterStats:
-            found = [merge_groups(leaf, some, trust) for leaf in indexed]
-            stats = tuple(x for x in found if x.nulls >= 0 or x.lower is not None)
-            rows = sum(group.num_rows for group in some)
-            return FooterStats(rows=rows, columns=columns, defaults=defaults, stats=stats, row_groups=parts)
+        def told(count: int, stats: Sequence[LeafStats], parts: tuple[FooterStats, ...] = ()) -> FooterStats:
+            known = tuple([x for x in stats if x.nulls >= 0 or x.lower is not None])
+            return FooterStats(rows=count, columns=plan.columns, defaults=defaults, stats=known, row_groups=parts)
 
-        return of(groups, tuple(of([group]) for group in groups) if row_groups else ())
+        parts = tuple(map(told, rows, found)) if row_groups else ()
+        return told(metadata.num_rows, found[0] if len(found) == 1 else _merged(plan, rows, found), parts)
 
-    def _leaves(self, schema: pq.ParquetSchema) -> Leaves:
-        for known, leaves in self._known:
-            if known.equals(schema):
-                return leaves
-        leaves = read_leaves(schema)
-        self._known = [(schema, leaves), *self._known[:15]]
-        return leaves
+    def _plan(self, schema: pq.ParquetSchema, trust: Trust, collated: frozenset[str]) -> Plan:
+        same = next((x for x in self._known if x[0].equals(schema)), None)
+        if same is None:
+            same = (schema, read_leaves(schema), {})
+            self._known = [same, *self._known[:15]]
+        _, leaves, plans = same
+        plan = plans.get((trust, collated))
+        if plan is None:
+            plan = plans[trust, collated] = make_plan(leaves, trust, collated)
+        return plan
+
+
+class Step(NamedTuple):
+    """How the statistics of one leaf are read."""
+
+    ordinal: int
+    column: int
+    required: bool
+    believed: bool
+    """Whether bounds count at all."""
+    decode: Decode | None
+    least: int | None
+    """Lower bounds below it depend on the calendar."""
+    cut: bool
+    """Whether bounds are shortened."""
+    tells_nan: bool
+    """Whether bounds show that there is no NaN."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """How the footers of one schema are read that are trusted alike."""
+
+    columns: tuple[Column, ...]
+    steps: tuple[Step, ...]
+
+
+def make_plan(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
+    """Plan how to read footers; collated: top-level columns whose order is not that of their bytes."""
+    columns = leaves.columns
+    unsure = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
+    if collated or unsure:
+        columns = tuple(
+            Column(c.path, None) if c.path[0] in collated or i in unsure else c for i, c in enumerate(columns)
+        )
+    return Plan(
+        columns=columns,
+        steps=tuple(_step(leaf, trust) for leaf in leaves.indexed if columns[leaf.column].type is not None),
+    )
+
+
+def _step(leaf: Leaf, trust: Trust) -> Step:
+    form = leaf.type.form
+    disordered = leaf.by_bytes and not trust.ordered
+    spoilt = (form is Form.FLOAT and not trust.floats) or (leaf.decimal_bytes and not trust.decimal_bytes)
+    first = _DAY_1900 if leaf.type.name == "date" else _MICROS_1900
+    return Step(
+        ordinal=leaf.ordinal,
+        column=leaf.column,
+        required=leaf.required,
+        believed=not (disordered or spoilt),
+        decode=leaf.decode,
+        least=first if leaf.calendar and not trust.proleptic else None,
+        cut=form is Form.BYTES and not leaf.type.is_decimal,
+        tells_nan=trust.nan_in_bounds and form is Form.FLOAT,
+    )
 
 
 def _read_tail(stream: BinaryIO, size: int) -> tuple[bytes, bytes]:
@@ -134,61 +188,49 @@ def _read_range(stream: BinaryIO, start: int, end: int) -> bytes:
     return b"".join(parts)
 
 
-def merge_groups(leaf: Leaf, groups: list[Any], trust: Trust) -> LeafStats:
-    """Bring the statistics of all row groups of one leaf together.
-
-    Any group that has values and no bounds leaves the file unbounded.
-    """
-    nulls = 0
-    lowers: list[Any] = []
-    uppers: list[Any] = []
-    bounded = True
-    for group in groups:
-        stats = group.column(leaf.ordinal).statistics
-        rows = group.num_rows
-        missing = _null_count(stats, rows, leaf.required)
-        nulls = -1 if nulls < 0 or missing < 0 else nulls + missing
-        if missing == rows or not bounded:
-            continue
-        if stats is None or not stats.has_min_max:
-            bounded = False
-            continue
-        lowers.append(stats.min_raw)
-        uppers.append(stats.max_raw)
-    bounds = _bounds(leaf, lowers, uppers, trust) if bounded else None
-    nans = 0 if trust.nan_in_bounds and bounds and leaf.type.form is Form.FLOAT else -1
-    lower, upper = bounds or (None, None)
-    return LeafStats(leaf.column, nulls, lower, upper, nans)
-
-
-def _null_count(stats: Any, rows: int, required: bool) -> int:
-    if required or rows == 0:
-        return 0
-    if stats is None or not stats.has_null_count:
-        return -1
-    count = stats.null_count
-    return count if count is not None and 0 <= count <= rows else -1
+def group_stats(plan: Plan, group: Any) -> list[LeafStats]:
+    """What a row group says of each leaf, in one loop without calls of its own: there are thousands of footers."""
+    column, rows = group.column, group.num_rows
+    found = []
+    for ordinal, place, required, believed, decode, least, cut, tells_nan in plan.steps:
+        stats = column(ordinal).statistics
+        nulls = -1
+        if required or not rows:
+            nulls = 0
+        elif stats is not None and stats.has_null_count:
+            count = stats.null_count
+            nulls = count if count is not None and 0 <= count <= rows else -1
+        lower: Any = None
+        upper: Any = None
+        if believed and nulls != rows and stats is not None and stats.has_min_max:
+            lower, upper = stats.min_raw, stats.max_raw
+            if decode is not None:
+                lower, upper = decode(lower), decode(upper)
+            if lower is None or upper is None or lower > upper or (least is not None and lower < least):
+                lower = upper = None
+            elif cut and len(upper) > MAX_BOUND_BYTES:
+                upper = shorten_upper(upper)
+            if cut:
+                lower = None if upper is None else lower[:MAX_BOUND_BYTES]
+        found.append(LeafStats(place, nulls, lower, upper, 0 if tells_nan and lower is not None else -1))
+    return found
 
 
-def _bounds(leaf: Leaf, lowers: list[Any], uppers: list[Any], trust: Trust) -> tuple[Encoded, Encoded] | None:
-    """Decode the bounds of the groups and merge them; None where they may not be believed."""
-    form = leaf.type.form
-    if not lowers or (leaf.by_bytes and not trust.ordered) or (form is Form.FLOAT and not trust.floats):
-        return None
-    if leaf.decimal_bytes and not trust.decimal_bytes:
-        return None
-    decode = leaf.decode
-    low: list[Any] = lowers if decode is None else [decode(x) for x in lowers]
-    high: list[Any] = uppers if decode is None else [decode(x) for x in uppers]
-    if None in low or None in high or any(a > b for a, b in zip(low, high, strict=True)):
-        return None
-    lower, upper = min(low), max(high)
-    if leaf.calendar and not trust.proleptic and lower < (_DAY_1900 if leaf.type.name == "date" else _MICROS_1900):
-        return None
-    if form is Form.BYTES and not leaf.type.is_decimal:
-        upper = shorten_upper(upper)
-        return None if upper is None else (lower[:MAX_BOUND_BYTES], upper)
-    return lower, upper
+def _merged(plan: Plan, rows: Sequence[int], found: Sequence[Sequence[LeafStats]]) -> list[LeafStats]:
+    """What row groups say together: one that has values and no bounds leaves the file unbounded."""
+    merged = []
+    for i, step in enumerate(plan.steps):
+        of_leaf = [stats[i] for stats in found]
+        nulls = -1 if any(x.nulls < 0 for x in of_leaf) else sum(x.nulls for x in of_leaf)
+        valued = [x for x, count in zip(of_leaf, rows, strict=True) if x.nulls != count]
+        lower: Any = None
+        upper: Any = None
+        if valued and all(x.lower is not None for x in valued):
+            lows: list[Any] = [x.lower for x in valued]
+            highs: list[Any] = [x.upper for x in valued]
+            lower, upper = min(lows), max(highs)
+        merged.append(LeafStats(step.column, nulls, lower, upper, 0 if step.tells_nan and lower is not None else -1))
+    return merged
 
 
 def shorten_upper(value: bytes) -> bytes | None:

@@ -1,6 +1,6 @@
 """Building an index from footers, and bringing it up to date.
 
-python bench/building.py --files 10000 --columns 100 --more-files 100000 --added 100
+python bench/index_build.py --files 10000 --columns 100 --more-files 100000 --added 100
 
 The tables are hard links to 500 different files of 20 rows, whose columns are of six types in turn and whose bounds
 are random: long, double, string, timestamp, decimal and date. Footers are read from memory, by one process.
