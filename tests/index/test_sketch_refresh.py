@@ -20,6 +20,7 @@ import pytest
 import sketch_files
 from crashes import Crash, dying
 
+from zskip.errors import ZskipWarning
 from zskip.index import Index, refresh, refresh_sketches, sketches
 from zskip.index.segment import INDEX_DIR
 from zskip.predicate import Columns, parse
@@ -205,7 +206,22 @@ def test_files_that_were_replaced_before_they_are_read_stop_the_refresh_alone(re
     refresher.check(whole=True)
 
 
-# Death
+# Death, and damage
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_damaged_manifest_does_not_cost_the_sketches(refresher: Refresher, changed: bool) -> None:
+    for number in range(1, 4):
+        write(refresher.root, number)
+        refresher.refresh()
+    newest = max((refresher.root / INDEX_DIR).glob("manifest-*"))
+    newest.write_bytes(newest.read_bytes()[:-9])
+    if changed:
+        write(refresher.root, 4)
+    with pytest.warns(ZskipWarning, match="going on from version"):
+        refresher.refresh([])
+    refresher.check(whole=True)
+    assert max((refresher.root / INDEX_DIR).glob("manifest-*")) > newest
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
@@ -173,22 +174,32 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
         found = list_manifests(storage.list_dir(INDEX_DIR))
         if not found:
             return None
-        version = next(iter(found))
-        path = manifest_path(version)
         try:
-            manifest = Manifest.from_bytes(storage.read(path), path)
+            return _read_manifest(storage, next(iter(found)), table)
         except FileNotFoundError:
             continue  # a refresh of another process has just removed it: there is a newer one
-        if manifest.version != version:
-            raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")
-        if table is not None and manifest.table != table:
-            other = "a table that lies there" if manifest.table is None else f'"{manifest.table}"'
-            raise InputError(
-                f'"{storage.root}" holds the index of {other}, not of "{table}"; '
-                "give each table an index_path of its own"
-            )
-        return manifest
     raise StorageError(f"{INDEX_DIR} changes faster than it can be read")
+
+
+def sound_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
+    """Read the newest manifest that is not damaged, which says what there was before; raises as `latest_manifest`."""
+    for version in list_manifests(storage.list_dir(INDEX_DIR)):
+        with contextlib.suppress(DamagedIndexError, FileNotFoundError):
+            return _read_manifest(storage, version, table)
+    return None
+
+
+def _read_manifest(storage: Storage, version: int, table: str | None) -> Manifest:
+    path = manifest_path(version)
+    manifest = Manifest.from_bytes(storage.read(path), path)
+    if manifest.version != version:
+        raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")
+    if table is not None and manifest.table != table:
+        other = "a table that lies there" if manifest.table is None else f'"{manifest.table}"'
+        raise InputError(
+            f'"{storage.root}" holds the index of {other}, not of "{table}"; give each table an index_path of its own'
+        )
+    return manifest
 
 
 def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any]:

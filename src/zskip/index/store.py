@@ -24,6 +24,7 @@ from zskip.index.manifest import (
     list_manifests,
     manifest_path,
     next_version,
+    sound_manifest,
 )
 from zskip.index.match import BoundSegment, WarnOnce, bind_segments, warn_damaged
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
@@ -121,7 +122,7 @@ def refresh(
     InputError where `index_storage` holds the index of another table.
     """
     home = _Home(index_storage or storage, None if index_storage is None else storage.root)
-    base = _base(home)
+    base, newest = _base(home)
     held_row_groups = base is not None and base.row_group_segments is not None
     of_row_groups = held_row_groups if row_groups is None else row_groups
     old = () if base is None else (*base.segments, *(base.row_group_segments or ()))
@@ -146,7 +147,7 @@ def refresh(
     merged_names, merged = _compact(home.storage, [bound, parts])
     kept_new = [s for s in [*added, *merged] if s.name not in merged_names]
     gone = removed | merged_names
-    if base is not None and not gone and not kept_new and of_row_groups == held_row_groups:
+    if newest and base is not None and not gone and not kept_new and of_row_groups == held_row_groups:
         return Index(storage=home.storage, manifest=base)
     manifest = _publish(home, snapshot.version, gone, kept_new, row_groups=row_groups)
     _clean(home.storage)
@@ -207,12 +208,15 @@ class _Home(NamedTuple):
     table: str | None
 
 
-def _base(home: _Home) -> Manifest | None:
+def _base(home: _Home) -> tuple[Manifest | None, bool]:
+    """The version to go on from, and whether it is the newest one: that may be damaged."""
     try:
-        return latest_manifest(*home)
+        return latest_manifest(*home), True
     except DamagedIndexError as error:
-        warnings.warn(f"{error}; building it anew", ZskipWarning, stacklevel=3)
-        return None
+        base = sound_manifest(*home)
+        mended = "building it anew" if base is None else f"going on from version {base.version}"
+        warnings.warn(f"{error}; {mended}", ZskipWarning, stacklevel=3)
+        return base, False
 
 
 def _sound(storage: Storage, segments: Sequence[Segment], *, check: bool) -> list[SegmentReader]:
@@ -274,7 +278,7 @@ def _publish(
         try:
             base = latest_manifest(*home)
         except DamagedIndexError:
-            base = None
+            base = sound_manifest(*home)
         version = next_version(home.storage.list_dir(INDEX_DIR))
         old = base.segments if base is not None else ()
         old_parts = base.row_group_segments if base is not None else None
