@@ -60,10 +60,11 @@ def median(values: list[float]) -> float:
 
 
 def machine() -> str:
-    """A line that says what a figure was measured on."""
+    """A line that says what a figure was measured on, and how busy it was in the last quarter of an hour."""
     import os
 
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    return f"{system}, load {os.getloadavg()[2]:.1f}, Python {platform.python_version()}"
 
 
 def lineitem(scale: float) -> Path:

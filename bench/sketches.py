@@ -93,6 +93,7 @@ def saved(spark: Any, data: Data, sketch: str) -> dict[str, Any]:
     [made] = info.sketches
     shutil.rmtree(data.path)
     return {
+        "sketch": sketch,
         "queries": len(data.queries),
         "files": info.files,
         "files_read_by_bounds": round(old_files, 2),
