@@ -105,12 +105,12 @@ class WarnOnce:
     """Warns of the first part of an index that is left out, and of no other."""
 
     def __init__(self) -> None:
-        self._done = False
+        self.done = False
 
     def __call__(self, error: IndexFormatError) -> None:
         """Warn, unless that was done."""
-        if not self._done:
-            self._done = True
+        if not self.done:
+            self.done = True
             warn_damaged(error)
 
 

@@ -92,7 +92,7 @@ class Handle:
             return self.without_index(snapshot)
         bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
         behind = len(snapshot) - bound.coverage
-        if behind:
+        if behind and not bound.warn.done:
             self._warn(
                 f"the index knows nothing of {behind} of the {len(snapshot)} files, which every query therefore reads"
             )
