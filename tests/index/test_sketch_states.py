@@ -120,3 +120,18 @@ def test_a_state_of_another_type_says_nothing_and_is_built_anew(storage, snap, t
     assert kept(index, wider, "key = 9") == {"a.parquet"}
     assert kept(index, wider, "key = 5.0") == set()
     assert kept(index, snap(storage, FIELDS), "key = 5") == {"a.parquet"}
+
+
+def test_states_of_one_time_zone_are_never_taken_for_those_of_another(storage, snap, tmp_path):
+    write(tmp_path, "a.parquet", 1, 9)
+    snapshot, inner, outer = snap(storage, FIELDS), builder(tmp_path), builder(tmp_path)
+    sketched = {"add": [parse_sketch_on("bloom:key", Columns(snapshot.fields))]}
+    index, files = refresh(storage, snapshot), np.ones(1, np.bool_)
+    inner.paths = outer.paths = snapshot.paths
+
+    def meanwhile(*asked):
+        refresh_sketches(index, snapshot, inner, files, timezone="Asia/Tokyo", **sketched)
+        return outer(*asked)
+
+    (record,) = refresh_sketches(index, snapshot, meanwhile, files, timezone="UTC", **sketched).manifest.sketches
+    assert (record.timezone, len(record.segments)) == ("Asia/Tokyo", 1)

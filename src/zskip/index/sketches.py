@@ -282,6 +282,8 @@ def changed(
     found = {record.spec: record for record in records if record.spec not in dropped}
     for change in changes:
         old = found.get(change.spec) or SketchRecord(spec=change.spec, timezone=change.timezone)
+        if old.timezone != change.timezone:
+            continue  # Another refresh has just made it in that zone.
         kept = tuple(segment for segment in old.segments if segment.name not in change.gone)
         found[change.spec] = replace(old, segments=(*kept, *change.added))
     return tuple(found.values())
