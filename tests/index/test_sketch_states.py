@@ -24,7 +24,7 @@ def write(root, name, *keys):
     pq.write_table(pa.table({"key": pa.array(keys, pa.int64())}), root / name)
 
 
-def builder(root, calls=None, broken=()):
+def builder(root, calls=None, held="int64", broken=()):
     """Builds states from the files themselves; notes the files of each call."""
 
     def build(sketches, zones, lacking):
@@ -36,7 +36,8 @@ def builder(root, calls=None, broken=()):
             made = {}
             for place in places:
                 maker = Maker(on.sketch, on.type)
-                maker.feed(lambda place=place: pq.read_table(root / build.paths[place])["key"].combine_chunks())
+                values = pq.read_table(root / build.paths[place])["key"].combine_chunks().cast(held)
+                maker.feed(lambda values=values: values)
                 made[place] = Made(None, "broken") if build.paths[place] in broken else maker.done()
             found.append(made)
         return found
@@ -104,3 +105,33 @@ def test_a_refresh_reads_states_once_and_merges_many_segments(storage, snap, tmp
     index = sketch(storage, snapshot, builder(tmp_path))
     assert [s.files for record in index.manifest.sketches for s in record.segments] == [3]
     assert kept(index, snapshot, "key = 20") == {"11.parquet"}
+
+
+@pytest.mark.parametrize("spec", ["bloom(0.001):key", "values(5):key", "ranges(2):key"])
+def test_a_state_of_another_type_says_nothing_and_is_built_anew(storage, snap, tmp_path, spec):
+    write(tmp_path, "a.parquet", 1, 9)
+    index = sketch(storage, snap(storage, FIELDS), builder(tmp_path), (spec,))
+    assert kept(index, snap(storage, FIELDS), "key = 9") == {"a.parquet"}
+    assert kept(index, snap(storage, FIELDS), "key = 5") == set()
+    wider, calls = snap(storage, {"key": "double"}), []
+    assert kept(index, wider, "key = 9") == kept(index, wider, "key = 5.0") == {"a.parquet"}
+    index = sketch(storage, wider, builder(tmp_path, calls, "double"), (spec,))
+    assert calls == [["a.parquet"]]
+    assert kept(index, wider, "key = 9") == {"a.parquet"}
+    assert kept(index, wider, "key = 5.0") == set()
+    assert kept(index, snap(storage, FIELDS), "key = 5") == {"a.parquet"}
+
+
+def test_states_of_one_time_zone_are_never_taken_for_those_of_another(storage, snap, tmp_path):
+    write(tmp_path, "a.parquet", 1, 9)
+    snapshot, inner, outer = snap(storage, FIELDS), builder(tmp_path), builder(tmp_path)
+    sketched = {"add": [parse_sketch_on("bloom:key", Columns(snapshot.fields))]}
+    index, files = refresh(storage, snapshot), np.ones(1, np.bool_)
+    inner.paths = outer.paths = snapshot.paths
+
+    def meanwhile(*asked):
+        refresh_sketches(index, snapshot, inner, files, timezone="Asia/Tokyo", **sketched)
+        return outer(*asked)
+
+    (record,) = refresh_sketches(index, snapshot, meanwhile, files, timezone="UTC", **sketched).manifest.sketches
+    assert (record.timezone, len(record.segments)) == ("Asia/Tokyo", 1)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -290,6 +290,18 @@ def test_failures_by_their_text(text: str, kind: type[ZskipError]) -> None:
     error = explained_text("rewrite 2 files of t", text)
     assert type(error) is kind
     assert "\n" not in str(error)
+
+
+def test_failures_in_workers_are_named(spark: SparkSession) -> None:
+    def broken(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import no_such_module
+
+        yield from no_such_module.each(batches)
+
+    said = "Spark failed to count: ModuleNotFoundError: No module named 'no_such_module'; set PYSPARK_PYTHON"
+    with pytest.raises(UnsupportedError, match=said) as caught, described(spark, "count"):
+        spark.range(3).mapInArrow(broken, "id long").collect()
+    assert "\n" not in str(caught.value)
 
 
 def test_interrupting_cancels_the_jobs_and_goes_on(spark: SparkSession) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from zskip.errors import PredicateError
+from zskip.sql.parser import Target
 from zskip.sql.statements import (
     DescribeClustering,
     ExplainSkipping,
     Optimize,
     Query,
     Statement,
-    Target,
     Verify,
     read_statement,
 )

@@ -26,6 +26,7 @@ TYPES = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    "interval day to second": pa.duration("us"),
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+from arrow_tables import arrow_type
 from hypothesis import strategies as st
 from oracle import truth
 
@@ -19,22 +20,6 @@ from zskip.types import DataType, encode
 File = list[Any]
 """The values of one file as Python has them; None is null."""
 
-ARROW: dict[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-    "interval day to second": pa.duration("us"),
-    "decimal(9,2)": pa.decimal128(9, 2),
-    "decimal(38,5)": pa.decimal128(38, 5),
-}
 _LARGE = decimal.Context(prec=60)
 _TEXTS = st.text(st.sampled_from("abcab %_\\é漢\U0001f600\0"), max_size=12)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
@@ -62,7 +47,7 @@ def column(name: str) -> Column:
 
 
 def array(file: Sequence[Any], name: str) -> pa.Array:
-    return pa.array(file, ARROW[name])
+    return pa.array(file, arrow_type(DataType(name)))
 
 
 def encoded(value: Any, name: str) -> Any:

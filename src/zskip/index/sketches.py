@@ -1,7 +1,8 @@
 """Sketches in the index: which there are, the states of files, and those that a predicate can use.
 
 The states of one sketch lie in segments of their own, Parquet files with one row for each data file: its path, size and
-modification time, the state as bytes, or why there is none. A state counts for just that file, as entries do.
+modification time, the type of the values, the state as bytes, or why there is none. A state counts for just that file,
+as entries do, and while its values are of just that type: the same number is other bits in a wider one.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ STATES_SCHEMA = pa.schema(
         "path": pa.string(),
         "size": pa.int64(),
         "mtime_ms": pa.int64(),
+        "type": pa.string(),
         "state": pa.binary(),
         "reason": pa.string(),
     }
 )
-_FILE = ("path", "size", "mtime_ms")
+_FILE = ("path", "size", "mtime_ms", "type")
 _LEFT_OUT, _UNSEEN = -1, -2
 _MAX_SEGMENTS = 8
 """More segments of one sketch than this are merged."""
@@ -83,7 +85,7 @@ class SketchChange:
     added: tuple[SketchSegment, ...] = ()
 
 
-def write_states(storage: Storage, snapshot: Snapshot, made: Mapping[int, Made]) -> SketchSegment:
+def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, made: Mapping[int, Made]) -> SketchSegment:
     """Write the states of files at some places of a snapshot; they count once a manifest names the segment."""
     places = sorted(made)
     files = [snapshot.file(place) for place in places]
@@ -94,12 +96,17 @@ def write_states(storage: Storage, snapshot: Snapshot, made: Mapping[int, Made])
                 "path": [file.path for file in files],
                 "size": [file.size for file in files],
                 "mtime_ms": [file.mtime_ms for file in files],
+                "type": [_type_of(on)] * len(files),
                 "state": [made[place].data for place in places],
                 "reason": [made[place].reason or None for place in places],
             },
             schema=STATES_SCHEMA,
         ),
     )
+
+
+def _type_of(on: SketchOn) -> str:
+    return ", ".join(term.type.name for term in on.terms)
 
 
 def _write(storage: Storage, table: pa.Table) -> SketchSegment:
@@ -169,23 +176,23 @@ class BoundSketches:
         with self._lock:
             if number not in self._cache:
                 record, on = self.held[number]
-                self._cache[number] = read(on.sketch, self.blobs(record))
+                self._cache[number] = read(on.sketch, self.blobs(record, on))
             return self._cache[number]
 
-    def blobs(self, record: SketchRecord) -> list[bytes | None]:
+    def blobs(self, record: SketchRecord, on: SketchOn) -> list[bytes | None]:
         """The state of each file of the snapshot as bytes."""
         found: list[bytes | None] = [None] * len(self._snapshot)
-        for table, places in self._tables(record, ("state",)):
+        for table, places in self._tables(record, on, ("state",)):
             for place, state in zip(places.tolist(), table["state"].to_pylist(), strict=True):
                 if place >= 0:
                     found[place] = state
         return found
 
-    def coverage(self, record: SketchRecord) -> _Coverage:
+    def coverage(self, record: SketchRecord, on: SketchOn) -> _Coverage:
         """Of which files there is a state, or a reason why there is none."""
         looked_at: Bools = np.zeros(len(self._snapshot), np.bool_)
         sound = live = 0
-        for _, places in self._tables(record, ()):
+        for _, places in self._tables(record, on, ()):
             at = places[places >= 0]
             looked_at[at] = True
             sound, live = sound + 1, live + len(at)
@@ -198,7 +205,7 @@ class BoundSketches:
     def _info(self, record: SketchRecord, on: SketchOn) -> SketchInfo:
         lengths: Ints = np.full(len(self._snapshot), _UNSEEN, np.int64)
         reasons: dict[int, str | None] = {}
-        for table, places in self._tables(record, ("state", "reason")):
+        for table, places in self._tables(record, on, ("state", "reason")):
             live = pa.array(places >= 0)
             at, states = places[places >= 0], table["state"].filter(live)
             lengths[at] = pc.binary_length(states).fill_null(_LEFT_OUT).to_numpy()
@@ -214,7 +221,7 @@ class BoundSketches:
             reason=(reasons[int(left_out[0])] or "") if len(left_out) else "",
         )
 
-    def _tables(self, record: SketchRecord, columns: Sequence[str]) -> list[tuple[pa.Table, Ints]]:
+    def _tables(self, record: SketchRecord, on: SketchOn, columns: Sequence[str]) -> list[tuple[pa.Table, Ints]]:
         """The sound segments of a sketch, each with the places of its files in the snapshot, -1 for others."""
         found = []
         for segment in record.segments:
@@ -225,7 +232,9 @@ class BoundSketches:
                 continue
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
-            found.append((table, live_places(self._snapshot, self.paths, paths, sizes, mtimes_ms)))
+            places = live_places(self._snapshot, self.paths, paths, sizes, mtimes_ms)
+            places[~np.asarray(pc.equal(table["type"], _type_of(on)).fill_null(False))] = -1
+            found.append((table, places))
         return found
 
     @cached_property
@@ -233,20 +242,22 @@ class BoundSketches:
         """Of the snapshot; empty where they are not UTF-8, so that no state can name them."""
         return path_array(self._snapshot.paths)
 
-    def change(self, record: SketchRecord, covered: _Coverage, made: Mapping[int, Made]) -> SketchChange:
+    def change(self, record: SketchRecord, on: SketchOn, covered: _Coverage, made: Mapping[int, Made]) -> SketchChange:
         """New states of a sketch; many segments, or those mostly of files that are gone, become one."""
-        added = (write_states(self._storage, self._snapshot, made),) if made else ()
+        added = (write_states(self._storage, self._snapshot, on, made),) if made else ()
         held, segments = sum(s.files for s in record.segments), len(record.segments)
         if covered.sound == segments and segments + len(added) <= _MAX_SEGMENTS and 2 * covered.live >= held:
             return SketchChange(spec=record.spec, timezone=record.timezone, added=added)
-        tables = [table.filter(pa.array(places >= 0)) for table, places in self._tables(record, ("state", "reason"))]
+        tables = [
+            table.filter(pa.array(places >= 0)) for table, places in self._tables(record, on, ("state", "reason"))
+        ]
         tables += [_read(self._storage, segment) for segment in added]
-        whole = pa.concat_tables([*tables, STATES_SCHEMA.empty_table()])
+        merged = pa.concat_tables([*tables, STATES_SCHEMA.empty_table()])
         return SketchChange(
             spec=record.spec,
             timezone=record.timezone,
             gone=frozenset(segment.name for segment in record.segments),
-            added=(_write(self._storage, whole),) if whole.num_rows else (),
+            added=(_write(self._storage, merged),) if merged.num_rows else (),
         )
 
 
@@ -265,14 +276,14 @@ def update(bound: BoundSketches, build: BuildSketches, files: Bools) -> list[Ske
     files: (files of the snapshot,) those that may be read.
     """
     named = np.asarray(pc.not_equal(bound.paths, ""))
-    covered = [bound.coverage(record) for record, _ in bound.held]
+    covered = [bound.coverage(record, on) for record, on in bound.held]
     lacking = [files & named & ~found.looked_at for found in covered]
     wanted = [i for i, missing in enumerate(lacking) if missing.any()]
     held = [bound.held[i] for i in wanted]
     zones = [record.timezone for record, _ in held]
     made = build([on for _, on in held], zones, [lacking[i] for i in wanted]) if wanted else []
     by_number = dict(zip(wanted, made, strict=True))
-    changes = [bound.change(record, covered[i], by_number.get(i, {})) for i, (record, _) in enumerate(bound.held)]
+    changes = [bound.change(record, on, covered[i], by_number.get(i, {})) for i, (record, on) in enumerate(bound.held)]
     return [change for change in changes if change.gone or change.added]
 
 
@@ -285,6 +296,8 @@ def changed(
         if change.spec not in found and (change.gone or change.added):
             continue  # Another refresh has just dropped it.
         old = found.get(change.spec) or SketchRecord(spec=change.spec, timezone=change.timezone)
+        if old.timezone != change.timezone:
+            continue  # Another refresh has just made it in that zone.
         kept = tuple(segment for segment in old.segments if segment.name not in change.gone)
         found[change.spec] = replace(old, segments=(*kept, *change.added))
     return tuple(found.values())

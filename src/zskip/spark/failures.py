@@ -23,6 +23,7 @@ _FILE = re.compile(
     r"((?:[a-z][a-z0-9+.-]*:/|/)[^\s\"'\[\],]*?\.[a-z]*parquet|(?:while reading file|file) ([^\s\"'\[\],]+))"
 )
 _CAUSE = re.compile(r"^\s*Caused by: (.*)$", re.M)
+_PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:\s.*\n)*(\S.*)$", re.M)
 _CLASS = re.compile(r"^(?:[a-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
 
 
@@ -67,6 +68,8 @@ def explained_text(step: str, text: str) -> ZskipError:
             f"Spark ran out of memory to {step}: {cause}; give the executors (or the driver of a local session) more "
             "memory, or ask for more and smaller files"
         )
+    if cause.startswith("ModuleNotFoundError"):
+        cause += "; set PYSPARK_PYTHON to a Python that has NumPy and PyArrow on every executor"
     return UnsupportedError(f"Spark failed to {step}: {cause}")
 
 
@@ -76,7 +79,8 @@ def root_cause(text: str) -> str:
     >>> root_cause("org.apache.spark.SparkException: Job aborted\\nCaused by: java.io.IOException: broken\\n  at x")
     'IOException: broken'
     """
-    causes = _CAUSE.findall(text) or [line for line in text.splitlines() if line.strip()][:1] or ["no reason given"]
+    causes = _PYTHON.findall(text) or _CAUSE.findall(text)
+    causes = causes or [line for line in text.splitlines() if line.strip()][:1] or ["no reason given"]
     return _CLASS.sub(lambda m: f"{m[1]}: ", causes[-1].strip())[:500].rstrip(": ")
 
 

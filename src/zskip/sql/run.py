@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import InputError, PredicateError
 from zskip.spark.compat import check_session
 from zskip.sql import results
-from zskip.sql.skipping_index import CreateIndex, DropIndex, ShowIndex, read_index_statement
+from zskip.sql.skipping_index import CreateIndex, DropIndex, ShowIndex
 from zskip.sql.statements import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
 from zskip.sql.targets import Found, find_table
 from zskip.sql.text import marked_error
@@ -27,9 +27,6 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     on_scan: told of each scan of a query through zskip.
     """
     check_session(spark)
-    about_index = read_index_statement(text)
-    if about_index is not None:
-        return _index(spark, about_index)
     statement = read_statement(text)
     if isinstance(statement, Query):
         return visible(spark, spark.sql(text), on_scan).frame
@@ -41,7 +38,9 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
         return results.verified(spark, find_table(spark, statement.target).table.verify(statement.where))
     if isinstance(statement, DescribeClustering):
         return _describe(spark, statement)
-    return _explain(spark, statement)
+    if isinstance(statement, ExplainSkipping):
+        return _explain(spark, statement)
+    return _index(spark, statement)
 
 
 def _index(spark: SparkSession, statement: CreateIndex | DropIndex | ShowIndex) -> DataFrame:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from zskip.errors import PredicateError
-from zskip.sql.statements import Parser, Target
-from zskip.sql.text import Token, tokens
+from zskip.sql.parser import Parser, Target
+from zskip.sql.text import Token
 
 _ALWAYS = "MINMAX"
 """Kept of every column, asked for or not."""
@@ -39,58 +38,42 @@ class ShowIndex:
 
 
 def _create(parser: Parser) -> CreateIndex:
-    target = _on(parser, 3)
+    target = _on(parser)
     sketches = _sketches(parser)
     parser.finish("a semicolon")
     return CreateIndex(target=target, sketches=sketches)
 
 
 def _refresh(parser: Parser) -> CreateIndex:
-    target = _on(parser, 3)
+    target = _on(parser)
     parser.finish("a semicolon")
     return CreateIndex(target=target)
 
 
 def _drop(parser: Parser) -> DropIndex:
-    target = _on(parser, 3)
+    target = _on(parser)
     sketches = _sketches(parser) if parser.now.text == "(" else ()
     parser.finish("a list of sketches" if not sketches else "a semicolon")
     return DropIndex(target=target, sketches=sketches)
 
 
 def _show(parser: Parser) -> ShowIndex:
-    target = _on(parser, 3)
+    target = _on(parser)
     parser.finish("a semicolon")
     return ShowIndex(target=target)
 
 
-_READERS: dict[str, Callable[[Parser], CreateIndex | DropIndex | ShowIndex]] = {
+INDEX_READERS: dict[str, Callable[[Parser], CreateIndex | DropIndex | ShowIndex]] = {
     "CREATE": _create,
     "REFRESH": _refresh,
     "DROP": _drop,
     "SHOW": _show,
 }
+"""Who reads what starts with this word and SKIPPING INDEX; each raises PredicateError for what does not parse."""
 
 
-def read_index_statement(sql: str) -> CreateIndex | DropIndex | ShowIndex | None:
-    """Read a statement about a skipping index; None for any other.
-
-    Raises PredicateError for one that does not parse.
-
-    >>> read_index_statement("CREATE SKIPPING INDEX ON t (k BLOOM(0.01), v MINMAX, (a, b) GEO)").sketches
-    ('BLOOM(0.01):k', 'GEO:a, b')
-    """
-    try:
-        words = [token.upper for token in tokens(sql, limit=3)]
-    except PredicateError:
-        return None
-    if words[1:] != ["SKIPPING", "INDEX"] or words[0] not in _READERS:
-        return None
-    return _READERS[words[0]](Parser(sql))
-
-
-def _on(parser: Parser, words: int) -> Target:
-    for _ in range(words):
+def _on(parser: Parser) -> Target:
+    for _ in range(3):
         parser.take()
     parser.expect("ON")
     return parser.target()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from zskip.errors import TableNotFoundError, UnsupportedError
 from zskip.spark.compat import check_session
 from zskip.spark.jvm import JavaObject, Jvm
+from zskip.sql.parser import Target
 from zskip.sql.relations import FileRelation, obstacle, read_relation, same_partitions
-from zskip.sql.statements import Target
 from zskip.sql.text import quoted
 from zskip.table import Table
 from zskip.table.handle import Handle
