@@ -67,9 +67,10 @@ RUNS = (
         "entries (`full`), one column of ten files (`ten`), four columns of all files (`range`), and the same as a "
         "query does it, which matches the list of files with the live ones (`by_a_query`); beside them one row a "
         "file in Parquet (`wide`), and Spark SQL over both. The first table has RFC-27's own figures, which were taken "
-        "on another machine and of other values, above those of this run. `million`: a predicate on 3 columns of 10 over the index of 1,000,000 files, from the manifest on and then again; `mb` is by what "
-        "the process grows once it holds the list of live files. `least` stands for the least of the rounds and `cpu` "
-        "for the time of the processors, all else are medians.",
+        "on another machine and of other values, above those of this run. `million`: a predicate on 3 columns of 10 "
+        "over the index of 1,000,000 files, from the manifest on and then again; `mb` is by what the process grows "
+        "once it holds the list of live files. `least` stands for the least of the rounds and `cpu` for the time of "
+        "the processors, all else are medians.",
         {
             "rfc27_mb": "<= 36",
             "rfc27_full_s": "<= 0.5",

@@ -213,6 +213,7 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
         "starts": segment.starts,
         "blocks": segment.blocks,
         "footer": segment.footer,
+        "places": segment.places,
         "listing": segment.listing,
         "filled": segment.filled,
     }
@@ -229,6 +230,7 @@ def _read_segment(data: Mapping[str, Any], columns: ColumnList, *, of_row_groups
         starts=tuple(data["starts"]),
         blocks=tuple(Block(*block) for block in data["blocks"]),
         footer=Block(*data["footer"]),
+        places=tuple(data.get("places", ())),
         listing=Block(*data["listing"]),
         filled=data["filled"],
         of_row_groups=of_row_groups,
@@ -282,7 +284,7 @@ def _check(segment: Segment) -> None:
     """
     if not _SEGMENT.fullmatch(segment.name):
         raise ValueError(f"{segment.name!r} is no name of a segment")
-    numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing]
+    numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing, *segment.places]
     numbers += [number for block in segment.blocks for number in block]
     if not _all_whole(numbers) or not isinstance(segment.filled, bool):
         raise ValueError(f"what it says of {segment.name} is not numbers")
@@ -296,6 +298,10 @@ def _check(segment: Segment) -> None:
         raise ValueError(f"the row groups of {segment.name} do not add up")
     ends = [*segment.blocks, segment.footer]
     if any(a.offset + a.length != b.offset for a, b in itertools.pairwise(ends)) or segment.listing.offset:
+        raise ValueError(f"the row groups of {segment.name} do not add up")
+    places = segment.places
+    rising = all(a < b for a, b in itertools.pairwise(places))
+    if places and not (rising and len(places) == len(segment.blocks) + 1 and places[-1] < segment.footer.length):
         raise ValueError(f"the row groups of {segment.name} do not add up")
     types = segment.columns.types
     unordered = {name for name in set(types) if DataType(name or "").form is None}

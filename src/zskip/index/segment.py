@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from zskip.errors import IndexFormatError, StorageError
 from zskip.index.leaves import Column, ColumnList
 from zskip.index.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
+from zskip.index.thrift import row_group_places, with_row_groups
 from zskip.records import Bools, Ints, Values
 from zskip.storage import Storage, expect
 from zskip.types import DataType, Form
@@ -64,6 +65,9 @@ _ENTRIES_ENCODING = dict.fromkeys(("column", "file", "nulls", "nans", "int_min",
 _CHUNK = 1 << 26
 """Most bytes read at once, so that a length that cannot be asks for no more memory than there are bytes."""
 
+_FEW_GROUPS = 16
+"""Row groups of which the descriptions are parsed alone, and not the whole footer."""
+
 _SERIAL_GROUPS = 64
 """Row groups that are read by one thread: more take longer than threads take to start."""
 
@@ -101,6 +105,8 @@ class Segment:
     """The whole list of files."""
     filled: bool = False
     """Whether what footers do not tell was counted from the rows, as far as it can be."""
+    places: tuple[int, ...] = ()
+    """Where in the footer each row group's description begins, and the last one ends; none where that is not told."""
     of_row_groups: bool = False
     """Whether what it describes are row groups of data files, not whole ones."""
 
@@ -196,6 +202,7 @@ def write_segment(
             writer.write_table(pa.concat_tables(pending), row_group_size=BLOCK_ROWS)
     data = sink.getvalue()
     blocks, footer = _blocks(data)
+    places = row_group_places(data[footer.offset :])
     files = io.BytesIO()
     encoding = {name: _NUMBERS for name in listing.column_names if name != "path"}
     pq.write_table(listing, files, column_encoding=encoding, **_OPTIONS)
@@ -209,6 +216,7 @@ def write_segment(
         starts=tuple(starts),
         blocks=blocks,
         footer=footer,
+        places=places,
         listing=Block(0, files.tell(), zlib.crc32(files.getvalue())),
         filled=filled,
         of_row_groups="row_group" in listing.column_names,
@@ -239,7 +247,8 @@ class SegmentReader:
         self.segment = segment
         self._storage = storage
         self._lock = threading.Lock()
-        self._footer: pq.FileMetaData | None = None
+        self._footer: bytes | None = None
+        self._metadata: pq.FileMetaData | None = None
 
     def listing(self, *, whole: bool = False) -> Listing:
         """Read the list of files; whole: with the versions of the table, too."""
@@ -315,20 +324,24 @@ class SegmentReader:
     def _row_groups(self, first: int, last: int, names: Sequence[str]) -> pa.Table:
         """Read a run of row groups, and nothing of the file but their bytes."""
         wanted = self.segment.blocks[first : last + 1]
-        metadata = self._opened()
+        metadata, groups = self._described(first, last)
         data = self._verified(self.segment.entries_path, wanted)
         source = pq.ParquetFile(_Part(wanted[0].offset, data), metadata=metadata)
-        groups = list(range(first, last + 1))
         table: pa.Table = source.read_row_groups(groups, columns=list(names), use_threads=last - first > _SERIAL_GROUPS)
         return table.select(names)
 
-    def _opened(self) -> pq.FileMetaData:
-        """What the footer of the entries says."""
+    def _described(self, first: int, last: int) -> tuple[pq.FileMetaData, list[int]]:
+        """What the footer says of a run of row groups, and their numbers in that."""
+        places = self.segment.places
         with self._lock:
             if self._footer is None:
-                footer = self._verified(self.segment.entries_path, [self.segment.footer])
-                self._footer = pq.read_metadata(pa.BufferReader(footer))
-            return self._footer
+                self._footer = self._verified(self.segment.entries_path, [self.segment.footer])
+            if self._metadata is None and places and last - first < _FEW_GROUPS:
+                part = with_row_groups(self._footer, places, first, last)
+                return pq.read_metadata(pa.BufferReader(part)), list(range(last - first + 1))
+            if self._metadata is None:
+                self._metadata = pq.read_metadata(pa.BufferReader(self._footer))
+            return self._metadata, list(range(first, last + 1))
 
     def _verified(self, path: str, blocks: Sequence[Block]) -> bytes:
         """Read neighboring blocks in one go and hold each against its checksum."""

@@ -23,6 +23,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from zskip.index.thrift import varint
+
 _VERSION = re.compile(r"(.*?)\s*version\s+v?(\d+)(?:\.(\d+))?")
 _SPARK_VERSION = b"org.apache.spark.version"
 _COPIED = b"original.created.by"
@@ -87,7 +89,7 @@ def column_orders(columns: int) -> bytes:
     >>> column_orders(1).hex()
     '191c1c000000'
     """
-    size = bytes([columns << 4 | 0xC]) if columns < 15 else b"\xfc" + _varint(columns)
+    size = bytes([columns << 4 | 0xC]) if columns < 15 else b"\xfc" + varint(columns)
     return b"\x19" + size + b"\x1c\x00\x00" * columns + b"\x00"
 
 
@@ -115,12 +117,3 @@ def _writer(created_by: str) -> tuple[str, tuple[int, int]]:
 def _is_proleptic(metadata: Mapping[bytes, bytes]) -> bool:
     version = metadata.get(_SPARK_VERSION, b"").split(b".")[0]
     return version.isdigit() and int(version) >= 3 and not any(key in metadata for key in _SPARK_LEGACY)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
