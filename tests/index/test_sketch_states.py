@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zskip.errors import ZskipWarning
-from zskip.index import refresh, refresh_sketches
+import zskip
+from zskip.errors import InputError, ZskipWarning
+from zskip.index import Index, refresh, refresh_sketches
 from zskip.predicate import Columns, parse
 from zskip.sketch import Made, parse_sketch_on
 from zskip.sketch.guard import Maker
@@ -45,11 +46,11 @@ def builder(root, calls=None, held="int64", broken=()):
     return build
 
 
-def sketch(storage, snapshot, build, specs=("bloom(0.001):key",)):
+def sketch(storage, snapshot, build, specs=("bloom(0.001):key",), **options):
     index = refresh(storage, snapshot)
     build.paths = snapshot.paths
     add = [parse_sketch_on(spec, Columns(snapshot.fields)) for spec in specs]
-    return refresh_sketches(index, snapshot, build, np.ones(len(snapshot), np.bool_), add=add)
+    return refresh_sketches(index, snapshot, build, np.ones(len(snapshot), np.bool_), add=add, **options)
 
 
 def kept(index, snapshot, where):
@@ -135,3 +136,61 @@ def test_states_of_one_time_zone_are_never_taken_for_those_of_another(storage, s
 
     (record,) = refresh_sketches(index, snapshot, meanwhile, files, timezone="UTC", **sketched).manifest.sketches
     assert (record.timezone, len(record.segments)) == ("Asia/Tokyo", 1)
+
+
+def test_a_total_budget_leaves_out_the_largest_states(storage, snap, tmp_path):
+    for number, distinct in enumerate((3, 400, 9, 200)):
+        write(tmp_path, f"{number}.parquet", *range(-1, distinct), 10**6)
+    calls, snapshot = [], snap(storage, FIELDS)
+    specs = ("values(1000):key", "bloom(0.01):key")
+    whole = sketch(storage, snapshot, builder(tmp_path), specs).bind(snapshot).info().sketches
+    sizes = sorted(
+        len(state)
+        for record, on in Index.load(storage).bind(snapshot).sketches.held
+        for state in Index.load(storage).bind(snapshot).sketches.blobs(record, on)
+    )
+    assert sum(info.bytes for info in whole) == sum(sizes)
+    for room in range(len(sizes) + 1):
+        shutil.rmtree(tmp_path / "_zskip")
+        budget = sum(sizes[:room]) + 1
+        index = sketch(storage, snapshot, builder(tmp_path, calls), specs, total_budget=budget)
+        found = index.bind(snapshot).info().sketches
+        assert sum(info.files for info in found) == room
+        assert sum(info.left_out for info in found) == len(sizes) - room
+        assert sum(info.bytes for info in found) == budget - 1
+        assert all(f"budget of all states is {budget}" in info.reason for info in found if info.left_out)
+        for number in range(4):
+            assert f"{number}.parquet" in kept(index, snapshot, "key = 1")
+    calls.clear()
+    assert sketch(storage, snapshot, builder(tmp_path, calls), specs).version == index.version
+    assert calls == [], "what was left out is not built again"
+
+
+def test_states_that_are_there_count_in_a_total_budget_and_stay(storage, snap, tmp_path):
+    write(tmp_path, "0.parquet", *range(100))
+    first = sketch(storage, snap(storage, FIELDS), builder(tmp_path)).bind(snap(storage, FIELDS)).info().sketches[0]
+    write(tmp_path, "1.parquet", *range(50))
+    snapshot = snap(storage, FIELDS)
+    [found] = sketch(storage, snapshot, builder(tmp_path), total_budget=first.bytes).bind(snapshot).info().sketches
+    assert (found.files, found.left_out, found.bytes) == (1, 1, first.bytes)
+    write(tmp_path, "2.parquet", *range(50))
+    snapshot = snap(storage, FIELDS)
+    [found] = sketch(storage, snapshot, builder(tmp_path), total_budget=2 * first.bytes).bind(snapshot).info().sketches
+    assert (found.files, found.left_out) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "size", ["", "64 parsecs", "-1", -1, 0, True, "0.1", 1.5e300, "9" * 400, "nan", "1e9", [], b"1"]
+)
+@pytest.mark.parametrize("name", ["budget", "total_budget"])
+def test_sizes_that_are_none_are_refused_before_anything_is_written(tmp_path, name, size):
+    write(tmp_path, "0.parquet", 1)
+    with pytest.raises(InputError, match=f"^{name}=.* is no size; write bytes"):
+        zskip.open(str(tmp_path)).index(**{name: size})
+    assert not (tmp_path / "_zskip").exists()
+
+
+@pytest.mark.parametrize("size", [1, "1", "64kB", "1.5 GiB", 10**9])
+def test_sizes_are_numbers_or_text_with_a_unit(tmp_path, size):
+    write(tmp_path, "0.parquet", 1)
+    assert zskip.open(str(tmp_path)).index(budget=size, total_budget=size).files == 1

@@ -176,6 +176,10 @@ def test_users_functions_and_budgets(spark: SparkSession, tmp_path: Path) -> Non
     info = table.index(sketches=["bloom(0.001):note"], budget=10)
     assert info.sketches[2].left_out == FILES
     assert "budget is 10" in info.sketches[2].reason
+    taken = sum(sketch.bytes for sketch in info.sketches)
+    info = table.index(sketches=["ngram(3):note"], total_budget=f"{taken + 1} B")
+    assert info.sketches[3].left_out == FILES
+    assert [s.bytes for s in info.sketches] == [taken, 0, 0, 0]
     assert names(table.files(f"note = 'x {WORDS[44]} zz'")) == {"part-04.parquet"}, "by its bounds alone"
 
 

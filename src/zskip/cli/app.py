@@ -141,7 +141,11 @@ def index(
         list[str] | None, typer.Option("--drop", metavar="SPEC", help="A sketch to leave off; may be repeated.")
     ] = None,
     budget: Annotated[
-        int | None, typer.Option("--budget", metavar="BYTES", help="The most that one sketch may take of a file.")
+        str | None, typer.Option("--budget", metavar="SIZE", help="The most that one sketch may take of a file.")
+    ] = None,
+    total_budget: Annotated[
+        str | None,
+        typer.Option("--total-budget", metavar="SIZE", help="The most that all sketches may take of all files."),
     ] = None,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Start Spark, to build the sketches of new files, too.")
@@ -164,6 +168,7 @@ def index(
         sketches=sketch or (),
         drop=drop or (),
         budget=budget,
+        total_budget=total_budget,
         granularity=None if granularity is None else granularity.value,
     )
     print_json(found) if as_json else print_pairs(indexed(found))

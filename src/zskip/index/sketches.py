@@ -26,7 +26,7 @@ from zskip.index.match import WarnOnce, live_places, path_array
 from zskip.index.segment import INDEX_DIR
 from zskip.predicate import Columns, Predicate, columns_of
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
-from zskip.sketch import Made, Read, Sketched, SketchOn, parse_sketch_on, read
+from zskip.sketch import Made, Read, Sketched, SketchOn, parse_sketch_on, read, within
 from zskip.storage import Storage
 
 STATES_SCHEMA = pa.schema(
@@ -270,10 +270,12 @@ class _Coverage(NamedTuple):
     """Their rows that are about live files."""
 
 
-def update(bound: BoundSketches, build: BuildSketches, files: Bools) -> list[SketchChange]:
+def update(
+    bound: BoundSketches, build: BuildSketches, files: Bools, total_budget: int | None = None
+) -> list[SketchChange]:
     """Build the states that files lack; the changes for the manifest.
 
-    files: (files of the snapshot,) those that may be read.
+    files: (files of the snapshot,) those that may be read; total_budget: see `refresh_sketches`.
     """
     named = np.asarray(pc.not_equal(bound.paths, ""))
     covered = [bound.coverage(record, on) for record, on in bound.held]
@@ -282,6 +284,8 @@ def update(bound: BoundSketches, build: BuildSketches, files: Bools) -> list[Ske
     held = [bound.held[i] for i in wanted]
     zones = [record.timezone for record, _ in held]
     made = build([on for _, on in held], zones, [lacking[i] for i in wanted]) if wanted else []
+    if total_budget is not None:
+        made = within(made, total_budget, sum(info.bytes for info in bound.info()))
     by_number = dict(zip(wanted, made, strict=True))
     changes = [bound.change(record, on, covered[i], by_number.get(i, {})) for i, (record, on) in enumerate(bound.held)]
     return [change for change in changes if change.gone or change.added]

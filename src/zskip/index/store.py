@@ -181,11 +181,13 @@ def refresh_sketches(
     drop: Collection[str] = (),
     timezone: str = "UTC",
     case_sensitive: bool = False,
+    total_budget: int | None = None,
 ) -> Index:
     """Bring the sketches of an index up to date with a snapshot: build the states that files lack.
 
     files: (files of the snapshot,) those that may be read; add: new sketches, in the session's `timezone`; drop: specs
-    as `SketchInfo` gives them. Of several refreshes at once each adds to what the others published.
+    as `SketchInfo` gives them; total_budget: bytes of all states of live files, beyond which the largest of those that
+    are built now are left out. Of several refreshes at once each adds to what the others published.
     """
     manifest, home = index.manifest, _Home(index.storage, index.manifest.table)
     known = {record.spec for record in manifest.sketches}
@@ -193,7 +195,7 @@ def refresh_sketches(
     wanted = dataclasses.replace(
         index, manifest=dataclasses.replace(manifest, sketches=changed(manifest.sketches, new, drop))
     )
-    changes = update(wanted.sketches(snapshot, case_sensitive=case_sensitive), build, files)
+    changes = update(wanted.sketches(snapshot, case_sensitive=case_sensitive), build, files, total_budget)
     if not new and not changes and not known & set(drop):
         return index
     published = _publish(home, snapshot.version, changes=[*new, *changes], dropped=drop)

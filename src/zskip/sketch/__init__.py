@@ -4,7 +4,7 @@ from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.sketch.bloom import Bloom
 from zskip.sketch.geo import Geo, geo_distance
-from zskip.sketch.guard import Made, Maker, Read, ask, make, read
+from zskip.sketch.guard import Made, Maker, Read, ask, make, read, within
 from zskip.sketch.ngram import Ngram
 from zskip.sketch.on import Sketched, SketchOn, parse_sketch_on, sketch_on
 from zskip.sketch.prefix import Prefix
@@ -43,6 +43,7 @@ __all__ = [
     "sketch_on",
     "unpack_arrays",
     "unseal",
+    "within",
 ]
 
 register(Geo)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,6 +95,26 @@ def make(sketch: Sketch, batches: Iterable[pa.Array], data_type: DataType, *, bu
         except Exception as error:
             return Made(None, f"{sketch} failed: {type(error).__name__}: {error}")
         maker.feed(lambda values=values: values)  # type: ignore[misc]
+
+
+def within(made: Sequence[Mapping[int, Made]], budget: int, taken: int) -> list[dict[int, Made]]:
+    """The states of files that sketches were made of, without the largest, so that all fit into a budget.
+
+    taken: the bytes of it that other states take. What does not fit has the reason instead.
+    """
+    found = [dict(states) for states in made]
+    sizes = [
+        (len(state.data), number, file)
+        for number, states in enumerate(made)
+        for file, state in states.items()
+        if state.data is not None
+    ]
+    for size, number, file in sorted(sizes):
+        taken += size
+        if taken > budget:
+            text = f"its {size} bytes do not fit, where the budget of all states is {budget}"
+            found[number][file] = Made(None, text)
+    return found
 
 
 def read(sketch: Sketch, blobs: Sequence[bytes | None]) -> Read:

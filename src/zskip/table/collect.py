@@ -24,6 +24,7 @@ from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
 from zskip.sketch import Made, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.query import columns_of_table
+from zskip.units import parse_size
 
 if TYPE_CHECKING:
     from zskip.spark.schema import TableSchema
@@ -39,7 +40,8 @@ def refresh_index(
     new_only: bool = False,
     sketches: Sequence[str] = (),
     drop: Sequence[str] = (),
-    budget: int | None = None,
+    budget: int | str | None = None,
+    total_budget: int | str | None = None,
     granularity: str | None = None,
 ) -> IndexInfo:
     """Read the footers of files that have no valid entry yet, count what they do not tell, and build sketches.
@@ -50,6 +52,7 @@ def refresh_index(
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
         raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
+    of_file, of_all = _read_size("budget", budget), _read_size("total_budget", total_budget)
     if collect == "scan":
         handle.need_spark('collect="scan"')
     schema = None if handle.spark is None else handle.schema()
@@ -74,7 +77,7 @@ def refresh_index(
         def build(wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
             assert schema is not None, "without Spark no file may be read"
             bound = index.bind(snapshot, case_sensitive=handle.case_sensitive)
-            return _sketched(handle, schema, bound, wanted, zones, lacking, budget)
+            return _sketched(handle, schema, bound, wanted, zones, lacking, of_file)
 
         index = refresh_sketches(
             index,
@@ -85,8 +88,19 @@ def refresh_index(
             drop=gone,
             timezone=handle.timezone,
             case_sensitive=handle.case_sensitive,
+            total_budget=of_all,
         )
     return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
+
+
+def _read_size(name: str, value: int | str | None) -> int | None:
+    """Bytes from a number or text; raises InputError for what is no size."""
+    if value is None:
+        return None
+    try:
+        return parse_size(value)
+    except InputError as error:
+        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "64MB"') from error
 
 
 def _read_sketches(

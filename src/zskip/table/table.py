@@ -83,7 +83,8 @@ class Table:
         collect: str = "auto",
         sketches: Sequence[str] = (),
         drop: Sequence[str] = (),
-        budget: int | None = None,
+        budget: int | str | None = None,
+        total_budget: int | str | None = None,
         granularity: str | None = None,
     ) -> IndexInfo:
         """Bring the index up to date: read the footers of files that have no valid entry yet.
@@ -93,19 +94,27 @@ class Table:
         files. "footers" leaves such columns unknown; "scan" counts all columns of all files anew.
 
         sketches: what else to keep of columns or expressions, such as "bloom(0.01):l_comment", from now on for all
-        files, new ones included; drop: those to leave off; budget: the most bytes that one sketch may take of a file
-        that is sketched now. Building sketches needs Spark, and one pass over their columns.
+        files, new ones included; drop: those to leave off; budget: the most that one sketch may take of a file that is
+        sketched now; total_budget: the most that all sketches may take of all files together, beyond which the largest
+        of those that are built now are left out: both in bytes, or text such as "64MB". What is left out has a reason,
+        its file is read, and it is not built again. Building sketches needs Spark, and one pass over their columns.
 
         granularity: "row_group" keeps what footers say of each row group, too, from now on, so that `files` names those
         to read; "file" leaves that off; None goes on as before, which for a new index is "file".
 
         Raises InputError for another collector or granularity, for "scan" and sketches without Spark and for what is no
-        sketch, ColumnError for unknown columns.
+        sketch or no size, ColumnError for unknown columns.
         """
         from zskip.table.collect import refresh_index
 
         return refresh_index(
-            self._handle, collect, sketches=sketches, drop=drop, budget=budget, granularity=granularity
+            self._handle,
+            collect,
+            sketches=sketches,
+            drop=drop,
+            budget=budget,
+            total_budget=total_budget,
+            granularity=granularity,
         )
 
     def df(self) -> DataFrame:
