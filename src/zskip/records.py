@@ -255,6 +255,24 @@ class IndexInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class IndexedPart:
+    """What an index keeps of one column or expression."""
+
+    on: str
+    """As SQL writes it."""
+    kind: str
+    """`minmax`, `partition`, or a sketch such as `bloom(0.01)`."""
+    files: int
+    """Live files of which it is known."""
+    bytes: int = 0
+    """Of that; of `minmax` the column's share in the entries."""
+    left_out: int = 0
+    """Live files without it; of sketches those that were looked at."""
+    reason: str = ""
+    """Why the first of them is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutInfo:
     """How the table was last clustered."""
 

@@ -229,6 +229,18 @@ def test_statements(spark: SparkSession, tmp_path: Path) -> None:
     left = zskip.sql(spark, f"drop skipping index on {name} (key BLOOM(0.01))").collect()
     assert [row.sketch for row in left] == specs[1:]
     assert zskip.sql(spark, f"SHOW SKIPPING INDEX ON {name}").collect() == left
+    told = zskip.sql(spark, f"DESCRIBE SKIPPING INDEX ON {name}").collect()
+    assert [(row.column, row.kind) for row in told] == [
+        *((column, "minmax") for column in ("key", "note", "email", "lat", "lon", "gap")),
+        ("lower(email)", "values(20)"),
+        ("lat, lon", "geo(64)"),
+    ]
+    assert [row.bytes for row in told[-2:]] == [row.bytes for row in left]
+    assert {(row.files, row.left_out, row.files_total) for row in told} == {(FILES - 1, 0, FILES - 1)}
+    assert {(row.version, row.index_bytes) for row in told} == {
+        (info.version, info.bytes) for info in [zskip.open(str(path)).info().index]
+    }
+    assert zskip.sql(spark, f"DESC SKIPPING INDEX ON {name};").collect() == told
     assert zskip.sql(spark, f"DROP SKIPPING INDEX ON {name}").collect() == []
     for text, said in (
         (f"CREATE SKIPPING INDEX ON {name}", "expected a list"),

@@ -6,6 +6,7 @@ import pytest
 
 from zskip.errors import PredicateError
 from zskip.sql.parser import Target
+from zskip.sql.skipping_index import DescribeIndex
 from zskip.sql.statements import (
     DescribeClustering,
     ExplainSkipping,
@@ -57,6 +58,8 @@ READ: list[tuple[str, Statement]] = [
     ("DESCRIBE CLUSTERING t", DescribeClustering(target=T)),
     ("desc clustering t columns (a, b)", DescribeClustering(target=T, columns=("a", "b"))),
     ("DESCRIBE CLUSTERING t COLUMNS a, b;", DescribeClustering(target=T, columns=("a", "b"))),
+    ("DESCRIBE SKIPPING INDEX ON t", DescribeIndex(target=T)),
+    ("desc skipping index on t;", DescribeIndex(target=T)),
     ("EXPLAIN SKIPPING SELECT 1;", ExplainSkipping(query=" " * 16 + " SELECT 1;")),
 ]
 
@@ -78,6 +81,9 @@ def test_statements(sql: str, expected: Statement) -> None:
         "DESCRIBE t",
         "DESCRIBE clustering",
         "DESC clustering;",
+        "DESCRIBE skipping index",
+        "DESC skipping index;",
+        "DESC skipping index -- of a table of that name",
         "OPTIMIZER t",
         "`OPTIMIZE` t",
         "SELECT 'no end",
@@ -121,6 +127,9 @@ BAD = [
     ("VERIFY", "end of input", 1, 6, "expected a table"),
     ("VERIFY t, u", "','", 1, 8, "expected WHERE or the end"),
     ("DESCRIBE CLUSTERING t a", "'a'", 1, 22, "expected COLUMNS or the end"),
+    ("DESCRIBE SKIPPING INDEX t", "'t'", 1, 24, "expected ON"),
+    ("DESC SKIPPING INDEX ON", "end of input", 1, 22, "expected a table"),
+    ("DESCRIBE SKIPPING INDEX ON t (a)", "'('", 1, 29, "expected a semicolon or the end"),
     ("EXPLAIN SKIPPING", "end of input", 1, 16, "expected a query"),
     ("EXPLAIN SKIPPING ;", "';'", 1, 17, "expected a query"),
 ]

@@ -7,6 +7,7 @@ known of each live file, column by column. An entry is valid for one path, size 
 from __future__ import annotations
 
 from zskip.index.bind import BoundIndex, bind_without_index
+from zskip.index.describe import describe_parts
 from zskip.index.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
 from zskip.index.manifest import DamagedIndexError
 from zskip.index.row_groups import prune_row_groups
@@ -21,6 +22,7 @@ __all__ = [
     "Gaps",
     "Index",
     "bind_without_index",
+    "describe_parts",
     "first_sure",
     "ordered_columns",
     "prune_row_groups",

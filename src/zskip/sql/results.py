@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from zskip.records import ClusteringInfo, FileSizes, OptimizeResult, SketchInfo, TableInfo, Verification
+from zskip.records import (
+    ClusteringInfo,
+    FileSizes,
+    IndexedPart,
+    IndexInfo,
+    OptimizeResult,
+    SketchInfo,
+    TableInfo,
+    Verification,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +52,10 @@ _CLUSTERED = (
     "average_depth double, depth_histogram map<int, bigint>"
 )
 _INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
+_DESCRIBED = (
+    "column string, kind string, files bigint, bytes bigint, left_out bigint, reason string, version bigint, "
+    "files_total bigint, index_bytes bigint"
+)
 _SKIPPED = "table string, step string, files bigint, bytes bigint, rows bigint, skipped bigint, reason string"
 
 Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
@@ -122,6 +135,13 @@ def indexed(spark: SparkSession, found: Sequence[SketchInfo]) -> DataFrame:
     """One row for each sketch."""
     rows = [(sketch.spec, sketch.files, sketch.bytes, sketch.left_out, sketch.reason) for sketch in found]
     return _frame(spark, rows, _INDEXED)
+
+
+def described(spark: SparkSession, found: Sequence[IndexedPart], index: IndexInfo) -> DataFrame:
+    """One row for each column and sketch, with what is true of the whole index in all of them."""
+    whole = (index.version, index.files_total, index.bytes)
+    rows = [(part.on, part.kind, part.files, part.bytes, part.left_out, part.reason, *whole) for part in found]
+    return _frame(spark, rows, _DESCRIBED)
 
 
 def skipped(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import InputError, PredicateError
 from zskip.spark.compat import check_session
 from zskip.sql import results
-from zskip.sql.skipping_index import CreateIndex, DropIndex, ShowIndex
+from zskip.sql.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
 from zskip.sql.statements import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
 from zskip.sql.targets import Found, find_table
 from zskip.sql.text import marked_error
@@ -43,7 +43,7 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     return _index(spark, statement)
 
 
-def _index(spark: SparkSession, statement: CreateIndex | DropIndex | ShowIndex) -> DataFrame:
+def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
     """Change the sketches of a table's index, or not; what there is then."""
     table = find_table(spark, statement.target).table
     if isinstance(statement, CreateIndex):
@@ -54,6 +54,8 @@ def _index(spark: SparkSession, statement: CreateIndex | DropIndex | ShowIndex) 
     if isinstance(statement, DropIndex):
         drop = statement.sketches or [sketch.spec for sketch in found.sketches]
         return results.indexed(spark, table.index(drop=drop).sketches)
+    if isinstance(statement, DescribeIndex):
+        return results.described(spark, table.describe_index(), found)
     return results.indexed(spark, found.sketches)
 
 

@@ -1,4 +1,4 @@
-"""CREATE, REFRESH, DROP and SHOW SKIPPING INDEX: the sketches of a table's index."""
+"""CREATE, REFRESH, DROP, SHOW and DESCRIBE SKIPPING INDEX: the sketches of a table's index."""
 
 from __future__ import annotations
 
@@ -37,6 +37,16 @@ class ShowIndex:
     target: Target
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeIndex:
+    """`DESCRIBE SKIPPING INDEX ON t`."""
+
+    target: Target
+
+
+IndexStatement = CreateIndex | DropIndex | ShowIndex | DescribeIndex
+
+
 def _create(parser: Parser) -> CreateIndex:
     target = _on(parser)
     sketches = _sketches(parser)
@@ -63,11 +73,19 @@ def _show(parser: Parser) -> ShowIndex:
     return ShowIndex(target=target)
 
 
-INDEX_READERS: dict[str, Callable[[Parser], CreateIndex | DropIndex | ShowIndex]] = {
+def _describe(parser: Parser) -> DescribeIndex:
+    target = _on(parser)
+    parser.finish("a semicolon")
+    return DescribeIndex(target=target)
+
+
+INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
     "CREATE": _create,
     "REFRESH": _refresh,
     "DROP": _drop,
     "SHOW": _show,
+    "DESCRIBE": _describe,
+    "DESC": _describe,
 }
 """Who reads what starts with this word and SKIPPING INDEX; each raises PredicateError for what does not parse."""
 

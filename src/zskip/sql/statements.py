@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
 from zskip.sql.parser import CURVES, Parser, Target
-from zskip.sql.skipping_index import INDEX_READERS, CreateIndex, DropIndex, ShowIndex
+from zskip.sql.skipping_index import INDEX_READERS, IndexStatement
 from zskip.sql.text import Token, string_of, syntax_error, tokens
 
 OPTIONS: dict[str, tuple[type, ...]] = {
@@ -72,7 +72,7 @@ class Query:
     text: str
 
 
-Statement = Optimize | ExplainSkipping | Verify | DescribeClustering | CreateIndex | DropIndex | ShowIndex | Query
+Statement = Optimize | ExplainSkipping | Verify | DescribeClustering | IndexStatement | Query
 
 
 def read_statement(sql: str) -> Statement:
@@ -91,24 +91,32 @@ def read_statement(sql: str) -> Statement:
 
 def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
     """Who reads a statement that starts with these words; None for Spark."""
-    words = tuple(token.upper for token in _start(sql))
+    start = _start(sql)
+    words = tuple(token.upper for token in start)
+    describes = words[:1] in (("DESCRIBE",), ("DESC",))
     if words[:1] == ("OPTIMIZE",):
         return _optimize
     if words[:1] == ("VERIFY",):
         return _verify
-    if words[1:] == ("SKIPPING", "INDEX"):
-        return INDEX_READERS.get(words[0])
+    if words[1:3] == ("SKIPPING", "INDEX"):
+        # A column INDEX of a table SKIPPING, described alone, is Spark's.
+        return None if describes and _ends(start, 3) else INDEX_READERS.get(words[0])
     if words[:2] == ("EXPLAIN", "SKIPPING"):
         return _explain
-    if words[:1] in (("DESCRIBE",), ("DESC",)) and words[1:2] == ("CLUSTERING",):
-        # A table of that name, described alone, is Spark's.
-        return None if [token.text for token in _start(sql)[2:]] in ([""], [";"]) else _describe
+    if describes and words[1:2] == ("CLUSTERING",):
+        # And so is a table of that name.
+        return None if _ends(start, 2) else _describe
     return None
 
 
+def _ends(start: list[Token], at: int) -> bool:
+    """Whether a statement has only so many tokens."""
+    return [token.text for token in start[at : at + 1]] in ([""], [";"])
+
+
 def _start(sql: str) -> list[Token]:
-    """The first three tokens, or those before something that does not parse."""
-    for count in (3, 2, 1):
+    """The first four tokens, or those before something that does not parse."""
+    for count in (4, 3, 2, 1):
         try:
             return tokens(sql, limit=count)
         except PredicateError:

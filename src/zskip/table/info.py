@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
-from zskip.index import BoundIndex
+from zskip.index import BoundIndex, describe_parts
 from zskip.prune import clustering
-from zskip.records import ClusteringInfo, LayoutInfo, Snapshot, TableInfo
+from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
 from zskip.table.query import columns_of_table, known_rows
 
@@ -37,6 +37,14 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
         layout=layout,
         clustering=() if bound is None else _clustering(bound, chosen),
     )
+
+
+def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
+    """What the index keeps of each column and expression; raises InputError where there is none."""
+    index = handle.load_index()
+    if index is None:
+        raise InputError(f'"{handle.storage.root}" has no index; build it with Table.index()')
+    return describe_parts(index.bind(handle.snapshot(), case_sensitive=handle.case_sensitive))
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:

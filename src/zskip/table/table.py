@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.records import Explanation, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
+    from zskip.records import Explanation, IndexedPart, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
     from zskip.table.handle import Handle
     from zskip.table.kept import KeptFile
 
@@ -180,6 +180,15 @@ class Table:
         from zskip.table.info import describe
 
         return describe(self._handle, by)
+
+    def describe_index(self) -> tuple[IndexedPart, ...]:
+        """What the index keeps of each column and expression, of how many files, and why of others it does not.
+
+        Raises InputError where there is no index, and IndexFormatError for one that cannot be read.
+        """
+        from zskip.table.info import describe_index
+
+        return describe_index(self._handle)
 
     def _record(self, scan: ScanReport) -> None:
         self.last_scan = scan
