@@ -194,3 +194,14 @@ def test_sizes_that_are_none_are_refused_before_anything_is_written(tmp_path, na
 def test_sizes_are_numbers_or_text_with_a_unit(tmp_path, size):
     write(tmp_path, "0.parquet", 1)
     assert zskip.open(str(tmp_path)).index(budget=size, total_budget=size).files == 1
+
+
+def test_a_sketch_that_is_dropped_and_added_at_once_is_built_anew(storage, snap, tmp_path):
+    for number in range(3):
+        write(tmp_path, f"{number}.parquet", *range(50 * number + 2))
+    calls, snapshot = [], snap(storage, FIELDS)
+    tight = sketch(storage, snapshot, builder(tmp_path, calls), total_budget=100).bind(snapshot)
+    assert tight.info().sketches[0].left_out > 0
+    again = sketch(storage, snapshot, builder(tmp_path, calls), drop=["bloom(0.001):key"]).bind(snapshot)
+    assert [(info.files, info.left_out) for info in again.info().sketches] == [(3, 0)]
+    assert [len(files) for files in calls] == [3, 3]

@@ -286,7 +286,7 @@ def run_sql(
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Print at most this many rows.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Run a statement: OPTIMIZE, EXPLAIN SKIPPING, VERIFY, DESCRIBE CLUSTERING, or any query over indexed tables.
+    """Run a statement: OPTIMIZE, EXPLAIN SKIPPING, VERIFY, CREATE SKIPPING INDEX, or any query over indexed tables.
 
     Example: zskip sql "OPTIMIZE 'events' ZORDER BY (user_id, day)"
     """

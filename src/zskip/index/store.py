@@ -186,12 +186,13 @@ def refresh_sketches(
     """Bring the sketches of an index up to date with a snapshot: build the states that files lack.
 
     files: (files of the snapshot,) those that may be read; add: new sketches, in the session's `timezone`; drop: specs
-    as `SketchInfo` gives them; total_budget: bytes of all states of live files, beyond which the largest of those that
-    are built now are left out. Of several refreshes at once each adds to what the others published.
+    as `SketchInfo` gives them, of which those in `add` are built anew; total_budget: bytes of all states of live files,
+    beyond which the largest of those that are built now are left out. Of several refreshes at once each adds to what
+    the others published.
     """
     manifest, home = index.manifest, _Home(index.storage, index.manifest.table)
     known = {record.spec for record in manifest.sketches}
-    new = [SketchChange(spec=str(on), timezone=timezone) for on in add if str(on) not in known]
+    new = [SketchChange(spec=str(on), timezone=timezone) for on in add if str(on) not in known - {*drop}]
     wanted = dataclasses.replace(
         index, manifest=dataclasses.replace(manifest, sketches=changed(manifest.sketches, new, drop))
     )
