@@ -3,7 +3,8 @@
 python bench/index_build.py --files 10000 --columns 100 --more-files 100000 --added 100
 
 The tables are hard links to 500 different files of 20 rows, whose columns are of six types in turn and whose bounds
-are random: long, double, string, timestamp, decimal and date. Footers are read from memory, by one process.
+are random: long, double, string, timestamp, decimal and date. Their footers hold no schema of Arrow's, as Spark's do
+not, and are read from memory, by one process.
 
 - `build`: the min/max index of a new table. A core's files a second are those by the processors' time of all threads.
 - `refresh`: the index of a table of ten columns that got some files more. `beyond_s` is without the time that reading
@@ -144,7 +145,7 @@ def distinct(path: Path, columns: int, rng: np.random.Generator) -> list[Path]:
     files = [path / "_distinct" / f"{i}.parquet" for i in range(DISTINCT)]
     for file in files:
         arrays = {f"column_{i:03d}": KINDS[i % len(KINDS)](rng) for i in range(columns)}
-        pq.write_table(pa.table(arrays), file, compression="zstd")
+        pq.write_table(pa.table(arrays), file, compression="zstd", store_schema=False)
     return files
 
 

@@ -289,8 +289,8 @@ def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tu
     stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
     group = SimpleNamespace(num_rows=2, column=lambda ordinal: SimpleNamespace(statistics=stats))
     trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
-    [found] = group_stats(make_plan(leaves, Trust(**trust), frozenset()), group)
-    return found.lower, found.upper
+    found = group_stats(make_plan(leaves, Trust(**trust), frozenset()), group)
+    return found.lower[0], found.upper[0]
 
 
 def test_each_distrust_costs_its_types_their_bounds():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from zskip.index.footers import FooterStats
+from zskip.index.footers import FooterStats, LeafLists
 from zskip.index.leaves import Column
 from zskip.index.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA
 from zskip.index.segment import ENTRIES_SCHEMA, Segment, entries_table, write_segment
@@ -33,7 +34,8 @@ class SegmentBuilder:
         self._schemas: dict[tuple[int, ...], int] = {}
         self._numbers: dict[int, tuple[tuple[Column, ...], tuple[int, ...]]] = {}
         self._defaults: set[str] = set()
-        self._rows: list[list[tuple[Any, ...]]] = []
+        self._pending: dict[tuple[int, int], list[tuple[int, tuple[int, ...], LeafLists]]] = {}
+        """What came last, by the identities of two tuples that it holds: they say which columns it is of."""
         self._done: list[list[pa.Table]] = []
         self._buffered = 0
 
@@ -48,11 +50,10 @@ class SegmentBuilder:
         values = (file.path, file.size, file.mtime_ms, found.rows, schema, table_version, row_group)
         for held, value in zip(self._files.values(), values, strict=False):
             held.append(value)
-        for column, nulls, lower, upper, nans in found.stats:
-            self._rows[numbers[column]].append((place, nulls, lower, upper, nans))
+        self._pending.setdefault((id(numbers), id(found.leaves.columns)), []).append((place, numbers, found.leaves))
         self._defaults |= found.defaults
-        self.entries += len(found.stats)
-        self._buffered += len(found.stats)
+        self.entries += len(found.leaves.columns)
+        self._buffered += len(found.leaves.columns)
         if self._buffered >= _BUFFERED_ENTRIES:
             self._pack()
 
@@ -62,18 +63,27 @@ class SegmentBuilder:
         if known is not None:
             return known[1]
         numbers = tuple(self._columns.setdefault(column, len(self._columns)) for column in columns)
-        missing = len(self._columns) - len(self._rows)
-        self._rows.extend([] for _ in range(missing))
+        missing = len(self._columns) - len(self._done)
         self._done.extend([] for _ in range(missing))
         if len(self._numbers) < 1024:
             self._numbers[id(columns)] = (columns, numbers)
         return numbers
 
     def _pack(self) -> None:
-        for number, (column, rows) in enumerate(zip(self._columns, self._rows, strict=True)):
-            if rows:
-                self._done[number].append(_pack_rows(number, column, rows))
-                self._rows[number] = []
+        rows: dict[int, list[list[Any]]] = {}
+        for files in self._pending.values():
+            places = [place for place, _, _ in files]
+            _, numbers, leaves = files[0]
+            by_column = (zip(*lists, strict=True) for lists in zip(*(found[1:] for _, _, found in files), strict=True))
+            for column, *values in zip(leaves.columns, *by_column, strict=True):
+                held = rows.setdefault(numbers[column], [[], [], [], [], []])
+                for target, new in zip(held, (places, *values), strict=True):
+                    target.extend(new)
+        columns = list(self._columns)
+        for number, held in rows.items():
+            table = _pack_rows(number, columns[number], *held)
+            self._done[number].append(table.sort_by("file") if len(self._pending) > 1 else table)
+        self._pending = {}
         self._buffered = 0
 
     def finish(self, storage: Storage) -> Segment:
@@ -94,8 +104,15 @@ def new_name() -> str:
     return f"segment-{uuid.uuid4().hex}"
 
 
-def _pack_rows(number: int, column: Column, rows: list[tuple[Any, ...]]) -> pa.Table:
-    files, nulls, lower, upper, nans = zip(*rows, strict=True)
+def _pack_rows(
+    number: int, column: Column, files: list[int], nulls: list[int], lower: list[Any], upper: list[Any], nans: list[int]
+) -> pa.Table:
+    """What is known of a column; files of which nothing is have no row."""
     form = DataType(column.type or "").form
     assert form is not None, "only columns with an order have statistics"
+    if -1 in nulls:
+        known = [count >= 0 or bound is not None for count, bound in zip(nulls, lower, strict=True)]
+        files, nulls, lower, upper, nans = (
+            list(itertools.compress(values, known)) for values in (files, nulls, lower, upper, nans)
+        )
     return entries_table(number, form, files=files, nulls=nulls, nans=nans, lower=lower, upper=upper)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,13 +16,13 @@ from zskip.index.footers import FooterReader, FooterStats
 from zskip.index.match import is_text
 from zskip.index.segment import Segment
 from zskip.records import Bools, DataFile, Snapshot
-from zskip.storage import Storage
+from zskip.storage import LocalStorage, Storage
 
 Progress = Callable[[int, int], None]
 """Called with the number of files read and the number of all."""
 
 THREADS = 8
-"""Parsing holds the interpreter's lock, so that more threads only help where files are far away."""
+"""Much of the work holds the interpreter's lock, so that more threads than cores only help where files are far away."""
 
 _BATCH = 64
 _NAMED = 3
@@ -98,11 +99,12 @@ def _read_all(storage: Storage, snapshot: Snapshot, which: Sequence[int], row_gr
         return [(i, f, _read(storage, reader, f, parts)) for i, f, parts in zip(places, files, wanted, strict=True)]
 
     under_way: collections.deque[Future[list[_Found]]] = collections.deque()
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="zskip-footers") as pool:
+    threads = min(THREADS, os.cpu_count() or 1) if isinstance(storage, LocalStorage) else THREADS
+    with ThreadPoolExecutor(threads, thread_name_prefix="zskip-footers") as pool:
         try:
             for start in range(0, len(which), _BATCH):
                 under_way.append(pool.submit(read_batch, which[start : start + _BATCH]))
-                if len(under_way) > 2 * THREADS:
+                if len(under_way) > 2 * threads:
                     yield under_way.popleft().result()
             while under_way:
                 yield under_way.popleft().result()

@@ -38,6 +38,17 @@ class LeafStats(NamedTuple):
     """-1 where unknown."""
 
 
+class LeafLists(NamedTuple):
+    """What a footer says of all its columns: lists of the fields of `LeafStats`, faster than thousands of those."""
+
+    columns: tuple[int, ...]
+    """Footers that are read alike share it."""
+    nulls: list[int]
+    lower: list[Encoded | None]
+    upper: list[Encoded | None]
+    nans: list[int]
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FooterStats:
     """What one file's footer says."""
@@ -47,10 +58,16 @@ class FooterStats:
     """All columns the file holds, those that cannot be indexed too."""
     defaults: frozenset[str]
     """Top-level columns that files without them hold a default in, not nulls."""
-    stats: tuple[LeafStats, ...]
-    """Of the columns of which something is known."""
+    leaves: LeafLists
+    """Of the columns that can be indexed."""
     row_groups: tuple[FooterStats, ...] = ()
     """The same of each row group, where it was asked for."""
+
+    @property
+    def stats(self) -> tuple[LeafStats, ...]:
+        """Column by column, those of which something is known."""
+        each = (LeafStats(*values) for values in zip(*self.leaves, strict=True))
+        return tuple(x for x in each if x.nulls >= 0 or x.lower is not None)
 
 
 class FooterReader:
@@ -83,9 +100,8 @@ class FooterReader:
             raise ValueError("its row groups do not add up to its rows")
         found = [group_stats(plan, group) for group in groups]
 
-        def told(count: int, stats: Sequence[LeafStats], parts: tuple[FooterStats, ...] = ()) -> FooterStats:
-            known = tuple([x for x in stats if x.nulls >= 0 or x.lower is not None])
-            return FooterStats(rows=count, columns=plan.columns, defaults=defaults, stats=known, row_groups=parts)
+        def told(count: int, leaves: LeafLists, parts: tuple[FooterStats, ...] = ()) -> FooterStats:
+            return FooterStats(rows=count, columns=plan.columns, defaults=defaults, leaves=leaves, row_groups=parts)
 
         parts = tuple(map(told, rows, found)) if row_groups else ()
         return told(metadata.num_rows, found[0] if len(found) == 1 else _merged(plan, rows, found), parts)
@@ -107,6 +123,7 @@ class Step(NamedTuple):
 
     ordinal: int
     column: int
+    """Place in `Plan.columns`."""
     required: bool
     believed: bool
     """Whether bounds count at all."""
@@ -125,6 +142,8 @@ class Plan:
 
     columns: tuple[Column, ...]
     steps: tuple[Step, ...]
+    leaves: tuple[int, ...]
+    """The columns of the steps."""
 
 
 def make_plan(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
@@ -135,10 +154,8 @@ def make_plan(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
         columns = tuple(
             Column(c.path, None) if c.path[0] in collated or i in unsure else c for i, c in enumerate(columns)
         )
-    return Plan(
-        columns=columns,
-        steps=tuple(_step(leaf, trust) for leaf in leaves.indexed if columns[leaf.column].type is not None),
-    )
+    steps = tuple(_step(leaf, trust) for leaf in leaves.indexed if columns[leaf.column].type is not None)
+    return Plan(columns=columns, steps=steps, leaves=tuple(step.column for step in steps))
 
 
 def _step(leaf: Leaf, trust: Trust) -> Step:
@@ -188,11 +205,12 @@ def _read_range(stream: BinaryIO, start: int, end: int) -> bytes:
     return b"".join(parts)
 
 
-def group_stats(plan: Plan, group: Any) -> list[LeafStats]:
-    """What a row group says of each leaf, in one loop without calls of its own: there are thousands of footers."""
+def group_stats(plan: Plan, group: Any) -> LeafLists:
+    """What a row group says of each leaf, in one loop without calls of its own: there are millions."""
     column, rows = group.column, group.num_rows
-    found = []
-    for ordinal, place, required, believed, decode, least, cut, tells_nan in plan.steps:
+    found = LeafLists(plan.leaves, [], [], [], [])
+    add_nulls, add_lower, add_upper, add_nans = (values.append for values in found[1:])
+    for ordinal, _, required, believed, decode, least, cut, tells_nan in plan.steps:
         stats = column(ordinal).statistics
         nulls = -1
         if required or not rows:
@@ -212,24 +230,26 @@ def group_stats(plan: Plan, group: Any) -> list[LeafStats]:
                 upper = shorten_upper(upper)
             if cut:
                 lower = None if upper is None else lower[:MAX_BOUND_BYTES]
-        found.append(LeafStats(place, nulls, lower, upper, 0 if tells_nan and lower is not None else -1))
+        add_nulls(nulls)
+        add_lower(lower)
+        add_upper(upper)
+        add_nans(0 if tells_nan and lower is not None else -1)
     return found
 
 
-def _merged(plan: Plan, rows: Sequence[int], found: Sequence[Sequence[LeafStats]]) -> list[LeafStats]:
+def _merged(plan: Plan, rows: Sequence[int], found: Sequence[LeafLists]) -> LeafLists:
     """What row groups say together: one that has values and no bounds leaves the file unbounded."""
-    merged = []
+    merged = LeafLists(plan.leaves, [], [], [], [])
     for i, step in enumerate(plan.steps):
-        of_leaf = [stats[i] for stats in found]
-        nulls = -1 if any(x.nulls < 0 for x in of_leaf) else sum(x.nulls for x in of_leaf)
-        valued = [x for x, count in zip(of_leaf, rows, strict=True) if x.nulls != count]
-        lower: Any = None
-        upper: Any = None
-        if valued and all(x.lower is not None for x in valued):
-            lows: list[Any] = [x.lower for x in valued]
-            highs: list[Any] = [x.upper for x in valued]
-            lower, upper = min(lows), max(highs)
-        merged.append(LeafStats(step.column, nulls, lower, upper, 0 if step.tells_nan and lower is not None else -1))
+        nulls = [x.nulls[i] for x in found]
+        valued = [x for x, none, count in zip(found, nulls, rows, strict=True) if none != count]
+        lows: list[Any] = [x.lower[i] for x in valued]
+        highs: list[Any] = [x.upper[i] for x in valued]
+        bounded = bool(valued) and None not in lows
+        merged.nulls.append(-1 if -1 in nulls else sum(nulls))
+        merged.lower.append(min(lows) if bounded else None)
+        merged.upper.append(max(highs) if bounded else None)
+        merged.nans.append(0 if step.tells_nan and bounded else -1)
     return merged
 
 
