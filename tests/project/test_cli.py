@@ -161,6 +161,8 @@ BAD: list[tuple[list[str], str]] = [
     (["optimize", "EVENTS", "--by", "id,,user"], '--by "id,,user" has an empty name'),
     (["optimize", "EVENTS", "--by", "id", "--curve", "peano"], "peano"),
     (["optimize", "EVENTS"], "--by"),
+    (["index", "EVENTS", "--budget", "64 pages"], "budget='64 pages' is no size; write bytes"),
+    (["index", "EVENTS", "--total-budget", "0"], "total_budget='0' is no size; write bytes"),
     (["query", "SELECT 1", "--table", "events"], "NAME=PATH"),
     (["query", "SELECT 1", "--table", "e=EVENTS", "--limit", "0"], "limit"),
     (["demo", "--scale", "0"], "--scale 0"),
