@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, overload
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zskip.types import INTEGERS, DataType, Encoded, encode_decimal
+from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
 
 Decode = Callable[[Any], Encoded | None]
 """From the raw bound in a footer to the form of the type; None where the value is none of the type."""
@@ -232,11 +232,13 @@ def _decimal(physical: str, precision: int, scale: int) -> tuple[str, Decode] | 
     if not (0 < precision <= 38 and 0 <= scale <= precision):
         return None
     data_type = DataType(f"decimal({precision},{scale})")
-    limit = 10**precision
+    limit, as_it_is = 10**precision, data_type.form is Form.INT
 
     def decode(raw: int | bytes) -> Encoded | None:
         unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
-        return encode_decimal(unscaled, data_type) if -limit < unscaled < limit else None
+        if not -limit < unscaled < limit:
+            return None
+        return unscaled if as_it_is else encode_decimal(unscaled, data_type)
 
     return data_type.name, _never if physical == "BYTE_ARRAY" else decode
 
