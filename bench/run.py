@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tables import TABLES
+from rendered import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from zskip.terminal import bar
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -44,15 +46,9 @@ def _spark_shows_its_own(context: SparkContext) -> bool:
 
 def _follow(context: SparkContext, group: str, text: str, done: threading.Event) -> None:
     try:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} tasks"))
-        with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-            line = bar.add_task(text, total=None)
+        with bar(text, "tasks", ends=False) as progress:
             while not done.wait(_EVERY_SECONDS):
-                completed, total = tasks(context, group)
-                bar.update(line, completed=completed, total=total or None)
+                progress.update(*tasks(context, group))
     except Exception:  # the bar must never fail a job
         _log.debug("the progress bar stopped", exc_info=True)
 

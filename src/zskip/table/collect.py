@@ -24,6 +24,7 @@ from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
 from zskip.sketch import Made, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.query import columns_of_table
+from zskip.terminal import bar
 from zskip.units import parse_size
 
 if TYPE_CHECKING:
@@ -63,15 +64,17 @@ def refresh_index(
             count=lambda gaps: _count(handle, schema, gaps, strict=everything), new_only=new_only, everything=everything
         )
     add, gone = _read_sketches(handle, snapshot, sketches, drop)
-    index = refresh(
-        handle.storage,
-        snapshot,
-        counting=counting,
-        case_sensitive=handle.case_sensitive,
-        check=not new_only,
-        index_storage=handle.index_storage,
-        row_groups=None if granularity is None else granularity == "row_group",
-    )
+    with bar("read footers", "files") as shown:
+        index = refresh(
+            handle.storage,
+            snapshot,
+            counting=counting,
+            case_sensitive=handle.case_sensitive,
+            check=not new_only,
+            progress=shown.update,
+            index_storage=handle.index_storage,
+            row_groups=None if granularity is None else granularity == "row_group",
+        )
     if index.manifest.sketches or add:
 
         def build(wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
