@@ -104,8 +104,8 @@ def refreshed(files: int, added: int, rounds: int, rng: np.random.Generator) -> 
     for _ in range(rounds):
         with_files(path, held, next(new))
         snapshot = format_.snapshot()
-        fresh = [i for i, name in enumerate(snapshot.paths) if name >= name_of(len(snapshot) - added)]
-        reading.append(common.seconds(lambda i=fresh, s=snapshot: collect(storage, s, i)))  # type: ignore[misc]
+        fresh = np.array([name >= name_of(len(snapshot) - added) for name in snapshot.paths])
+        reading.append(common.seconds(lambda f=fresh, s=snapshot: collect(storage, s, f, np.zeros_like(f))))  # type: ignore[misc]
         whole.append(common.seconds(lambda s=snapshot: refresh(storage, s)))  # type: ignore[misc]
         with_files(path, held, next(new))
         listed.append(common.seconds(zskip.open(str(path)).index))

@@ -11,14 +11,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rendered import TABLES
+from page_tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 INTRODUCTION = (
     "# Benchmarks\n\nWritten by `python3 dev.py bench`. Ratios are taken side by side in one run, since machines are "
-    "noisy; the peers' figures in brackets were measured once on the same kind of machine and are not repeated here."
+    "noisy; the peers' figures in brackets were measured once on the same kind of machine and are not repeated here. "
+    "The load in a machine's line is the mean number of busy processes in the quarter of an hour before: where it is "
+    "above the number of cores, seconds are those of a busy machine."
 )
 
 RUNS = (
@@ -85,8 +87,8 @@ RUNS = (
         "Building and refreshing an index",
         "index_build.py --files 10000 --columns 100 --more-files 100000 --added 100",
         "`build`: the min/max index of 10,000 files of 100 columns, from footers that are in memory; a core's files a "
-        "second are those by the processors' time. About a third of that time is Arrow's for parsing the footers and "
-        "another sixth its for handing over the statistics of a million columns. `refresh`: 100 more files in a table "
+        "second are those by the processors' time. Two fifths of that time are Arrow's for parsing the footers, "
+        "and a quarter its for handing over the statistics of a million columns. `refresh`: 100 more files in a table "
         "of 100,000 with ten columns; `beyond` is without reading just those files' footers, `with_listing` lists the "
         "table, too. The files are hard links to 500 different ones of 20 rows, of columns of six types with random "
         "values.",

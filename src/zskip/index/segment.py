@@ -326,7 +326,8 @@ class SegmentReader:
         wanted = self.segment.blocks[first : last + 1]
         metadata, groups = self._described(first, last)
         data = self._verified(self.segment.entries_path, wanted)
-        source = pq.ParquetFile(_Part(wanted[0].offset, data), metadata=metadata)
+        # What is in memory needs no other thread to read it ahead.
+        source = pq.ParquetFile(_Part(wanted[0].offset, data), metadata=metadata, pre_buffer=False)
         table: pa.Table = source.read_row_groups(groups, columns=list(names), use_threads=last - first > _SERIAL_GROUPS)
         return table.select(names)
 
