@@ -94,16 +94,20 @@ class Snapshot:
 
         keep: (files,) mask.
         """
+        return self.take(np.flatnonzero(keep))
+
+    def take(self, places: Ints) -> Snapshot:
+        """The same table with the files of some places, each as often as it is named."""
         return Snapshot(
             root=self.root,
             version=self.version,
             fields=self.fields,
             partition_fields=self.partition_fields,
             partitions=self.partitions,
-            paths=tuple(p for p, k in zip(self.paths, keep.tolist(), strict=True) if k),
-            sizes=self.sizes[keep],
-            mtimes_ms=self.mtimes_ms[keep],
-            partition_of=self.partition_of[keep],
+            paths=tuple(self.paths[i] for i in places.tolist()),
+            sizes=self.sizes[places],
+            mtimes_ms=self.mtimes_ms[places],
+            partition_of=self.partition_of[places],
         )
 
     @property

@@ -14,7 +14,7 @@ from zskip.index.bind import BoundIndex
 from zskip.index.match import BoundSegment, bind_segments
 from zskip.predicate import Predicate
 from zskip.prune import prune
-from zskip.records import Bools, Ints, Snapshot
+from zskip.records import Bools, Ints
 from zskip.types import DataType
 
 
@@ -102,7 +102,8 @@ class _BoundRowGroups(BoundIndex):
         self.numbers: Ints = _joined(numbers)
         """(row groups,) number within the file."""
         self._whole = whole
-        snapshot = _repeated(whole.snapshot, self.files_of)
+        # Each row group stands for its file.
+        snapshot = whole.snapshot.take(self.files_of)
         super().__init__(snapshot, placed, version=0, size=0, case_sensitive=whole.case_sensitive, warn=whole.warn)
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
@@ -112,18 +113,3 @@ class _BoundRowGroups(BoundIndex):
     def may_default(self, path: tuple[str, ...]) -> bool:
         """Whether files without a column may hold a default in it."""
         return self._whole.may_default(path)
-
-
-def _repeated(snapshot: Snapshot, places: Ints) -> Snapshot:
-    """A snapshot in which each row group stands for its file."""
-    return Snapshot(
-        root=snapshot.root,
-        version=snapshot.version,
-        fields=snapshot.fields,
-        partition_fields=snapshot.partition_fields,
-        partitions=snapshot.partitions,
-        paths=tuple(snapshot.paths[i] for i in places.tolist()),
-        sizes=snapshot.sizes[places],
-        mtimes_ms=snapshot.mtimes_ms[places],
-        partition_of=snapshot.partition_of[places],
-    )
