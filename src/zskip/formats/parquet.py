@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError
 from zskip.formats import log, owner
+from zskip.formats.base import Staged
 from zskip.formats.hive import is_hidden, partitions_of
 from zskip.formats.schema import read_fields
 from zskip.records import Bools, Field, Partition, Snapshot
@@ -21,18 +21,6 @@ _TRIES = 5
 
 Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
 """Directories to partition columns and, in the same order, partitions."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Staged:
-    """A file written for a rewrite but not committed."""
-
-    path: str
-    """Relative to the table."""
-    directory: str
-    """Of the Hive partition where it belongs, relative to the table."""
-    size: int
-    """Bytes."""
 
 
 class ParquetFormat:
@@ -122,6 +110,9 @@ class ParquetFormat:
                     if found_now is not None:
                         live[new.target] = (new.target.rpartition("/")[0], found_now)
         return list(live.values())
+
+    def check_replaceable(self) -> None:
+        """Any table of files can be committed to; where it may not be written, `stage` says so."""
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.

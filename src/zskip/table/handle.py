@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
-from zskip.formats import ParquetFormat
+from zskip.formats import TableFormat, check_name, open_format
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.storage import Storage
@@ -21,12 +22,25 @@ if TYPE_CHECKING:
 class Handle:
     """Everything by which a table is reached."""
 
-    def __init__(self, storage: Storage, spark: SparkSession | None, index_storage: Storage | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        spark: SparkSession | None,
+        index_storage: Storage | None = None,
+        format_name: str | None = None,
+    ) -> None:
+        """format_name: of the table's format; None for the one that lies there."""
+        check_name(format_name)
         self.storage = storage
         self.spark = spark
-        self.format = ParquetFormat(storage)
+        self._format_name = format_name
         self.index_storage = None if index_storage is None or index_storage.root == storage.root else index_storage
         """Where the index lies; None for the table itself."""
+
+    @cached_property
+    def format(self) -> TableFormat:
+        """How the table says what is live and takes a rewrite; what lies at the path is looked at once."""
+        return open_format(self.storage, self._format_name)
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""

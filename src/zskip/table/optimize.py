@@ -55,6 +55,8 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     check_curve(request.by, request.curve, request.build)
     clock = Clock()
     with clock.step("snapshot"):
+        if request.into is None:
+            handle.format.check_replaceable()
         plan = _plan(spark, handle, request)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
