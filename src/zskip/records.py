@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,28 @@ class DataFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Known:
+    """What a table format's own metadata says of the files of a snapshot; true, but not always exact."""
+
+    rows: Ints
+    """(files,) -1 where unknown."""
+    column: Callable[[str], ColumnStats | None]
+    """Bounds and nulls of a top-level column by its name, arrays of (files,); None where nothing is known."""
+
+    def select(self, keep: Bools) -> Known:
+        """What is said of some of the files.
+
+        keep: (files,) mask.
+        """
+
+        def column(name: str) -> ColumnStats | None:
+            found = self.column(name)
+            return None if found is None else found.select(keep)
+
+        return Known(rows=self.rows[keep], column=column)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Snapshot:
     """One version of a table: its live files, in path order, with columns and partitions.
 
@@ -73,6 +96,9 @@ class Snapshot:
     mtimes_ms: Ints
     partition_of: npt.NDArray[np.int32]
     """Index into `partitions`, one for each path."""
+    declared: tuple[str, str] | None = None
+    """Schemas of the files and of the partition columns in Spark's JSON; None where the files themselves say it."""
+    known: Known | None = None
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -94,16 +120,13 @@ class Snapshot:
 
         keep: (files,) mask.
         """
-        return Snapshot(
-            root=self.root,
-            version=self.version,
-            fields=self.fields,
-            partition_fields=self.partition_fields,
-            partitions=self.partitions,
+        return dataclasses.replace(
+            self,
             paths=tuple(p for p, k in zip(self.paths, keep.tolist(), strict=True) if k),
             sizes=self.sizes[keep],
             mtimes_ms=self.mtimes_ms[keep],
             partition_of=self.partition_of[keep],
+            known=None if self.known is None else self.known.select(keep),
         )
 
     @property
@@ -144,6 +167,20 @@ class ColumnStats:
     """Number of nulls, -1 where unknown; `ALL_NULL` where all are, even if the number of rows is unknown."""
     may_nan: Bools
     """Whether the file may hold NaN (always false for types other than float and double)."""
+
+    def select(self, keep: Bools) -> ColumnStats:
+        """The same of some of the files.
+
+        keep: (files,) mask.
+        """
+        return ColumnStats(
+            type=self.type,
+            lower=self.lower[keep],
+            upper=self.upper[keep],
+            bounded=self.bounded[keep],
+            nulls=self.nulls[keep],
+            may_nan=self.may_nan[keep],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,7 +50,7 @@ class TableFormat(Protocol):
         Raises StorageError where the table may not be written.
         """
 
-    def staged_files(self, staging: str) -> list[FileInfo]:
+    def staged_files(self, staged_in: str) -> list[FileInfo]:
         """The data files of a staging directory, in path order."""
 
     def replace(
@@ -62,7 +62,7 @@ class TableFormat(Protocol):
         ConflictError, and changes nothing, where one of the removed files is no longer as it was in `base`.
         """
 
-    def abort(self, staging: str) -> None:
+    def abort(self, staged_in: str) -> None:
         """Remove the files of a rewrite that was not committed."""
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:

@@ -13,7 +13,7 @@ from zskip.records import Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.schema import TableSchema
     from zskip.spark.statistics import Places
@@ -79,6 +79,15 @@ class Handle:
 
         return read_schema(self.need_spark("this"), self.format.snapshot())
 
+    def everything(self) -> DataFrame:
+        """All rows of the live files, of which no index and no statistics leave any out."""
+        from zskip.spark.relation import scan
+
+        spark = self.need_spark("this")
+        if self.format.name == "parquet":
+            return spark.read.parquet(self.storage.root)
+        return scan(spark, self.schema())
+
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""
         from zskip.spark.statistics import Places
@@ -101,11 +110,12 @@ class Handle:
         except (IndexFormatError, StorageError) as error:
             self._warn(f"{error}. Until then files are read that could be skipped", advice="")
             return self.without_index(snapshot)
-        if index is None:
+        if index is None and snapshot.known is None:
             self._warn("there is no index, so that every query reads all files of the partitions it needs")
-            return self.without_index(snapshot)
-        bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
-        behind = len(snapshot) - bound.coverage
+        bound = (
+            self.without_index(snapshot) if index is None else index.bind(snapshot, case_sensitive=self.case_sensitive)
+        )
+        behind = int((bound.rows < 0).sum())
         if behind and not bound.warn.done:
             self._warn(
                 f"the index knows nothing of {behind} of the {len(snapshot)} files, which every query therefore reads"
