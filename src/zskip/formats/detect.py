@@ -5,6 +5,7 @@ from __future__ import annotations
 from zskip.errors import InputError, UnsupportedError
 from zskip.formats.base import TableFormat
 from zskip.formats.delta import DeltaFormat
+from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
 from zskip.storage import Storage
 
@@ -33,6 +34,8 @@ def open_format(storage: Storage, name: str | None = None) -> TableFormat:
         return ParquetFormat(storage)
     if format_name == "delta":
         return DeltaFormat(storage)
+    if format_name == "iceberg":
+        return IcebergFormat(storage)
     raise UnsupportedError(
         f'"{storage.root}" is a table of the format {format_name}, which this zskip does not read; '
         "its directory holds files that are no longer part of the table, so it is not read as plain Parquet either"
