@@ -144,20 +144,35 @@ def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] 
         found = [root / p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
         if only is not None and number not in only:
             continue
-        rows = pa.concat_tables([pq.ParquetFile(f).read() for f in found], promote_options="permissive")
+        rows = pa.concat_tables([_plain(pq.ParquetFile(f).read()) for f in found], promote_options="permissive")
         staged = f"{staging}/{name}-{number}.parquet"
         pq.write_table(rows.take(pa.array(range(len(rows) - 1, -1, -1))), root / staged)
         added.append(Staged(path=staged, directory=partition.directory, size=(root / staged).stat().st_size))
     return added
 
 
-def rewrite(form: TableFormat, name: str = "new", between: Callable[[], None] = lambda: None) -> int:
-    """Replace all files of a table by one for each partition; `between` happens just before the commit."""
+def _plain(rows: pa.Table) -> pa.Table:
+    """The same with texts of one Arrow type, of which writers use several."""
+    texts = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in rows.schema]
+    return rows.cast(pa.schema(list(zip(rows.column_names, texts, strict=True))))
+
+
+def rewrite(
+    form: TableFormat,
+    name: str = "new",
+    between: Callable[[], None] = lambda: None,
+    only: Callable[[int], int] | None = None,
+) -> int:
+    """Replace all files of a table by one for each partition; `between` happens just before the commit.
+
+    only: chooses the one partition whose files are replaced, from how many there are.
+    """
     base = form.snapshot()
-    added = stage_all(form, base, name)
+    chosen = range(len(base.partitions)) if only is None else [only(len(base.partitions))]
+    added = stage_all(form, base, name, chosen)
     between()
     try:
-        return form.replace(base, np.ones(len(base), bool), added, {"operation": "optimize", "by": ["id"]})
+        return form.replace(base, np.isin(base.partition_of, chosen), added, {"operation": "optimize", "by": ["id"]})
     except BaseException:
         form.abort(added[0].path.rpartition("/")[0])
         raise

@@ -1,8 +1,8 @@
 """The statistics of a file as Delta's log holds them: rows, and bounds and nulls of its columns, in JSON.
 
-By Delta's rules strings are cut to 32 characters, an upper bound that is cut is made greater, and NaN, booleans and
-binary have no bounds. Timestamps are written in milliseconds, upper bounds rounded up, so that they hold for readers
-that take them as they stand.
+By Delta's rules strings are cut to 32 characters of Java, an upper bound that is cut is made greater, and NaN, booleans
+and binary have no bounds. Timestamps are written in milliseconds, upper bounds rounded up, so that they hold for
+readers that take them as they stand.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def cut_lower(value: bytes) -> str:
     >>> cut_lower(b"a" * 40) == "a" * 32
     True
     """
-    return _text(value)[:MOST_CHARACTERS]
+    return _head(_text(value))
 
 
 def cut_upper(value: bytes) -> str | None:
@@ -129,13 +129,23 @@ def cut_upper(value: bytes) -> str | None:
     >>> cut_upper(b"a" * 40) == "a" * 32 + chr(0x7F), cut_upper(b"abc")
     (True, 'abc')
     """
-    text = _text(value)[:MOST_CHARACTERS]
+    text = _head(_text(value))
     rest = value[len(text.encode()) :]
     if not rest:
         return text
     if rest[0] < 0x7F:
         return text + "\x7f"
     return text + _LAST if rest < _LAST.encode() else None
+
+
+def _head(text: str) -> str:
+    """The beginning that Delta keeps: it counts as Java does, those beyond U+FFFF twice, and splits none."""
+    counted = 0
+    for i, character in enumerate(text):
+        if counted >= MOST_CHARACTERS:
+            return text[:i]
+        counted += 1 + (character > "\uffff")
+    return text
 
 
 def _text(value: bytes) -> str:
