@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import random
 import struct
-import uuid
-from collections import Counter
-from collections.abc import Callable
-from decimal import Decimal
+import warnings
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 
 import zskip
@@ -23,159 +17,37 @@ from zskip.errors import UnsupportedError
 from zskip.storage import LocalStorage
 
 pytest.importorskip("pyiceberg")
-pytest.importorskip("sqlalchemy")
-pytest.importorskip("pyiceberg_core")
-
+from iceberg_tables import (
+    catalog_at,
+    content,
+    create,
+    edit,
+    matching,
+    path_of,
+    read_files,
+    rows_of,
+    small,
+)
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.manifest import (
     DataFile,
 )
-from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, Transform, TruncateTransform
 from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
     DecimalType,
     DoubleType,
-    FixedType,
-    FloatType,
     IntegerType,
-    ListType,
     LongType,
     NestedField,
     StringType,
-    StructType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
 )
-
-SCHEMA = Schema(
-    NestedField(1, "id", LongType()),
-    NestedField(2, "i", IntegerType()),
-    NestedField(3, "f", FloatType()),
-    NestedField(4, "x", DoubleType()),
-    NestedField(5, "s", StringType()),
-    NestedField(6, "b", BooleanType()),
-    NestedField(7, "d", DateType()),
-    NestedField(8, "ts", TimestamptzType()),
-    NestedField(9, "tn", TimestampType()),
-    NestedField(10, "m", DecimalType(9, 2)),
-    NestedField(11, "w", DecimalType(25, 3)),
-    NestedField(12, "u", UUIDType()),
-    NestedField(13, "bin", BinaryType()),
-    NestedField(14, "fx", FixedType(4)),
-    NestedField(15, "tm", TimeType()),
-    NestedField(16, "n", StructType(NestedField(17, "q", LongType()), NestedField(18, "r", StringType()))),
-    NestedField(19, "l", ListType(20, IntegerType(), element_required=False)),
-)
-UTC = dt.timezone.utc
-
-
-def content(rng: random.Random, rows: int, start: int) -> pa.Table:
-    """Rows that come clustered by `id`, with nulls, NaN and texts longer than bounds are."""
-    day = dt.datetime(2024, 1, 1)
-
-    def maybe(value: Any) -> Any:
-        return None if rng.random() < 0.15 else value
-
-    ids = range(start, start + rows)
-    some = rng.choice(["é" * 20, "z" * 30, "a/b %25=c", "\U0010ffff" * 17])
-    columns: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
-        "id": (pa.int64(), lambda i: i),
-        "i": (pa.int32(), lambda i: maybe(i % 50 - 10)),
-        "f": (pa.float32(), lambda i: maybe(rng.choice([float(i), 0.1, -0.0, float("nan")]))),
-        "x": (pa.float64(), lambda i: maybe(float("nan") if start % 3 else i / 4)),
-        "s": (pa.string(), lambda i: maybe(some[: rng.randrange(31)] + str(i))),
-        "b": (pa.bool_(), lambda i: maybe(start % 2 == 0)),
-        "d": (pa.date32(), lambda i: maybe(day.date() + dt.timedelta(days=i // 20))),
-        "ts": (
-            pa.timestamp("us", "UTC"),
-            lambda i: maybe((day + dt.timedelta(hours=i, microseconds=1)).replace(tzinfo=UTC)),
-        ),
-        "tn": (pa.timestamp("us"), lambda i: maybe(day - dt.timedelta(hours=i))),
-        "m": (pa.decimal128(9, 2), lambda i: maybe(Decimal(i - 60) / 4)),
-        "w": (pa.decimal128(25, 3), lambda i: maybe(Decimal(i - 60) * 10**15 / 8)),
-        "u": (pa.binary(16), lambda i: maybe(uuid.UUID(int=i << 96).bytes)),
-        "bin": (pa.binary(), lambda i: maybe(bytes([255, i % 256]) * 10)),
-        "fx": (pa.binary(4), lambda i: maybe(i.to_bytes(4, "big"))),
-        "tm": (pa.time64("us"), lambda i: maybe(dt.time(i % 24, 1))),
-        "n": (pa.struct([("q", pa.int64()), ("r", pa.string())]), lambda i: maybe({"q": i, "r": maybe(str(i))})),
-        "l": (pa.list_(pa.int32()), lambda i: maybe([i, None])),
-    }
-    table = pa.table({name: pa.array([make(i) for i in ids], kind) for name, (kind, make) in columns.items()})
-    return table.set_column(table.column_names.index("u"), "u", table["u"].combine_chunks().cast(pa.uuid()))
 
 
 @pytest.fixture
 def catalog(tmp_path: Path) -> SqlCatalog:
-    (tmp_path / "wh").mkdir()
-    found = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/c.db", warehouse=f"file://{tmp_path}/wh")
-    found.create_namespace("db")
-    return found
-
-
-def create(
-    catalog: SqlCatalog, *by: tuple[str, Transform[Any, Any]], schema: Schema = SCHEMA, **properties: str
-) -> Table:
-    fields = [
-        PartitionField(schema.find_field(name).field_id, 1000 + i, transform, f"p{i}")
-        for i, (name, transform) in enumerate(by)
-    ]
-    return catalog.create_table("db.t", schema, partition_spec=PartitionSpec(*fields), properties=properties)
-
-
-def small(catalog: SqlCatalog, rows: int = 3) -> Table:
-    """A table of two columns in two files."""
-    schema = Schema(NestedField(1, "a", IntegerType()), NestedField(2, "s", StringType()))
-    table = catalog.create_table("db.t", schema)
-    for start in (0, 100):
-        table.append(
-            pa.table({"a": pa.array(range(start, start + rows), pa.int32()), "s": [f"v{i}" for i in range(rows)]})
-        )
-    return table
-
-
-def path_of(table: Table) -> Path:
-    return Path(table.location().removeprefix("file://"))
-
-
-def newest(table: Table) -> Path:
-    return Path(table.metadata_location.removeprefix("file://"))
-
-
-def edit(table: Table, change: Callable[[dict[str, Any]], Any]) -> None:
-    """Change the JSON of the newest metadata in place."""
-    described = json.loads(newest(table).read_text())
-    change(described)
-    newest(table).write_text(json.dumps(described))
-
-
-def rows_of(table: pa.Table) -> Counter[str]:
-    """The multiset of a table's rows."""
-    return Counter(map(str, table.to_pylist()))
-
-
-def matching(table: pa.Table, where: str) -> list[Any]:
-    """The content of `file` in each row for which DuckDB, whose NaN sorts as Spark's, finds a predicate true."""
-    where = where.replace("TIMESTAMP'", "TIMESTAMPTZ'").replace("TIMESTAMP_NTZ", "TIMESTAMP")
-    with duckdb.connect() as connection:
-        connection.execute("SET TimeZone='UTC'")
-        connection.register("rows", table.drop_columns([n for n in ("u", "l", "n") if n in table.column_names]))
-        return [row[0] for row in connection.sql(f"SELECT file FROM rows WHERE {where}").fetchall()]
-
-
-def read_files(table: Table, paths: list[Any]) -> pa.Table:
-    """The rows of data files by the names of their columns, absent ones as nulls, and in `file` where they are from."""
-    schema = table.scan().to_arrow().schema
-    parts = [ds.dataset([str(path)], schema=schema, format="parquet").to_table() for path in paths]
-    names = [pa.array([str(path)] * part.num_rows) for part, path in zip(parts, paths, strict=True)]
-    found = [part.append_column("file", name) for part, name in zip(parts, names, strict=True)]
-    return pa.concat_tables(found) if found else schema.append(pa.field("file", pa.string())).empty_table()
+    return catalog_at(tmp_path)
 
 
 def literal(value: Any) -> str:
@@ -216,8 +88,11 @@ def predicates(rng: random.Random, rows: pa.Table, count: int) -> list[str]:
 
 
 def refuse_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = LocalStorage.open
+
     def opened(self: LocalStorage, path: str) -> Any:
-        raise AssertionError(f"{path} was opened")
+        assert path.startswith("_zskip/"), f"{path} was opened"
+        return plain(self, path)
 
     monkeypatch.setattr(LocalStorage, "open", opened)
 
@@ -401,3 +276,86 @@ def test_rows_deleted_by_rewriting_files_are_gone(catalog: SqlCatalog, monkeypat
     table.overwrite(content(rng, 20, 200), "id = 20")
     refuse_opens(monkeypatch)
     assert check(table, rng) > 0
+
+
+def sorted_rows(rows: list[Any]) -> list[str]:
+    return sorted(str({k: v for k, v in row.items() if v == v}) for row in rows)
+
+
+def test_spark_reads_it_without_a_jar(catalog: SqlCatalog, spark: Any) -> None:
+    rng = random.Random(11)
+    table = create(catalog, ("s", TruncateTransform(3)), ("b", IdentityTransform()))
+    for start in (0, 11, 40):
+        table.append(content(rng, 20, start))
+    with table.update_schema() as update:
+        update.update_column("i", LongType())
+        update.update_column("m", DecimalType(18, 2))
+        update.add_column("more", StringType())
+    table.delete("id = 3")
+    opened = zskip.table(spark, str(path_of(table)))
+    frame = opened.df()
+    expected = table.scan().to_arrow().drop_columns(["u", "tm"]).to_pylist()
+    for row in expected:
+        row["ts"] = row["ts"] and row["ts"].replace(tzinfo=None)
+    names = [field.name for field in table.schema().fields if field.name not in ("u", "tm")]
+    assert sorted_rows([r.asDict(recursive=True) for r in plain(frame.select(names))]) == sorted_rows(expected)
+    before = opened.last_scan
+    assert before is not None
+    assert before.files == before.files_total > 6
+    assert frame.where("id = 45").count() == 1
+    assert opened.last_scan is not None
+    assert opened.last_scan.files < before.files
+    assert opened.verify(queries=10).ok
+    assert opened.index().files == before.files_total
+    assert opened.verify(queries=30).ok
+    assert opened.explain("id = 45", analyze=True).regret is not None
+    assert opened.info().index is not None
+    assert opened.info().rows == 59
+
+
+def plain(frame: Any) -> list[Any]:
+    """The rows, times without the zone of this machine."""
+    from pyspark.sql import functions as F
+
+    return frame.withColumn("ts", F.to_timestamp_ntz(F.date_format("ts", "yyyy-MM-dd HH:mm:ss.SSSSSS"))).collect()
+
+
+def test_a_frame_stays_at_its_snapshot(catalog: SqlCatalog, spark: Any) -> None:
+    table = small(catalog)
+    frame = zskip.table(spark, str(path_of(table))).df()
+    table.delete("a >= 100")
+    assert frame.count() == 6
+    assert zskip.table(spark, str(path_of(table))).df().count() == 3
+
+
+def test_an_empty_table_in_spark(catalog: SqlCatalog, spark: Any) -> None:
+    table = create(catalog, ("b", IdentityTransform()))
+    opened = zskip.table(spark, str(path_of(table)))
+    assert opened.df().where("id = 1").count() == 0
+    assert opened.df().columns == [field.name for field in table.schema().fields]
+    assert opened.verify().ok
+
+
+@pytest.mark.parametrize("more", [{}, {"into": "other"}])
+def test_optimize_is_refused_and_writes_nothing(
+    catalog: SqlCatalog, spark: Any, tmp_path: Path, more: dict[str, str]
+) -> None:
+    table = small(catalog)
+    before = sorted(tmp_path.rglob("*"))
+    more = {name: str(tmp_path / value) for name, value in more.items()}
+    with pytest.raises(UnsupportedError, match=r"does not rewrite Iceberg tables|of the format iceberg"):
+        zskip.table(spark, str(path_of(table))).optimize(["a", "s"], **more)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_an_index_beside_the_manifests(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    table = create(catalog, ("d", IdentityTransform()))
+    table.append(content(rng, 40, 0))
+    opened = zskip.open(str(path_of(table)))
+    assert opened.index().files == len(opened.files())
+    table.append(content(rng, 40, 40))
+    refuse_opens(monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert check(table, rng) > 40
