@@ -84,7 +84,14 @@ WRITER_FEATURES = [
     "collations-preview",
     "fooBar",
 ]
-HARMLESS = ["appendOnly", "invariants", "checkConstraints", "generatedColumns", "changeDataFeed"]
+HARMLESS = {
+    "appendOnly": {"delta.appendOnly": "true"},
+    "invariants": {},
+    "checkConstraints": {"delta.constraints.c": "id >= 0"},
+    "generatedColumns": {},
+    "changeDataFeed": {"delta.enableChangeDataFeed": "true"},
+}
+"""Features and settings."""
 
 
 @pytest.mark.parametrize("feature", READER_FEATURES)
@@ -114,11 +121,14 @@ def test_a_feature_that_a_rewrite_cannot_break(tmp_path: Path, feature: str) -> 
     for line in lines:
         if "protocol" in line:
             line["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [feature]}
+        if "metaData" in line:
+            line["metaData"]["configuration"] = HARMLESS[feature]
     log.write_text("\n".join(map(json.dumps, lines)))
     before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
     opened(path).check_replaceable()
     rewrite(opened(path))
     assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+    assert not (path / "_change_data").exists()
 
 
 def test_versions_without_features(tmp_path: Path) -> None:

@@ -236,6 +236,33 @@ def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSes
 
 
 @pytest.mark.spark
+def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
+    found = zskip.table(spark, str(table))
+    info = found.index(sketches=["bloom(0.01):name"], granularity="row_group")
+    assert (info.files, info.granularity) == (info.files_total, "row_group")
+    maker.append(table, content(12, 700), partitioned=partitioned)
+    assert found.info().index is not None
+    assert {row.id for row in found.df().where("id >= 700").collect()} == set(range(700, 712))
+    info = found.index()
+    assert info.files == info.files_total == len(opened(table).snapshot())
+    assert info.sketches[0].files == info.files
+    alone = zskip.open(str(table))
+    assert len(alone.files("name = 'nobody'")) < info.files
+    kept = alone.files("id = 3")
+    assert kept
+    assert all(file.row_groups is not None for file in kept)
+
+
+@pytest.mark.spark
+def test_statements_name_a_format_and_a_path(maker: Maker, table: Path, spark: SparkSession) -> None:
+    before = rows_of(maker.read(table))
+    for target in (f"{maker.name}.`{table}`", f"'{table}'"):
+        zskip.sql(spark, f"OPTIMIZE {target} ZORDER BY (id, v)")
+        assert rows_of(maker.read(table)) == before
+    assert zskip.sql(spark, f"VERIFY '{table}'").collect()[0]["ok"]
+
+
+@pytest.mark.spark
 def test_optimize_of_files_with_different_columns(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     maker.append(tmp_path / "t", content(20), partitioned=False)
     more = content(8, 500).append_column("late", pa.array(range(8), pa.int32()))
