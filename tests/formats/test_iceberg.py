@@ -250,11 +250,16 @@ def test_a_column_that_was_dropped_is_no_more(catalog: SqlCatalog) -> None:
     assert len(opened.files("a >= 100")) == 1
 
 
-def test_history_that_expired_is_refused(catalog: SqlCatalog) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_history_that_expired_is_refused(catalog: SqlCatalog, first: bool) -> None:
     table = small(catalog)
     with table.update_schema() as update:
         update.add_column("more", StringType())
-    edit(table, lambda metadata: metadata["schemas"].pop(0))
+    if not first:
+        with table.update_schema() as update:
+            update.delete_column("more")  # Which makes the first schema the current one.
+    assert len(zskip.open(str(path_of(table))).files()) == 2
+    edit(table, lambda metadata: metadata["schemas"].pop(0 if first else 1))
     with pytest.raises(UnsupportedError, match="older schemas are expired"):
         zskip.open(str(path_of(table))).files()
 

@@ -204,6 +204,26 @@ def test_what_is_not_known_of_the_format(catalog: SqlCatalog, reason: str) -> No
     refused(table, reason)
 
 
+def test_metadata_of_before_there_were_schemas(catalog: SqlCatalog) -> None:
+    table = catalog.create_table(
+        "db.old", Schema(NestedField(1, "a", IntegerType())), properties={"format-version": "1"}
+    )
+    edit(table, lambda m: m.pop("schemas"))
+    refused(table, "kept no older schemas")
+
+
+def test_a_partition_spec_that_is_gone(catalog: SqlCatalog) -> None:
+    table = small(catalog)
+    edit(table, lambda m: m.update({"partition-specs": [{"spec-id": 5, "fields": []}], "default-spec-id": 5}))
+    refused(table, "is of the partition spec 0", StorageError)
+
+
+def test_a_mapping_of_names_that_is_none(catalog: SqlCatalog) -> None:
+    table = small(catalog)
+    edit(table, lambda m: m["properties"].update({"schema.name-mapping.default": "{"}))
+    refused(table, "cannot read", StorageError)
+
+
 def test_version_3_without_anything_new_is_read(catalog: SqlCatalog) -> None:
     table = small(catalog)
     edit(table, lambda m: m.update({"format-version": 3, "next-row-id": 6}))

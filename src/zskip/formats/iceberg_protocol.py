@@ -31,8 +31,9 @@ def check_raw(root: str, described: Mapping[str, Any]) -> None:
         _refuse(root, f"the format version {version!r}")
     if described.get("encryption-keys"):
         _refuse(root, "encryption")
-    schemas = described.get("schemas") or [described.get("schema")]
-    for kind in _types([s for s in schemas if s and s.get("schema-id", 0) == described.get("current-schema-id", 0)]):
+    if "schemas" not in described and "schema" in described:
+        _refuse_names(root, "its metadata is of a time that kept no older schemas, so columns may have been renamed")
+    for kind in _types([s for s in described["schemas"] if s["schema-id"] == described["current-schema-id"]]):
         if not _TYPE.fullmatch(kind) and kind not in _NESTED:
             _refuse(root, f"the type {kind}")
 
@@ -68,9 +69,10 @@ def check_columns(root: str, metadata: TableMetadata) -> None:
 
 def _check_history(root: str, metadata: TableMetadata) -> None:
     """Refuse tables of which older schemas are forgotten: files may be older than all that are known."""
-    known = sorted(schema.schema_id for schema in metadata.schemas)
-    if known != list(range(len(known))):
-        _refuse_names(root, f"its older schemas are expired (it has only {known}), so columns may have been renamed")
+    known = {schema.schema_id for schema in metadata.schemas}
+    columns = {field_id for schema in metadata.schemas for field_id in index_name_by_id(schema)}
+    if known != set(range(len(known))) or not columns.issuperset(range(1, metadata.last_column_id + 1)):
+        _refuse_names(root, "some of its older schemas are expired, so columns may have been renamed")
 
 
 def _check_written_names(root: str, schema: Schema) -> None:

@@ -82,11 +82,11 @@ def _read_metadata(storage: Storage, path: str) -> TableMetadata:
         if not isinstance(described, dict):
             raise ValueError("no JSON object")
         check_raw(storage.root, described)
-        return TableMetadataUtil.parse_obj(described)
+        metadata = TableMetadataUtil.parse_obj(described)
+        check_columns(storage.root, metadata)
+        return metadata
 
-    metadata = _explained(storage, path, parse)
-    check_columns(storage.root, metadata)
-    return metadata
+    return _explained(storage, path, parse)
 
 
 def _explained(storage: Storage, path: str, read: Callable[[], _T]) -> _T:
@@ -203,7 +203,12 @@ def _live_files(reader: _Reader, metadata: TableMetadata, places: _Places) -> It
     imported = metadata.name_mapping() is not None
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, entries in zip(manifests, pool.map(reader.entries, manifests), strict=True):
-            spec = specs[manifest.partition_spec_id]
+            spec = specs.get(manifest.partition_spec_id)
+            if spec is None:
+                raise StorageError(
+                    f'"{manifest.manifest_path}" is of the partition spec {manifest.partition_spec_id}, which the '
+                    "table's metadata does not have; roll the table back"
+                )
             for entry in entries:
                 file = entry.data_file
                 if manifest.content == ManifestContent.DELETES or file.content != DataFileContent.DATA:

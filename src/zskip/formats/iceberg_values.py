@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyiceberg.conversions import from_bytes
@@ -142,8 +142,7 @@ def _values(found: Sequence[Encoded | None], data_type: DataType) -> Values:
     return np.array(filled, np.float64) if data_type.form is Form.FLOAT else np.array(filled, np.int64)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Said:
+class _Said(NamedTuple):
     """What is known of a column in one file."""
 
     bounds: tuple[Any, Any] | None = None
