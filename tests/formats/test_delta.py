@@ -536,3 +536,11 @@ def test_two_hundred_rounds_of_writers_at_once(tmp_path: Path) -> None:
     snapshot = opened(path).snapshot()
     assert set(snapshot.paths) <= files
     assert not list((path / "_zskip" / "staging").iterdir())
+
+
+def test_one_warning_says_which_files_nothing_is_known_of(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", {"a.parquet": '{"numRecords":1}', "b.parquet": None})
+    with pytest.warns(ZskipWarning) as said:
+        zskip.open(str(path)).files("id = 1")
+    assert len(said) == 1
+    assert "there is no index, and the table's own metadata knows nothing of 1 of the 2 files" in str(said[0].message)

@@ -110,16 +110,12 @@ class Handle:
         except (IndexFormatError, StorageError) as error:
             self._warn(f"{error}. Until then files are read that could be skipped", advice="")
             return self.without_index(snapshot)
-        if index is None and snapshot.known is None:
-            self._warn("there is no index, so that every query reads all files of the partitions it needs")
         bound = (
             self.without_index(snapshot) if index is None else index.bind(snapshot, case_sensitive=self.case_sensitive)
         )
-        behind = int((bound.rows < 0).sum())
-        if behind and not bound.warn.done:
-            self._warn(
-                f"the index knows nothing of {behind} of the {len(snapshot)} files, which every query therefore reads"
-            )
+        lack = _lack(bound, has_index=index is not None)
+        if lack and not bound.warn.done:
+            self._warn(lack)
         return bound
 
     def load_index(self) -> Index | None:
@@ -140,8 +136,18 @@ class Handle:
             return
 
     def without_index(self, snapshot: Snapshot) -> BoundIndex:
-        """What the directories alone say: the values of the partition columns."""
+        """What the format itself says: the values of the partition columns, and what else its metadata knows."""
         return bind_without_index(snapshot, case_sensitive=self.case_sensitive)
 
     def _warn(self, text: str, advice: str = "; bring the index up to date with Table.index()") -> None:
         warnings.warn(f'"{self.storage.root}": {text}{advice}', ZskipWarning, stacklevel=6)
+
+
+def _lack(bound: BoundIndex, *, has_index: bool) -> str:
+    """Why queries read more files than they could; empty where there is no reason."""
+    if not has_index and bound.snapshot.known is None:
+        return "there is no index, so that every query reads all files of the partitions it needs"
+    behind = int((bound.rows < 0).sum())
+    knows = "the index knows" if has_index else "there is no index, and the table's own metadata knows"
+    files = f"{behind} of the {len(bound.snapshot)} files"
+    return f"{knows} nothing of {files}, which every query therefore reads" if behind else ""
