@@ -67,9 +67,9 @@ def predicates(rng: random.Random, rows: pa.Table, count: int) -> list[str]:
 
     def leaf() -> str:
         name = rng.choice(names)
-        if rng.random() < 0.15:
-            return f"{name} IS {rng.choice(['', 'NOT '])}NULL"
         held = [v for v in rows[name].to_pylist() if v is not None]
+        if rng.random() < 0.15 or not held:
+            return f"{name} IS {rng.choice(['', 'NOT '])}NULL"
         values = [literal(rng.choice(held)) for _ in range(3)]
         if rng.random() < 0.2:
             return f"{name} IN ({', '.join(values)})"

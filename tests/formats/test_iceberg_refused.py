@@ -70,7 +70,12 @@ class DeleteManifest(ManifestWriterV2):
 
 
 def with_manifest(
-    table: Table, file: DataFile, status: ManifestEntryStatus = ManifestEntryStatus.ADDED, *, deletes: bool = True
+    table: Table,
+    file: DataFile,
+    status: ManifestEntryStatus = ManifestEntryStatus.EXISTING,
+    *,
+    deletes: bool = True,
+    sequence: int = 2,
 ) -> None:
     """Put a manifest with one more file into the current snapshot."""
     snapshot = table.current_snapshot()
@@ -86,8 +91,8 @@ def with_manifest(
             ManifestEntry.from_args(
                 status=status,
                 snapshot_id=snapshot.snapshot_id,
-                sequence_number=2,
-                file_sequence_number=2,
+                sequence_number=sequence,
+                file_sequence_number=sequence,
                 data_file=file,
             )
         )
@@ -98,7 +103,7 @@ def with_manifest(
         output_file=output("list.avro"),
         snapshot_id=snapshot.snapshot_id,
         parent_snapshot_id=None,
-        sequence_number=2,
+        sequence_number=sequence,
         avro_compression="deflate",
     ) as listed:
         listed.add_manifests([*found, manifest])
@@ -131,6 +136,37 @@ def test_tables_with_deletes(catalog: SqlCatalog, content: DataFileContent, form
     table = small(catalog)
     with_manifest(table, data_file(table, content, format))
     refused(table, reason)
+
+
+@pytest.mark.parametrize("content", [DataFileContent.POSITION_DELETES, DataFileContent.EQUALITY_DELETES])
+def test_deletes_apply_to_files_that_are_not_younger(catalog: SqlCatalog, content: DataFileContent) -> None:
+    table = small(catalog)
+    table.delete("a < 100")
+    table.delete("a = 100")
+    (oldest,) = (entry["sequence_number"] for entry in table.inspect.entries().to_pylist() if entry["status"] == 1)
+    with_manifest(table, data_file(table, content), sequence=oldest - 1)
+    assert len(files_of(table)) == 1
+    with_manifest(table, data_file(table, content), sequence=oldest)
+    refused(table, "has (positional|equality) deletes")
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "applies"), [(0, 0, True), (1, 1, True), (None, 0, True), (0, None, True), (2, 2, False)]
+)
+def test_positional_deletes_apply_to_the_paths_they_name(
+    catalog: SqlCatalog, least: int | None, greatest: int | None, applies: bool
+) -> None:
+    table = small(catalog)
+    paths = [f"file://{path}".encode() for path in sorted(files_of(table))] + [f"{table.location()}/data/zz".encode()]
+    bounds = {
+        name: {} if at is None else {2147483546: paths[at]}
+        for name, at in (("lower_bounds", least), ("upper_bounds", greatest))
+    }
+    with_manifest(table, data_file(table, DataFileContent.POSITION_DELETES, **bounds))
+    if applies:
+        refused(table, "has positional deletes")
+    else:
+        assert len(files_of(table)) == 2
 
 
 def test_deletes_that_are_gone_do_not_matter(catalog: SqlCatalog) -> None:

@@ -8,13 +8,12 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import (
     DataFile,
-    DataFileContent,
     FileFormat,
     ManifestContent,
     ManifestEntry,
@@ -26,6 +25,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
+from zskip.formats.iceberg_deletes import check_deletes
 from zskip.formats.iceberg_protocol import check_columns, check_raw
 from zskip.formats.iceberg_values import Live, read_known, spark_schema
 from zskip.formats.schema import declared_fields
@@ -199,38 +199,34 @@ def _live_files(reader: _Reader, metadata: TableMetadata, places: _Places) -> It
     if snapshot is None:
         return
     manifests = reader.manifests(snapshot.manifest_list)
-    specs = metadata.specs()
     imported = metadata.name_mapping() is not None
+    deletes, files = [], []
     with ThreadPoolExecutor(_THREADS) as pool:
         for manifest, entries in zip(manifests, pool.map(reader.entries, manifests), strict=True):
-            spec = specs.get(manifest.partition_spec_id)
-            if spec is None:
-                raise StorageError(
-                    f'"{manifest.manifest_path}" is of the partition spec {manifest.partition_spec_id}, which the '
-                    "table's metadata does not have; roll the table back"
-                )
+            if manifest.content == ManifestContent.DELETES:
+                deletes += entries
+                continue
+            files += entries
+            spec = _spec_of(metadata, manifest)
             for entry in entries:
                 file = entry.data_file
-                if manifest.content == ManifestContent.DELETES or file.content != DataFileContent.DATA:
-                    _refuse_deletes(metadata.location, file)
                 _check_file(metadata.location, file)
                 identity = _identity(spec, file)
                 if imported:
                     _check_imported(metadata.location, file, identity)
                     identity = {}
                 yield Live(path=places.relative(file.file_path), data=file, identity=identity)
+    check_deletes(metadata.location, deletes, files)
 
 
-def _refuse_deletes(location: str, file: DataFile) -> NoReturn:
-    if file.file_format == FileFormat.PUFFIN:
-        kind = "deletion vectors"
-    else:
-        kind = "equality deletes" if file.content == DataFileContent.EQUALITY_DELETES else "positional deletes"
-    raise UnsupportedError(
-        f'the Iceberg table "{location}" has {kind} ("{file.file_path}"), which only Iceberg\'s own reader applies to '
-        "its data files; rewrite those with rewrite_data_files (delete-file-threshold=1), or read it with Iceberg. "
-        "Nothing was written"
-    )
+def _spec_of(metadata: TableMetadata, manifest: ManifestFile) -> PartitionSpec:
+    spec = metadata.specs().get(manifest.partition_spec_id)
+    if spec is None:
+        raise StorageError(
+            f'"{manifest.manifest_path}" is of the partition spec {manifest.partition_spec_id}, which the table\'s '
+            "metadata does not have; roll the table back"
+        )
+    return spec
 
 
 def _check_file(location: str, file: DataFile) -> None:
