@@ -7,6 +7,7 @@ import decimal
 import json
 import math
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import threading
 import time
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,15 @@ from format_tables import content, opened, rewrite, rows_of
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError, ZskipWarning
+from zskip.errors import (
+    ConflictError,
+    CorruptFileError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+    ZskipWarning,
+)
+from zskip.formats.delta_commit import check_live
 from zskip.formats.delta_stats import cut_lower, cut_upper
 from zskip.formats.delta_values import directory_of
 
@@ -544,3 +553,77 @@ def test_one_warning_says_which_files_nothing_is_known_of(tmp_path: Path) -> Non
         zskip.open(str(path)).files("id = 1")
     assert len(said) == 1
     assert "there is no index, and the table's own metadata knows nothing of 1 of the 2 files" in str(said[0].message)
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    """A table of two files."""
+    for i in range(2):
+        write_deltalake(str(tmp_path / "t"), content(8, 8 * i), mode="append")
+    return tmp_path / "t"
+
+
+def just_before_the_commit(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    """Do something once, when a rewrite has found all its files live and is about to commit."""
+    todo = [work]
+
+    def check(*arguments: Any) -> None:
+        check_live(*arguments)
+        if todo:
+            todo.pop()()
+
+    monkeypatch.setattr("zskip.formats.delta.check_live", check)
+
+
+def test_of_two_that_found_all_live_one_commits(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(DeltaTable(str(flat)).to_pyarrow_table())
+    just_before_the_commit(monkeypatch, lambda: rewrite(opened(flat), "first"))
+    with pytest.raises(ConflictError, match="another writer removed"):
+        rewrite(opened(flat), "late")
+    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before
+    assert not list(flat.glob("late*"))
+
+
+def test_an_append_in_the_last_moment_costs_one_more_try(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(DeltaTable(str(flat)).to_pyarrow_table())
+    just_before_the_commit(monkeypatch, lambda: write_deltalake(str(flat), content(4, 90), mode="append"))
+    assert rewrite(opened(flat)) == 3
+    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before + rows_of(content(4, 90))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_commit_of_which_nobody_knows_whether_it_was_made(
+    flat: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    before, commit = rows_of(DeltaTable(str(flat)).to_pyarrow_table()), DeltaTable.create_write_transaction
+
+    def broken(table: DeltaTable, *arguments: Any, **options: Any) -> None:
+        if committed or "zskip-" in table.table_uri:
+            commit(table, *arguments, **options)
+        if "zskip-" not in table.table_uri:
+            raise DeltaError("the connection is gone")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", broken)
+    if committed:
+        assert rewrite(opened(flat)) == 2
+    else:
+        with pytest.raises(StorageError, match="the connection is gone"):
+            rewrite(opened(flat))
+    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before
+    assert len(list(flat.glob("new*"))) == committed
+    assert list((flat / "_zskip" / "staging").iterdir()) == []
+
+
+@pytest.mark.spark
+def test_a_file_that_is_gone_and_a_table_that_is(flat: Path, spark: SparkSession) -> None:
+    table = zskip.table(spark, str(flat))
+    lost = Path(zskip.open(str(flat)).files()[0])
+    lost.unlink()
+    before = sorted(flat.rglob("*"))
+    with pytest.raises(CorruptFileError, match=re.escape(lost.name)):
+        table.optimize(["id"], curve="linear")
+    assert sorted(flat.rglob("*")) == before
+    shutil.rmtree(flat)
+    with pytest.raises(TableNotFoundError, match="no whole Delta log"):
+        table.optimize(["id"], curve="linear")
+    assert not flat.exists()
