@@ -74,7 +74,7 @@ def predicates(rng: random.Random, rows: pa.Table, count: int) -> list[str]:
         if rng.random() < 0.2:
             return f"{name} IN ({', '.join(values)})"
         if rng.random() < 0.2 and name == "s":
-            return f"s LIKE '{values[0][1:4]}%'"
+            return f"s LIKE '{values[0][1:-1][:3]}%'"
         return f"{name} {rng.choice(['=', '<', '<=', '>', '>=', '<>'])} {values[0]}"
 
     def tree(depth: int) -> str:
