@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import zskip
@@ -79,6 +80,33 @@ def test_a_format_that_is_not_there(tmp_path: Path, name: str) -> None:
     make(tmp_path)
     with pytest.raises(InputError, match=f"no table of the format {name}"):
         zskip.open(str(tmp_path), format=name).files()
+
+
+@pytest.mark.parametrize("name", ["delta", "hudi"])
+@pytest.mark.parametrize("directory", ["a=1", "a=1/b=2"])
+def test_a_partition_of_a_table_with_dead_files_is_no_table(tmp_path: Path, name: str, directory: str) -> None:
+    make(tmp_path, name)
+    (tmp_path / directory).mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), tmp_path / directory / "part-0.parquet")
+    with pytest.raises(InputError, match=f"a partition of a table of the format {name}"):
+        zskip.open(str(tmp_path / directory)).files()
+
+
+def test_a_partition_of_plain_parquet_is_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    (table / "a=1" / "b=2").mkdir(parents=True)
+    pq.write_table(pa.table({"id": [1]}), table / "a=1" / "b=2" / "part-0.parquet")
+    (tmp_path / "_delta_log").mkdir()
+    assert len(zskip.open(str(table / "a=1")).files()) == 1
+
+
+@pytest.mark.spark
+def test_a_partition_is_told_through_hadoop_as_well(tmp_path: Path, spark: SparkSession) -> None:
+    make(tmp_path, "delta")
+    (tmp_path / "a=1").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "a=1" / "part-0.parquet")
+    with pytest.raises(InputError, match="a partition of a table of the format delta"):
+        zskip.table(spark, str(tmp_path / "a=1")).df()
 
 
 def test_what_is_no_format(tmp_path: Path) -> None:

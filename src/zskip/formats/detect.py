@@ -31,6 +31,7 @@ def open_format(storage: Storage, name: str | None = None) -> TableFormat:
     check_name(name)
     format_name = _chosen(storage, found_formats(storage), name)
     if format_name == "parquet":
+        _check_not_inside(storage)
         return ParquetFormat(storage)
     if format_name == "delta":
         return DeltaFormat(storage)
@@ -73,6 +74,21 @@ def _chosen(storage: Storage, found: tuple[str, ...], name: str | None) -> str:
     if name != "parquet" and name not in found:
         raise InputError(f'"{storage.root}" is no table of the format {name}: it has no {_MARKS[name]}')
     return name
+
+
+def _check_not_inside(storage: Storage) -> None:
+    """Raise InputError for a partition's directory inside of a table in which dead files lie."""
+    above = ""
+    for part in reversed(storage.root.split("/")):
+        if "=" not in part:
+            return
+        above += "../"
+        for name in ("delta", "hudi"):
+            if _is_dir(storage, above + _MARKS[name].rstrip("/")):
+                raise InputError(
+                    f'"{storage.root}" is a partition of a table of the format {name}, so files may lie in it that are '
+                    'no longer part of the table; open the table itself, and ask for the partition with "where"'
+                )
 
 
 def _is_dir(storage: Storage, path: str) -> bool:
