@@ -284,7 +284,9 @@ def test_rows_deleted_by_rewriting_files_are_gone(catalog: SqlCatalog, monkeypat
 
 
 def sorted_rows(rows: list[Any]) -> list[str]:
-    return sorted(str({k: v for k, v in row.items() if v == v}) for row in rows)
+    """Rows without NaN, and bytes as any version of Spark gives them."""
+    plain = [{k: bytes(v) if isinstance(v, bytearray) else v for k, v in row.items() if v == v} for row in rows]
+    return sorted(map(str, plain))
 
 
 def test_spark_reads_it_without_a_jar(catalog: SqlCatalog, spark: Any) -> None:
@@ -293,8 +295,6 @@ def test_spark_reads_it_without_a_jar(catalog: SqlCatalog, spark: Any) -> None:
     for start in (0, 11, 40):
         table.append(content(rng, 20, start))
     with table.update_schema() as update:
-        update.update_column("i", LongType())
-        update.update_column("m", DecimalType(18, 2))
         update.add_column("more", StringType())
     table.delete("id = 3")
     opened = zskip.table(spark, str(path_of(table)))
@@ -323,6 +323,22 @@ def plain(frame: Any) -> list[Any]:
     from pyspark.sql import functions as F
 
     return frame.withColumn("ts", F.to_timestamp_ntz(F.date_format("ts", "yyyy-MM-dd HH:mm:ss.SSSSSS"))).collect()
+
+
+def test_spark_reads_narrower_columns_of_older_files(catalog: SqlCatalog, spark: Any) -> None:
+    if spark.version < "4":
+        pytest.skip("Spark 3.5 raises an error for files that hold a narrower type than the table")
+    table = small(catalog)
+    with table.update_schema() as update:
+        update.update_column("a", LongType())
+    table.append(pa.table({"a": [2**40], "s": ["x"]}))
+    opened = zskip.table(spark, str(path_of(table)))
+    frame = opened.df()
+    assert [row.a for row in frame.orderBy("a").collect()] == [0, 1, 2, 100, 101, 102, 2**40]
+    assert [row.a for row in frame.where(f"a in (1, {2**40}, {2**32 + 2})").orderBy("a").collect()] == [1, 2**40]
+    assert opened.last_scan is not None
+    assert opened.last_scan.files == 2
+    assert opened.verify(queries=5).ok
 
 
 def test_a_frame_stays_at_its_snapshot(catalog: SqlCatalog, spark: Any) -> None:
