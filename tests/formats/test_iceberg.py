@@ -36,8 +36,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, Transform, TruncateTransform
 from pyiceberg.types import (
+    DateType,
     DecimalType,
     DoubleType,
+    FloatType,
     IntegerType,
     LongType,
     NestedField,
@@ -218,7 +220,27 @@ def test_older_files_of_narrower_types_and_fewer_columns(catalog: SqlCatalog, mo
     opened = zskip.open(str(path_of(table)))
     assert opened.info().columns["i"] == "long"
     assert opened.info().columns["m"] == "decimal(18,2)"
-    assert len(opened.files(f"i >= {2**40}")) < len(opened.files())
+
+
+def test_bounds_of_narrower_types_are_believed(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.t", Schema(NestedField(1, "a", IntegerType()), NestedField(2, "f", FloatType())))
+    table.append(pa.table({"a": pa.array([-1, 7], pa.int32()), "f": pa.array([0.5, 1.5], pa.float32())}))
+    with table.update_schema() as update:
+        update.update_column("a", LongType())
+        update.update_column("f", DoubleType())
+    table.append(pa.table({"a": [2**40], "f": [1e300]}))
+    opened = zskip.open(str(path_of(table)))
+    assert len(opened.files("a > 7")) == len(opened.files("a = 7")) == len(opened.files("f < 1")) == 1
+    assert len(opened.files("a BETWEEN 8 AND 100")) == 0
+
+
+def test_ancient_days_are_not_believed(catalog: SqlCatalog) -> None:
+    table = catalog.create_table("db.t", Schema(NestedField(1, "d", DateType())))
+    for day in (dt.date(1500, 1, 1), dt.date(2024, 1, 1)):
+        table.append(pa.table({"d": [day]}))
+    opened = zskip.open(str(path_of(table)))
+    assert len(opened.files("d = DATE'2024-01-01'")) == 2
+    assert len(opened.files("d = DATE'1500-01-01'")) == 1
 
 
 @pytest.mark.parametrize("change", ["rename", "rename inside", "add again", "add again in another case"])
@@ -291,7 +313,7 @@ def sorted_rows(rows: list[Any]) -> list[str]:
 
 def test_spark_reads_it_without_a_jar(catalog: SqlCatalog, spark: Any) -> None:
     rng = random.Random(11)
-    table = create(catalog, ("s", TruncateTransform(3)), ("b", IdentityTransform()))
+    table = create(catalog, ("i", TruncateTransform(20)), ("b", IdentityTransform()))
     for start in (0, 11, 40):
         table.append(content(rng, 20, start))
     with table.update_schema() as update:
@@ -310,9 +332,9 @@ def test_spark_reads_it_without_a_jar(catalog: SqlCatalog, spark: Any) -> None:
     assert frame.where("id = 45").count() == 1
     assert opened.last_scan is not None
     assert opened.last_scan.files < before.files
-    assert opened.verify(queries=10).ok
+    assert opened.verify(queries=5).ok
     assert opened.index().files == before.files_total
-    assert opened.verify(queries=30).ok
+    assert opened.verify(queries=10).ok
     assert opened.explain("id = 45", analyze=True).regret is not None
     assert opened.info().index is not None
     assert opened.info().rows == 59
