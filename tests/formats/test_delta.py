@@ -450,6 +450,17 @@ def test_paths_that_deltalake_would_spell_otherwise_are_refused(tmp_path: Path) 
     assert [f.name for f in path.glob("*.parquet")] == ["aü.parquet"]
 
 
+def test_new_files_have_paths_that_nobody_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(16), partition_by=["region"])
+    before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
+    rewrite(opened(path))
+    logged = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
+    assert sum("/" in name for name in logged) == 2
+    assert all(re.fullmatch(r"(region=(eu|__HIVE_DEFAULT_PARTITION__)/)?new-\d\.parquet", name) for name in logged)
+    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+
+
 def test_a_change_of_columns_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), content(8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -30,6 +31,8 @@ MARK = "zskip"
 """Key of a commit's information under which zskip keeps its own."""
 _LOOKED_BACK = 100
 """Versions in which the latest rewrite is looked for."""
+_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
+"""A name that nobody escapes, or takes for hidden."""
 _SAID = ("curve", "build", "where")
 
 
@@ -66,7 +69,7 @@ def describe(
         new.append(
             NewFile(
                 staged=file,
-                target=f"{file.directory}/{name}" if file.directory else name,
+                target=_target(file.directory, name),
                 partition=partition_of(file.directory),
                 rows=count,
                 statistics=text,
@@ -74,6 +77,19 @@ def describe(
         )
     _check_rows(old, new)
     return new
+
+
+def _target(directory: str, name: str) -> str:
+    """Where a file goes: to its partition's directory, or to the table's root where that has to be escaped.
+
+    Delta takes partition values from the log alone. Engines escape paths in several ways, and the VACUUM of Delta on
+    Spark deletes live files that the log spells in another way than Spark does.
+
+    >>> _target("day=2024-01-01", "a.parquet"), _target("region=us east", "a.parquet"), _target("", "a.parquet")
+    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
+    """
+    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
+    return f"{directory}/{name}" if plain else name
 
 
 def partition_of(directory: str) -> dict[str, str | None]:
@@ -209,16 +225,14 @@ def _rehearse(table: DeltaTable, removes: Sequence[RemoveAction], adds: Sequence
         lines = (Path(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
     written = [json.loads(line) for line in lines]
     removed = {line["remove"]["path"] for line in written if "remove" in line}
-    added = {relative_path(line["add"]["path"], root) for line in written if "add" in line}
+    added = {line["add"]["path"] for line in written if "add" in line}
     for path in sorted({logged[action.path] for action in removes} - removed):
         raise UnsupportedError(
             f'deltalake spells the path "{path}" in the log of "{root}" in another way and could not remove it; '
-            "nothing was committed. Let Delta Lake itself rewrite that file once"
+            "nothing was committed. Leave its partition out with where=, or let Delta Lake itself rewrite it"
         )
     for path in sorted({action.path for action in adds} - added):
-        raise UnsupportedError(
-            f'deltalake cannot write the path "{path}" to the log of "{root}"; nothing was committed'
-        )
+        raise UnsupportedError(f'deltalake escapes the path "{path}" in the log of "{root}"; nothing was committed')
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:
