@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,6 +53,25 @@ class DataFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Known:
+    """What a table format's own metadata says of the files of a snapshot; true, but not always exact."""
+
+    rows: Ints
+    """(files,) -1 where unknown."""
+    column: Callable[[str], ColumnStats | None]
+    """Bounds and nulls of a top-level column by its name, arrays of (files,); None where nothing is known."""
+
+    def take(self, places: Ints) -> Known:
+        """What is said of the files of some places."""
+
+        def column(name: str) -> ColumnStats | None:
+            found = self.column(name)
+            return None if found is None else found.take(places)
+
+        return Known(rows=self.rows[places], column=column)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Snapshot:
     """One version of a table: its live files, in path order, with columns and partitions.
 
@@ -73,6 +93,9 @@ class Snapshot:
     mtimes_ms: Ints
     partition_of: npt.NDArray[np.int32]
     """Index into `partitions`, one for each path."""
+    declared: tuple[str, str] | None = None
+    """Schemas of the files and of the partition columns in Spark's JSON; None where the files themselves say it."""
+    known: Known | None = None
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -98,16 +121,13 @@ class Snapshot:
 
     def take(self, places: Ints) -> Snapshot:
         """The same table with the files of some places, each as often as it is named."""
-        return Snapshot(
-            root=self.root,
-            version=self.version,
-            fields=self.fields,
-            partition_fields=self.partition_fields,
-            partitions=self.partitions,
+        return dataclasses.replace(
+            self,
             paths=tuple(self.paths[i] for i in places.tolist()),
             sizes=self.sizes[places],
             mtimes_ms=self.mtimes_ms[places],
             partition_of=self.partition_of[places],
+            known=None if self.known is None else self.known.take(places),
         )
 
     @property
@@ -148,6 +168,17 @@ class ColumnStats:
     """Number of nulls, -1 where unknown; `ALL_NULL` where all are, even if the number of rows is unknown."""
     may_nan: Bools
     """Whether the file may hold NaN (always false for types other than float and double)."""
+
+    def take(self, places: Ints) -> ColumnStats:
+        """The same of the files of some places."""
+        return ColumnStats(
+            type=self.type,
+            lower=self.lower[places],
+            upper=self.upper[places],
+            bounded=self.bounded[places],
+            nulls=self.nulls[places],
+            may_nan=self.may_nan[places],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

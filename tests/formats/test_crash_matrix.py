@@ -204,7 +204,7 @@ def test_an_abort_never_takes_what_is_committed(tmp_path: Path) -> None:
     table = ParquetFormat(LocalStorage(str(tmp_path)))
     (staging,) = LocalStorage(str(tmp_path)).list_dir("_zskip/staging")
     table.abort(staging.path)
-    table._sweep()
+    table.stage()
     check(tmp_path, expected, {"new"})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime as dt
 import decimal
 import json
@@ -29,7 +30,8 @@ import zskip
 from zskip.errors import InputError, ZskipWarning
 from zskip.index import BoundIndex, Index, compact, prune_row_groups, refresh, store
 from zskip.index.segment import INDEX_DIR
-from zskip.predicate import Column, Compare, Constant, to_sql
+from zskip.predicate import Column, Columns, Compare, Constant, parse, to_sql
+from zskip.records import ColumnStats, Known
 from zskip.types import DataType
 
 ROWS = 60
@@ -519,3 +521,31 @@ def test_row_groups_of_a_bound_index_without_them(events: Path) -> None:
     bound: BoundIndex = handle.without_index(handle.snapshot())
     kept = np.ones(3, np.bool_)
     assert prune_row_groups(bound, Constant(True), kept) is None
+
+
+def test_what_a_format_says_of_a_file_is_not_said_of_its_row_groups(tmp_path: Path, storage: Any, snap: Any) -> None:
+    table = pa.table({"a": [1, 2, 3, 4, 5, 6], "b": [7, 7, 7, None, None, None]})
+    pq.write_table(table, tmp_path / "x.parquet", row_group_size=3, write_statistics=["a"])
+    plain = snap(storage, {"a": "long", "b": "long"})
+    said = ColumnStats(
+        type=DataType("long"),
+        lower=np.array([7]),
+        upper=np.array([7]),
+        bounded=np.ones(1, np.bool_),
+        nulls=np.array([3]),
+        may_nan=np.zeros(1, np.bool_),
+    )
+    known = Known(rows=np.array([6]), column=lambda name: said if name == "b" else None)
+    snapshot = dataclasses.replace(plain, known=known)
+    bound = refresh(storage, snapshot, row_groups=True).bind(snapshot)
+    for where, kept in (
+        ("b = 7", (0, 1)),
+        ("b IS NOT NULL", (0, 1)),
+        ("b = 7 AND a > 3", (1,)),
+        ("b = 7 AND a < 2", (0,)),
+    ):
+        predicate = parse(where, Columns(snapshot.fields))
+        found = prune_row_groups(bound, predicate, bound.prune(predicate).kept)
+        assert found is not None
+        assert found.of_file == {0: kept}
+    assert not bound.prune(parse("b = 8", Columns(snapshot.fields))).kept.any()

@@ -109,9 +109,8 @@ def test_public_signatures_are_as_written_down() -> None:
 
 
 def test_importing_zskip_brings_in_nothing_optional() -> None:
-    code = (
-        "import sys, zskip; print([m for m in ('pyspark', 'pandas', 'py4j', 'duckdb', 'polars') if m in sys.modules])"
-    )
+    optional = ("pyspark", "pandas", "py4j", "duckdb", "polars", "deltalake", "pyiceberg")
+    code = f"import sys, zskip; print([m for m in {optional} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

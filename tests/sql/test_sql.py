@@ -324,7 +324,7 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
     ("OPTIMIZE a_view ZORDER BY (id, v)", errors.UnsupportedError, '"a_view" is a view'),
     ("OPTIMIZE a_temp_view ZORDER BY (id, v)", errors.UnsupportedError, '"a_temp_view" is a view'),
     ("OPTIMIZE as_json ZORDER BY (id, v)", errors.UnsupportedError, "(?i)json, not parquet"),
-    ("OPTIMIZE delta.`/data/t` ZORDER BY (id, v)", errors.UnsupportedError, "format delta"),
+    ("OPTIMIZE delta.`/data/t` ZORDER BY (id, v)", errors.InputError, "no table of the format delta"),
     ("OPTIMIZE in_buckets ZORDER BY (id, v)", errors.UnsupportedError, "bucketed"),
     ("OPTIMIZE untouched", errors.InputError, "never clustered.*ZORDER BY"),
     ("DESCRIBE CLUSTERING untouched", errors.InputError, "no index"),

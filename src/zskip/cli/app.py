@@ -30,6 +30,12 @@ IndexPath = Annotated[
     str | None,
     typer.Option("--index-path", metavar="DIR", help="Where the index lies, of a table that may not be written to."),
 ]
+FormatName = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="NAME", help="Of the table: parquet, delta, iceberg or hudi; else what lies there."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -101,6 +107,7 @@ def optimize(
     ] = True,
     sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
     """Rewrite a table so that rows which are close in several columns lie in the same file.
@@ -109,7 +116,7 @@ def optimize(
     """
     from zskip.cli.show import optimized, print_json, print_pairs
 
-    result = zskip.table(_spark(), path).optimize(
+    result = zskip.table(_spark(), path, format=format_name).optimize(
         _columns(by),
         curve=curve.value,
         build=build.value,
@@ -154,6 +161,7 @@ def index(
         Granularity | None, typer.Option("--granularity", help="Keep entries of files alone, or of row groups, too.")
     ] = None,
     index_path: IndexPath = None,
+    format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring the index up to date: read the footers of files that are not in it yet, and build sketches.
@@ -163,7 +171,7 @@ def index(
     from zskip.cli.show import indexed, print_json, print_pairs
 
     spark = refresh or bool(sketch) or collect is not Collect.footers
-    found = _open(path, index_path, spark=spark).index(
+    found = _open(path, index_path, format_name, spark=spark).index(
         collect=collect.value,
         sketches=sketch or (),
         drop=drop or (),
@@ -179,13 +187,14 @@ def files(
     path: TablePath,
     where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="A predicate in Spark SQL.")] = None,
     index_path: IndexPath = None,
+    format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
     """List the files that might hold a matching row.
 
     Example: zskip files events --where "day = DATE '2024-03-01' AND user_id < 100"
     """
-    table = _open(path, index_path)
+    table = _open(path, index_path, format_name)
     names = table.files(where)
     if not as_json:
         for name in names:
@@ -208,6 +217,7 @@ def explain(
         bool, typer.Option("--analyze", help="Run the query with Spark, and say which files were read for nothing.")
     ] = False,
     index_path: IndexPath = None,
+    format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why files are read or skipped: what is left after each part of a predicate, and what each part skips.
@@ -216,7 +226,7 @@ def explain(
     """
     from zskip.cli.show import print_explanation, print_json
 
-    table = _open(path, index_path, spark=analyze)
+    table = _open(path, index_path, format_name, spark=analyze)
     found = table.explain(where, analyze=analyze)
     print_json(found) if as_json else print_explanation(found)
 
@@ -230,6 +240,7 @@ def verify(
     queries: Annotated[int, typer.Option("--queries", metavar="N", min=0, help="How many random queries.")] = 20,
     seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed draws the same queries.")] = 0,
     index_path: IndexPath = None,
+    format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that nothing is lost: hold all statistics against the data, and run queries with the index and without.
@@ -239,7 +250,7 @@ def verify(
     from zskip.cli.show import plain, print_json, print_verification
 
     with _spark_errors():
-        found = _open(path, index_path, spark=True).verify(where, queries=queries, seed=seed)
+        found = _open(path, index_path, format_name, spark=True).verify(where, queries=queries, seed=seed)
     print_json({"ok": found.ok, **plain(found)}) if as_json else print_verification(found)
     if not found.ok:
         raise typer.Exit(1)
@@ -320,6 +331,7 @@ def info(
     path: TablePath,
     by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
     index_path: IndexPath = None,
+    format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what lies at a path: files, rows, columns, index, layout, and how well columns are clustered.
@@ -328,7 +340,7 @@ def info(
     """
     from zskip.cli.show import described, print_json, print_pairs
 
-    found = _open(path, index_path).info(None if by is None else _columns(by))
+    found = _open(path, index_path, format_name).info(None if by is None else _columns(by))
     print_json(found) if as_json else print_pairs(described(found))
 
 
@@ -349,11 +361,11 @@ def demo(
     raise typer.Exit(0 if run_demo(scale, keep, as_json=as_json) else 1)
 
 
-def _open(path: str, index_path: str | None = None, *, spark: bool = False) -> zskip.Table:
+def _open(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:
     """Open a table without Spark where that will do and all lies on a local disk, else through a session."""
     if spark or not (_is_local(path) and _is_local(index_path or "")):
-        return zskip.table(_spark(), path, index_path=index_path)
-    return zskip.open(path, index_path=index_path)
+        return zskip.table(_spark(), path, index_path=index_path, format=format_name)
+    return zskip.open(path, index_path=index_path, format=format_name)
 
 
 def _is_local(path: str) -> bool:

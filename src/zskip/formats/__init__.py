@@ -1,5 +1,7 @@
 """Table formats: what is live, and how a rewrite is committed."""
 
-from zskip.formats.parquet import ParquetFormat, Staged
+from zskip.formats.base import Staged, TableFormat
+from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.parquet import ParquetFormat
 
-__all__ = ["ParquetFormat", "Staged"]
+__all__ = ["FORMATS", "ParquetFormat", "Staged", "TableFormat", "check_name", "open_format"]

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError
-from zskip.formats import log, owner
+from zskip.formats import log, staging
+from zskip.formats.base import Staged
 from zskip.formats.hive import is_hidden, partitions_of
 from zskip.formats.schema import read_fields
 from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import FileInfo, Storage
 
-STAGING = f"{log.HOME}/staging"
 _TRIES = 5
 
 Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
 """Directories to partition columns and, in the same order, partitions."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Staged:
-    """A file written for a rewrite but not committed."""
-
-    path: str
-    """Relative to the table."""
-    directory: str
-    """Of the Hive partition where it belongs, relative to the table."""
-    size: int
-    """Bytes."""
 
 
 class ParquetFormat:
@@ -123,25 +109,25 @@ class ParquetFormat:
                         live[new.target] = (new.target.rpartition("/")[0], found_now)
         return list(live.values())
 
+    def check_replaceable(self) -> None:
+        """Any table of files can be committed to; where it may not be written, `stage` says so."""
+
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
 
         Raises StorageError where the table may not be written.
         """
-        self._sweep()
-        path = f"{STAGING}/{uuid.uuid4().hex}"
-        owner.claim(self._storage, path)
-        return path
+        return staging.begin(self._storage, self.abort)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """Version of the latest rewrite that the log still holds, and what it said of itself."""
         entries, _ = log.versions(self._storage)
         return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
 
-    def abort(self, staging: str) -> None:
+    def abort(self, staged_in: str) -> None:
         """Remove the files of a rewrite that was not committed; one that was, is left for the next call to finish."""
-        if staging not in self._committed():
-            self._storage.delete(staging)
+        if staged_in not in self._committed():
+            self._storage.delete(staged_in)
 
     def _committed(self) -> set[str]:
         """Staging directories whose files are live already, though not yet in their places."""
@@ -149,17 +135,9 @@ class ParquetFormat:
         pending = [log.read_entry(self._storage, version) for version in entries if version not in done]
         return {file.staged.rpartition("/")[0] for entry in pending for file in entry.added}
 
-    def _sweep(self) -> None:
-        for directory in self._storage.list_dir(STAGING):
-            # The owner is dead before the log is read, so that it cannot commit in between.
-            if owner.is_abandoned(self._storage, directory):
-                self.abort(directory.path)
-
-    def staged_files(self, staging: str) -> list[FileInfo]:
+    def staged_files(self, staged_in: str) -> list[FileInfo]:
         """The data files of a staging directory, in path order."""
-        return sorted(
-            f for f in self._storage.list_dir(staging) if not f.is_dir and not is_hidden(f.path.rpartition("/")[2])
-        )
+        return staging.data_files(self._storage, staged_in)
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None

@@ -52,6 +52,18 @@ def read_fields(storage: Storage, paths: Sequence[str]) -> tuple[Field, ...]:
     return fields_of(metadata.schema)
 
 
+def declared_fields(schema_json: str) -> tuple[Field, ...]:
+    """The columns of a Spark schema in JSON; a type that has no order counts as nested or by a name we do not know.
+
+    >>> declared_fields('{"fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}')
+    (Field(name='a', type=DataType(name='long'), nullable=True),)
+    """
+    return tuple(
+        Field(name=f["name"], type=read_type(f["type"], f.get("metadata")), nullable=f["nullable"])
+        for f in json.loads(schema_json)["fields"]
+    )
+
+
 def fields_of(schema: pq.ParquetSchema) -> tuple[Field, ...]:
     """The top-level columns of a Parquet schema with the types Spark gives them.
 

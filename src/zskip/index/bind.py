@@ -96,10 +96,14 @@ class BoundIndex:
         self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
+        if snapshot.known is not None:
+            self.rows[:] = snapshot.known.rows
+        covered = np.zeros(len(snapshot), np.bool_)
         for segment in self.segments:
             used = segment.live >= 0
             self.rows[segment.live[used]] = segment.rows[used]
-        self.coverage: int = int((self.rows >= 0).sum())
+            covered[segment.live[used]] = True
+        self.coverage: int = int(covered.sum())
         """Number of live files with a valid entry."""
 
     def info(self) -> IndexInfo:
@@ -150,9 +154,18 @@ class BoundIndex:
         wanted = self.type_of(path)
         if wanted is None or wanted.form is None:
             return None
-        stats = _unknown(wanted, len(self.snapshot))
+        said = self._said(path, wanted)
+        stats = _unknown(wanted, len(self.snapshot)) if said is None else said
         known = of_each(lambda s: self._fill(stats, s, path, wanted), self.segments, files=len(self.snapshot))
-        return stats if any(known) else None
+        return stats if any(known) or said is not None else None
+
+    def _said(self, path: tuple[str, ...], wanted: DataType) -> ColumnStats | None:
+        """What the table format itself says of a column, in arrays of our own; None where it says nothing."""
+        if self.snapshot.known is None or len(path) > 1:
+            return None
+        (place,) = places_of(path[0], self._names)
+        found = self.snapshot.known.column(self.snapshot.fields[place].name)
+        return None if found is None or found.type != wanted else found.take(np.arange(len(self.snapshot)))
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column or a field of a struct; None where there is not just one."""

@@ -6,7 +6,7 @@ A file whose row groups are not all known is read whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -102,8 +102,8 @@ class _BoundRowGroups(BoundIndex):
         self.numbers: Ints = _joined(numbers)
         """(row groups,) number within the file."""
         self._whole = whole
-        # Each row group stands for its file.
-        snapshot = whole.snapshot.take(self.files_of)
+        # Each row group stands for its file; what the format says of that is not true of its parts.
+        snapshot = replace(whole.snapshot.take(self.files_of), known=None)
         super().__init__(snapshot, placed, version=0, size=0, case_sensitive=whole.case_sensitive, warn=whole.warn)
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:

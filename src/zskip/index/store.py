@@ -29,6 +29,7 @@ from zskip.index.manifest import (
 from zskip.index.match import BoundSegment, WarnOnce, bind_segments, warn_damaged
 from zskip.index.segment import INDEX_DIR, Segment, SegmentReader
 from zskip.index.sketches import BoundSketches, BuildSketches, SketchChange, changed, update
+from zskip.overlay import Overlay
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
 from zskip.sketch import SketchOn
@@ -152,6 +153,13 @@ def refresh(
     manifest = _publish(home, snapshot.version, gone, kept_new, row_groups=row_groups)
     _clean(home.storage)
     return Index(storage=home.storage, manifest=manifest)
+
+
+def footers_only(storage: Storage, snapshot: Snapshot) -> BoundIndex:
+    """See what the footers of a snapshot's files say, without an index; costs a ZskipWarning for unreadable files."""
+    home, everything = Overlay(storage), np.ones(len(snapshot), np.bool_)
+    bound = _bind_new(home, snapshot, collect(storage, snapshot, everything, ~everything, None, home))
+    return BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=True)
 
 
 def _bind_new(storage: Storage, snapshot: Snapshot, segments: Sequence[Segment]) -> list[BoundSegment]:

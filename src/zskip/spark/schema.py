@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import UnsupportedError
+from zskip.formats.schema import declared_fields
 from zskip.records import Field, Partition, Snapshot
 from zskip.spark import compat
 from zskip.spark.jvm import JavaObject, Jvm
 from zskip.spark.statuses import FileStatuses, path_maker, qualified
-from zskip.types import DataType, Encoded, Form, encode, read_type
+from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,17 +58,21 @@ def read_schema(
     """Let Spark infer a table's schema and partition values from the files of a snapshot.
 
     Reads the footer of one file, or of all where the session merges schemas, unless the columns are declared.
-    declared: `StructType`s of the columns in the files and of the partition columns, as a catalog has them. Raises what
-    Spark raises for files it cannot read, and UnsupportedError for directories that are no partitions of one table.
+    declared: `StructType`s of the columns in the files and of the partition columns, as a catalog has them; by default
+    as the table itself has them. Raises what Spark raises for files it cannot read, and UnsupportedError for
+    directories that are no partitions of one table.
     """
     jvm = Jvm.of(spark)
+    if declared is None and snapshot.declared is not None:
+        of_files, of_partitions = (jvm.call(_TYPE, "fromJson")(text) for text in snapshot.declared)
+        declared = of_files, of_partitions
     data = _data_schema(spark, jvm, snapshot) if declared is None else declared[0]
     partition, rows = _partitions(spark, jvm, snapshot, None if declared is None else declared[1])
     data_json, partition_json = data.json(), partition.json()
-    partition_fields = read_fields(partition_json)
+    partition_fields = declared_fields(partition_json)
     columns = [_encoded(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
-    fields = read_fields(data_json)
+    fields = declared_fields(data_json)
     if _FIELD_ID in data_json and spark.conf.get(_BY_ID, "false") == "true":
         fields = tuple(dataclasses.replace(f, type=DataType(f"{f.type} by field id")) for f in fields)
     seen = dataclasses.replace(
@@ -112,18 +117,6 @@ def _row_of_int(jvm: Jvm) -> JavaObject:
     return row.asCollector(jvm.class_of(f"{_OBJECT}[]"), 1).asType(jvm.handles.type(_ROW, "int"))
 
 
-def read_fields(schema_json: str) -> tuple[Field, ...]:
-    """The columns of a Spark schema in JSON; a type that has no order counts as nested or by a name we do not know.
-
-    >>> read_fields('{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}')
-    (Field(name='a', type=DataType(name='long'), nullable=True),)
-    """
-    return tuple(
-        Field(name=f["name"], type=read_type(f["type"], f.get("metadata")), nullable=f["nullable"])
-        for f in json.loads(schema_json)["fields"]
-    )
-
-
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
     """What `spark.read.parquet` infers: from the first file in the order of Java's strings, or from all."""
     state = spark._jsparkSession.sessionState()
@@ -162,6 +155,8 @@ def _partitions(
     declared: the partition columns that a catalog knows.
     """
     directories = [p.directory for p in snapshot.partitions]
+    if declared is not None and not directories:
+        return declared, jvm.list_of()
     if not any(directories):
         row = jvm.call(_ROW, "empty")()
         struct = jvm.find("org.apache.spark.sql.types.StructType")()
@@ -188,7 +183,7 @@ def _check_declared(snapshot: Snapshot, found: JavaObject, declared: JavaObject)
     """Refuse directories whose partition columns are not those that are declared, in their order."""
     if declared is None:
         return
-    names = [[(f.name, f.type) for f in read_fields(struct.json())] for struct in (found, declared)]
+    names = [[(f.name, f.type) for f in declared_fields(struct.json())] for struct in (found, declared)]
     if names[0] != names[1]:
         raise UnsupportedError(
             f'the directories of "{snapshot.root}" are partitions by {[n for n, _ in names[0]]}, but the table is '
@@ -219,5 +214,5 @@ def _encode(text: str, data_type: DataType) -> Encoded:
     if data_type.form is Form.INT:
         return int(text)
     if data_type.form is Form.FLOAT:
-        return float(text)
+        return float(np.float32(text)) if data_type.name == "float" else float(text)
     return text.encode("utf-8", "surrogatepass")

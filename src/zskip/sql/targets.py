@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zskip.errors import TableNotFoundError, UnsupportedError
+from zskip.formats import FORMATS
 from zskip.spark.compat import check_session
 from zskip.spark.jvm import JavaObject, Jvm
 from zskip.sql.parser import Target
@@ -17,7 +18,7 @@ from zskip.table.handle import Handle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OTHER_FORMATS = ("delta", "iceberg", "hudi", "orc", "csv", "json", "text", "avro", "binaryFile")
+_OTHER_FORMATS = ("orc", "csv", "json", "text", "avro", "binaryFile")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,8 +48,8 @@ def find_table(spark: SparkSession, target: Target) -> Found:
         return _at(spark, target.path)
     relation = _named(spark, target)
     if relation is None:
-        *_, path = target.parts
-        return _at(spark, path)
+        format_name, path = target.parts
+        return _at(spark, path, format_name=format_name.lower())
     reason = obstacle(Jvm.of(spark), relation)
     if reason is not None:
         raise UnsupportedError(f'"{target}" cannot be a table of zskip: {reason}')
@@ -61,22 +62,24 @@ def find_table(spark: SparkSession, target: Target) -> Found:
     return found
 
 
-def _at(spark: SparkSession, path: str, name: tuple[str, ...] = ()) -> Found:
+def _at(spark: SparkSession, path: str, name: tuple[str, ...] = (), format_name: str | None = None) -> Found:
     from zskip.spark.hadoop import storage_for
 
-    handle = Handle(storage_for(spark, path), spark)
+    handle = Handle(storage_for(spark, path), spark, format_name=format_name)
     return Found(handle=handle, table=Table(handle), name=name)
 
 
 def _named(spark: SparkSession, target: Target) -> FileRelation | None:
-    """What a name stands for in the catalog; None for parquet.`path`."""
+    """What a name stands for in the catalog; None for a format and a path, such as delta.`/data/t`."""
     try:
         plan = _plan(spark, target.parts)
     except Exception as error:
-        if len(target.parts) == 2 and (kind := target.parts[0]).lower() == "parquet":
+        kind = target.parts[0].lower() if len(target.parts) == 2 else ""
+        if kind == "parquet" or (kind in FORMATS and "/" in target.parts[1]):
             return None
-        if len(target.parts) == 2 and kind.lower() in _OTHER_FORMATS and "/" in target.parts[1]:
-            raise UnsupportedError(f'"{target}" is of the format {kind}; zskip works on parquet') from error
+        if kind in _OTHER_FORMATS and "/" in target.parts[1]:
+            known = ", ".join(FORMATS)
+            raise UnsupportedError(f'"{target}" is of the format {kind}; zskip works on {known}') from error
         if "NOT_FOUND" in str(error) or "NoSuch" in str(error):
             raise TableNotFoundError(
                 f"no table \"{target}\"; check the name, or give a path: '/data/t' or parquet.`/data/t`"
@@ -90,7 +93,7 @@ def _named(spark: SparkSession, target: Target) -> FileRelation | None:
 def _plan(spark: SparkSession, parts: tuple[str, ...]) -> JavaObject:
     if (
         len(parts) == 2
-        and parts[0].lower() in ("parquet", *_OTHER_FORMATS)
+        and parts[0].lower() in (*FORMATS, *_OTHER_FORMATS)
         and not spark.catalog.databaseExists(quoted(parts[:1]))
     ):
         raise LookupError("a path")

@@ -147,7 +147,7 @@ class _Exchange:
         reason = None if is_own(relation) else obstacle(self._jvm, relation)
         if reason is None:
             try:
-                source = self._source(Handle(storage, self._spark), relation)
+                source = self._source(Handle(storage, self._spark, format_name="parquet"), relation)
             except ZskipError as error:
                 reason = str(error)
             else:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
-from zskip.formats import ParquetFormat
+from zskip.formats import TableFormat, check_name, open_format
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.schema import TableSchema
     from zskip.spark.statistics import Places
@@ -21,12 +22,25 @@ if TYPE_CHECKING:
 class Handle:
     """Everything by which a table is reached."""
 
-    def __init__(self, storage: Storage, spark: SparkSession | None, index_storage: Storage | None = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        spark: SparkSession | None,
+        index_storage: Storage | None = None,
+        format_name: str | None = None,
+    ) -> None:
+        """format_name: of the table's format; None for the one that lies there."""
+        check_name(format_name)
         self.storage = storage
         self.spark = spark
-        self.format = ParquetFormat(storage)
+        self._format_name = format_name
         self.index_storage = None if index_storage is None or index_storage.root == storage.root else index_storage
         """Where the index lies; None for the table itself."""
+
+    @cached_property
+    def format(self) -> TableFormat:
+        """How the table says what is live and takes a rewrite; what lies at the path is looked at once."""
+        return open_format(self.storage, self._format_name)
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""
@@ -65,6 +79,15 @@ class Handle:
 
         return read_schema(self.need_spark("this"), self.format.snapshot())
 
+    def everything(self) -> DataFrame:
+        """All rows of the live files, of which no index and no statistics leave any out."""
+        from zskip.spark.relation import scan
+
+        spark = self.need_spark("this")
+        if self.format.name == "parquet":
+            return spark.read.parquet(self.storage.root)
+        return scan(spark, self.schema())
+
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""
         from zskip.spark.statistics import Places
@@ -87,15 +110,12 @@ class Handle:
         except (IndexFormatError, StorageError) as error:
             self._warn(f"{error}. Until then files are read that could be skipped", advice="")
             return self.without_index(snapshot)
-        if index is None:
-            self._warn("there is no index, so that every query reads all files of the partitions it needs")
-            return self.without_index(snapshot)
-        bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
-        behind = len(snapshot) - bound.coverage
-        if behind and not bound.warn.done:
-            self._warn(
-                f"the index knows nothing of {behind} of the {len(snapshot)} files, which every query therefore reads"
-            )
+        bound = (
+            self.without_index(snapshot) if index is None else index.bind(snapshot, case_sensitive=self.case_sensitive)
+        )
+        lack = _lack(bound, has_index=index is not None)
+        if lack and not bound.warn.done:
+            self._warn(lack)
         return bound
 
     def load_index(self) -> Index | None:
@@ -116,8 +136,18 @@ class Handle:
             return
 
     def without_index(self, snapshot: Snapshot) -> BoundIndex:
-        """What the directories alone say: the values of the partition columns."""
+        """What the format itself says: the values of the partition columns, and what else its metadata knows."""
         return bind_without_index(snapshot, case_sensitive=self.case_sensitive)
 
     def _warn(self, text: str, advice: str = "; bring the index up to date with Table.index()") -> None:
         warnings.warn(f'"{self.storage.root}": {text}{advice}', ZskipWarning, stacklevel=6)
+
+
+def _lack(bound: BoundIndex, *, has_index: bool) -> str:
+    """Why queries read more files than they could; empty where there is no reason."""
+    if not has_index and bound.snapshot.known is None:
+        return "there is no index, so that every query reads all files of the partitions it needs"
+    behind = int((bound.rows < 0).sum())
+    knows = "the index knows" if has_index else "there is no index, and the table's own metadata knows"
+    files = f"{behind} of the {len(bound.snapshot)} files"
+    return f"{knows} nothing of {files}, which every query therefore reads" if behind else ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import ConflictError, ZskipError, ZskipWarning
+from zskip.errors import ConflictError, UnsupportedError, ZskipError, ZskipWarning
 from zskip.formats import Staged, into
 from zskip.formats.schema import Inspection, inspect, read_footers
 from zskip.index import refresh
@@ -55,6 +55,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     check_curve(request.by, request.curve, request.build)
     clock = Clock()
     with clock.step("snapshot"):
+        _check_format(handle, request)
         plan = _plan(spark, handle, request)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
@@ -88,6 +89,16 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     )
 
 
+def _check_format(handle: Handle, request: OptimizeRequest) -> None:
+    if request.into is None:
+        handle.format.check_replaceable()
+    elif handle.format.name != "parquet":
+        raise UnsupportedError(
+            f'into= writes a plain Parquet table, and "{handle.storage.root}" is of the format {handle.format.name}; '
+            "leave into= out: the versions of the table before the rewrite stay"
+        )
+
+
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Plan:
     """Look at the table and check everything that can be wrong with it, before anything is written."""
     from zskip.spark.relation import scan_with_ordinals
@@ -98,7 +109,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Pla
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
     chosen = choose_files(handle, schema.snapshot, request.where)
     check_writable(scan_with_ordinals(spark, schema))
-    found = inspect(handle.storage, chosen, merge=handle.merges_schemas)
+    found = inspect(handle.storage, chosen, merge=handle.merges_schemas or chosen.declared is not None)
     count = len(chosen.partitions)
     rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
     sizes = np.bincount(chosen.partition_of, chosen.sizes, count).astype(np.int64)

@@ -197,23 +197,24 @@ class Table:
         return f"zskip.Table({self.path!r})"
 
 
-def table(spark: SparkSession, path: str, *, index_path: str | None = None) -> Table:
+def table(spark: SparkSession, path: str, *, index_path: str | None = None, format: str | None = None) -> Table:
     """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach.
 
     index_path: a directory for the index of a table that may not be written to; it must be given whenever the table is
-    opened. What is done with a directory that holds the index of another table raises InputError.
+    opened. What is done with a directory that holds the index of another table raises InputError. format: "parquet",
+    "delta", "iceberg" or "hudi"; by default what lies at the path.
     """
     from zskip.spark.hadoop import storage_for
     from zskip.table.handle import Handle
 
     index_storage = None if index_path is None else storage_for(spark, index_path)
-    return Table(Handle(storage_for(spark, path), spark, index_storage))
+    return Table(Handle(storage_for(spark, path), spark, index_storage, format))
 
 
-def open(path: str, *, index_path: str | None = None) -> Table:
+def open(path: str, *, index_path: str | None = None, format: str | None = None) -> Table:
     """Open a table on a local disk without Spark: for `index`, `files`, `prune` and `info`.
 
-    index_path: as in `table`.
+    index_path, format: as in `table`.
     """
     from zskip.errors import InputError
     from zskip.storage import LocalStorage
@@ -222,4 +223,4 @@ def open(path: str, *, index_path: str | None = None) -> Table:
     if index_path == "":
         raise InputError("index_path is empty; give a directory, or leave it out to keep the index in the table")
     index_storage = None if index_path is None else LocalStorage(index_path)
-    return Table(Handle(LocalStorage(path), None, index_storage))
+    return Table(Handle(LocalStorage(path), None, index_storage, format))

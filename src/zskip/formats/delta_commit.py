@@ -1,0 +1,265 @@
+"""One transaction of Delta's log for a rewrite: all that deltalake would take on trust is checked before."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError
+from zskip.formats.base import Staged
+from zskip.formats.delta_stats import columns_with_statistics, file_statistics
+from zskip.formats.delta_values import relative_path
+from zskip.formats.hive import DEFAULT_PARTITION, directory_values
+from zskip.index import footers_only
+from zskip.records import Partition, Snapshot
+from zskip.storage import Storage
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+MARK = "zskip"
+"""Key of a commit's information under which zskip keeps its own."""
+_LOOKED_BACK = 100
+"""Versions in which the latest rewrite is looked for."""
+_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
+"""A name that nobody escapes, or takes for hidden."""
+_SAID = ("curve", "build", "where")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewFile:
+    """A file of a rewrite as the log will have it."""
+
+    staged: Staged
+    target: str
+    """Its path in the table."""
+    partition: Mapping[str, str | None]
+    rows: int
+    statistics: str
+    """JSON."""
+
+
+def describe(
+    storage: Storage,
+    old: Snapshot,
+    added: Sequence[Staged],
+    configuration: Mapping[str, Any],
+    by: Sequence[str],
+) -> list[NewFile]:
+    """Look at the staged files and say what the log will say of them.
+
+    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError where they
+    do not hold as many rows in each partition as the old ones.
+    """
+    files = sorted(added, key=lambda file: file.path)
+    rows, statistics = _read(storage, old, files, columns_with_statistics(old.fields, configuration, by))
+    new = []
+    for file, count, text in zip(files, rows, statistics, strict=True):
+        name = file.path.rpartition("/")[2]
+        new.append(
+            NewFile(
+                staged=file,
+                target=_target(file.directory, name),
+                partition=partition_of(file.directory),
+                rows=count,
+                statistics=text,
+            )
+        )
+    _check_rows(old, new)
+    return new
+
+
+def _target(directory: str, name: str) -> str:
+    """Where a file goes: to its partition's directory, or to the table's root where that has to be escaped.
+
+    Delta takes partition values from the log alone. Engines escape paths in several ways, and the VACUUM of Delta on
+    Spark deletes live files that the log spells in another way than Spark does.
+
+    >>> _target("day=2024-01-01", "a.parquet"), _target("region=us east", "a.parquet"), _target("", "a.parquet")
+    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
+    """
+    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
+    return f"{directory}/{name}" if plain else name
+
+
+def partition_of(directory: str) -> dict[str, str | None]:
+    """The partition values that `directory_of` made a directory of.
+
+    >>> partition_of("r=a%3Db/n=__HIVE_DEFAULT_PARTITION__")
+    {'r': 'a=b', 'n': None}
+    """
+    return {name: None if text == DEFAULT_PARTITION else text for name, text in directory_values(directory)}
+
+
+def _read(
+    storage: Storage, old: Snapshot, files: Sequence[Staged], paths: Sequence[tuple[str, ...]]
+) -> tuple[list[int], list[str]]:
+    """Rows and statistics of staged files, by their footers."""
+    found = [storage.stat(file.path) for file in files]
+    for file, info in zip(files, found, strict=True):
+        if info is None or info.size != file.size:
+            raise StorageError(f'"{storage.uri(file.path)}" is not the file that was written; nothing was committed')
+    snapshot = Snapshot(
+        root=old.root,
+        version=old.version,
+        fields=old.fields,
+        partition_fields=(),
+        partitions=(Partition(directory=""),),
+        paths=tuple(file.path for file in files),
+        sizes=np.array([file.size for file in files], np.int64),
+        mtimes_ms=np.array([info.mtime_ms for info in found if info is not None], np.int64),
+        partition_of=np.zeros(len(files), np.int32),
+    )
+    index = footers_only(storage, snapshot)
+    if (index.rows < 0).any():
+        path = snapshot.paths[int(np.argmin(index.rows))]
+        raise CorruptFileError(f'"{storage.uri(path)}" cannot be read; nothing was committed, call again')
+    return index.rows.tolist(), file_statistics(index, paths)
+
+
+def _check_rows(old: Snapshot, new: Sequence[NewFile]) -> None:
+    """Raise ConflictError where a partition would have other rows, as far as the log knows, or is none of the old."""
+    used = np.unique(old.partition_of)
+    directories = {old.partitions[i].directory: i for i in used.tolist()}
+    counts = dict.fromkeys(directories, 0)
+    for file in new:
+        if file.staged.directory not in counts:
+            raise ConflictError(
+                f'no file of the partition "{file.staged.directory}" is replaced; nothing was committed'
+            )
+        counts[file.staged.directory] += file.rows
+    if old.known is None:
+        return
+    for directory, place in directories.items():
+        rows = old.known.rows[old.partition_of == place]
+        if (rows >= 0).all() and int(rows.sum()) != counts[directory]:
+            raise ConflictError(
+                f'the log of "{old.root}" says that partition "{directory}" has {int(rows.sum())} rows, but '
+                f"{counts[directory]} were written; nothing was committed"
+            )
+
+
+def check_live(current: Snapshot, old: Snapshot) -> None:
+    """Raise ConflictError where a file that a rewrite has read is no longer live as it was."""
+    live = {file.path: (file.size, file.mtime_ms) for file in current}
+    for file in old:
+        if live.get(file.path) != (file.size, file.mtime_ms):
+            raise ConflictError(
+                f'another writer removed "{file.path}" from "{old.root}" since the rewrite read it; '
+                "nothing was committed, call again"
+            )
+
+
+def transact(
+    table: DeltaTable, storage: Storage, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]
+) -> None:
+    """Commit the version that follows upon the one in which the table was opened, or raise what deltalake raises."""
+    from deltalake import CommitProperties, PostCommitHookProperties
+    from deltalake.transaction import AddAction, RemoveAction
+
+    now = int(time.time() * 1000)
+    removes = [
+        RemoveAction(f.path, False, now, f.size, partition_of(old.partitions[f.partition].directory)) for f in old
+    ]
+    adds = []
+    for file in new:
+        found = storage.stat(file.target)
+        if found is None or found.size != file.staged.size:
+            raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
+        adds.append(
+            AddAction(
+                path=file.target,
+                size=found.size,
+                partition_values=file.partition,
+                modification_time=found.mtime_ms,
+                data_change=False,
+                stats=file.statistics,
+            )
+        )
+    _rehearse(table, removes, adds, old.root)
+    parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
+    parameters |= {name: str(info[name]) for name in _SAID if info.get(name) is not None}
+    table.create_write_transaction(
+        [*removes, *adds],
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata={
+                "operationParameters": parameters,
+                "readVersion": old.version,
+                "isBlindAppend": False,
+                MARK: {"rewrite": rewrite, **info},
+            },
+            # With retries of its own two stale rewrites would both be committed, and rows be doubled.
+            max_commit_retries=0,
+        ),
+        post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    )
+
+
+def _rehearse(table: DeltaTable, removes: Sequence[RemoveAction], adds: Sequence[AddAction], root: str) -> None:
+    """Raise UnsupportedError where deltalake would spell a path in the log otherwise than the log does.
+
+    It escapes paths by its own rules. A file whose path the log spells otherwise would stay live, and its rows be
+    doubled, without a word: so the same actions are first committed to an empty table that is thrown away.
+    """
+    from deltalake import DeltaTable
+
+    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
+    with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
+        scratch = DeltaTable.create(directory, table.schema(), partition_by=table.metadata().partition_columns)
+        scratch.create_write_transaction(
+            [*removes, *adds], "append", table.schema(), partition_by=table.metadata().partition_columns
+        )
+        lines = (Path(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
+    written = [json.loads(line) for line in lines]
+    removed = {line["remove"]["path"] for line in written if "remove" in line}
+    added = {line["add"]["path"] for line in written if "add" in line}
+    for path in sorted({logged[action.path] for action in removes} - removed):
+        raise UnsupportedError(
+            f'deltalake spells the path "{path}" in the log of "{root}" in another way and could not remove it; '
+            "nothing was committed. Leave its partition out with where=, or let Delta Lake itself rewrite it"
+        )
+    for path in sorted({action.path for action in adds} - added):
+        raise UnsupportedError(f'deltalake escapes the path "{path}" in the log of "{root}"; nothing was committed')
+
+
+def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:
+    """The version that a rewrite has committed after version `since`; None where it has committed none.
+
+    Raises StorageError where the log no longer tells.
+    """
+    newer = table.version() - since
+    history = table.history(newer) if newer > 0 else []
+    for entry in history:
+        if _mark(entry).get("rewrite") == rewrite:
+            return int(entry["version"])
+    if len(history) < newer:
+        raise StorageError(f"the log of {table.table_uri} no longer tells what followed version {since}")
+    return None
+
+
+def last_rewrite(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
+    """Version of the latest rewrite among the last versions, and what it said of itself."""
+    for entry in table.history(_LOOKED_BACK):
+        if said := _mark(entry):
+            return int(entry["version"]), said
+    return None
+
+
+def _mark(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What zskip wrote into a commit's information; nothing where it did not commit it."""
+    found = entry.get(MARK, {})
+    found = json.loads(found) if isinstance(found, str) else found
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,168 @@
+"""Values of Delta's log: partition values as texts and directories, paths, and the statistics of files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from zskip.errors import UnsupportedError
+from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.index import CALENDAR_TYPES, first_sure
+from zskip.records import Bools, ColumnStats, Field, Ints, Known, Values
+from zskip.types import DataType, Encoded, Form, encode
+
+PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp_ntz")
+"""Of which the texts of partition values mean the same to every engine; decimals, too."""
+
+_ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
+_ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+_BELOW_A_MILLISECOND = 999
+"""Microseconds by which a value may exceed its upper bound, which the log cuts to milliseconds."""
+
+
+def relative_path(path: str, root: str) -> str:
+    """The place of a file below the table, from the log's percent-encoded URI.
+
+    Raises UnsupportedError for files that lie elsewhere.
+
+    >>> relative_path("day=1/a%253D%20b.parquet", "/t")
+    'day=1/a%3D b.parquet'
+    """
+    if _ABSOLUTE.match(path):
+        raise UnsupportedError(
+            f'the Delta table "{root}" has the file "{path}" outside of its directory, as a shallow clone does; '
+            "make a deep clone, which zskip can work on"
+        )
+    return unquote(path, errors="surrogateescape")
+
+
+def partition_text(value: Any) -> str | None:
+    """A partition value as the log writes it; None for null.
+
+    >>> [partition_text(v) for v in (True, 1, 1.5, decimal.Decimal("1E+2"), dt.date(2024, 1, 2), None)]
+    ['true', '1', '1.5', '100', '2024-01-02', None]
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
+    if isinstance(value, dt.datetime):
+        return value.isoformat(sep=" ", timespec="microseconds")
+    if isinstance(value, float):
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(str(value), repr(value))
+    return value.isoformat() if isinstance(value, dt.date) else str(value)
+
+
+def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    """The Hive directory of a partition, escaped as Spark does.
+
+    >>> directory_of(["r", "n"], ["a=b/c", None])
+    'r=a%3Db%2Fc/n=__HIVE_DEFAULT_PARTITION__'
+    """
+    pairs = zip(names, texts, strict=True)
+    return "/".join(f"{_escape(n)}={DEFAULT_PARTITION if t is None else _escape(t)}" for n, t in pairs)
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def read_known(actions: pa.Table, fields: Sequence[Field]) -> Known:
+    """What the log says of files: rows, and the bounds and nulls of columns, which are read when they are asked for.
+
+    actions: of `DeltaTable.get_add_actions`.
+    """
+    rows = _counts(actions["num_records"].combine_chunks())
+    types = {field.name: field.type for field in fields}
+    parts: Mapping[str, pa.StructArray] = {
+        name: actions[name].combine_chunks()
+        for name in ("min", "max", "null_count")
+        if name in actions.column_names and pa.types.is_struct(actions[name].type)
+    }
+
+    def part(name: str, column: str) -> pa.Array | None:
+        held = parts.get(name)
+        if held is None or held.type.get_field_index(column) < 0:
+            return None
+        return pc.struct_field(held, [held.type.get_field_index(column)])
+
+    def column(name: str) -> ColumnStats | None:
+        least, greatest, nulls = part("min", name), part("max", name), part("null_count", name)
+        if (least is None and greatest is None and nulls is None) or types[name].form is None:
+            return None
+        return _column(types[name], least, greatest, nulls, len(rows))
+
+    return Known(rows=rows, column=column)
+
+
+def _column(
+    data_type: DataType, least: pa.Array | None, greatest: pa.Array | None, nulls: pa.Array | None, files: int
+) -> ColumnStats:
+    is_float = data_type.form is Form.FLOAT
+    lower, has_lower = _values(least, data_type, files)
+    upper, has_upper = _values(greatest, data_type, files)
+    if data_type.name.startswith("timestamp"):
+        upper = np.minimum(upper, np.iinfo(np.int64).max - _BELOW_A_MILLISECOND) + _BELOW_A_MILLISECOND
+    bounded = has_lower & has_upper
+    if is_float:
+        bounded &= ~(np.isnan(lower) | np.isnan(upper))
+    if data_type.name in CALENDAR_TYPES:
+        bounded &= np.asarray(lower >= first_sure(data_type), np.bool_)
+    return ColumnStats(
+        type=data_type,
+        lower=lower,
+        upper=upper,
+        bounded=bounded,
+        nulls=np.full(files, -1, np.int64) if nulls is None else _counts(nulls),
+        # Some writers leave NaN out of both bounds, and no count tells of it.
+        may_nan=np.full(files, is_float),
+    )
+
+
+def _counts(array: pa.Array) -> Ints:
+    found: Ints = pc.fill_null(pc.cast(array, pa.int64()), -1).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _values(array: pa.Array | None, data_type: DataType, files: int) -> tuple[Values, Bools]:
+    """Values in the form of their type, and where there are any."""
+    whole = data_type.form is Form.INT
+    if array is None or not _is_of(array.type, data_type):
+        array = pa.nulls(files)
+    known: Bools = pc.is_valid(array).to_numpy(zero_copy_only=False)
+    if data_type.form is Form.FLOAT:
+        return pc.fill_null(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False), known
+    if whole and not data_type.is_decimal:
+        bits = array.cast(pa.int32()) if pa.types.is_date32(array.type) else array
+        return pc.fill_null(bits.cast(pa.int64()), 0).to_numpy(zero_copy_only=False), known
+    blank: Encoded = 0 if whole else b""
+    found: Values = np.empty(files, np.int64) if whole else np.empty(files, np.object_)
+    found[:] = [
+        blank if v is None else v.encode() if isinstance(v, str) else encode(v, data_type) for v in array.to_pylist()
+    ]
+    return found, known
+
+
+def _is_of(held: pa.DataType, data_type: DataType) -> bool:
+    """Whether Arrow's values of a type are what the form of a column's type is made of."""
+    if data_type.is_decimal:
+        fits = pa.types.is_decimal(held)
+    elif data_type.form is Form.FLOAT:
+        fits = pa.types.is_floating(held)
+    elif data_type.form is Form.BYTES:
+        fits = pa.types.is_string(held) or pa.types.is_large_string(held)
+    elif data_type.name in CALENDAR_TYPES:
+        fits = held == pa.date32() if data_type.name == "date" else pa.types.is_timestamp(held) and held.unit == "us"
+    else:
+        fits = pa.types.is_integer(held) or pa.types.is_boolean(held)
+    return bool(fits)

@@ -1,0 +1,50 @@
+"""Whether delete files of an Iceberg table apply to any of its data files: none do once those were rewritten."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
+
+from zskip.errors import UnsupportedError
+
+_PATH = 2147483546
+"""Id of the column of positional deletes that holds the paths of data files."""
+
+
+def check_deletes(location: str, deletes: Sequence[ManifestEntry], files: Sequence[ManifestEntry]) -> None:
+    """Raise UnsupportedError where one of the live delete files may apply to one of the live data files."""
+    if not deletes:
+        return
+    oldest = min((entry.sequence_number or 0 for entry in files), default=None)
+    by_path = sorted((entry.data_file.file_path.encode(), entry.sequence_number or 0) for entry in files)
+    paths = [path for path, _ in by_path]
+    for delete in deletes:
+        least, greatest = _path_bounds(delete)
+        first = bisect_left(paths, least)
+        last = len(paths) if greatest is None else bisect_right(paths, greatest)
+        older = oldest if last - first == len(paths) else min((n for _, n in by_path[first:last]), default=None)
+        if older is not None and (delete.sequence_number is None or older <= delete.sequence_number):
+            _refuse(location, delete)
+
+
+def _path_bounds(delete: ManifestEntry) -> tuple[bytes, bytes | None]:
+    """Between which paths the data files of a delete file lie; None for no end."""
+    file = delete.data_file
+    if file.content != DataFileContent.POSITION_DELETES:
+        return b"", None
+    return (file.lower_bounds or {}).get(_PATH, b""), (file.upper_bounds or {}).get(_PATH)
+
+
+def _refuse(location: str, delete: ManifestEntry) -> None:
+    file = delete.data_file
+    if file.file_format == FileFormat.PUFFIN:
+        kind = "deletion vectors"
+    else:
+        kind = "equality deletes" if file.content == DataFileContent.EQUALITY_DELETES else "positional deletes"
+    raise UnsupportedError(
+        f'the Iceberg table "{location}" has {kind} ("{file.file_path}"), which only Iceberg\'s own reader applies to '
+        "its data files; rewrite those with rewrite_data_files (delete-file-threshold=1, remove-dangling-deletes=true)"
+        ", or read it with Iceberg. Nothing was written"
+    )

@@ -1,0 +1,116 @@
+"""Which Iceberg tables zskip can read, found out from the metadata alone before any other file is opened.
+
+Iceberg finds columns by their ids, everything else that reads its files by their names. A table is read only where both
+come to the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from pyiceberg.schema import Schema, index_by_id, index_name_by_id, make_compatible_name
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.name_mapping import MappedField
+
+from zskip.errors import UnsupportedError
+
+_MOST_VERSION = 3
+_TYPE = re.compile(
+    r"boolean|int|long|float|double|date|time|timestamp|timestamptz|string|uuid|binary|fixed\[\d+\]"
+    r"|decimal\(\s*\d+\s*,\s*\d+\s*\)"
+)
+_NESTED = ("struct", "list", "map")
+
+
+def check_raw(root: str, described: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for what the JSON of a table's metadata says that zskip does not know."""
+    version = described.get("format-version")
+    if not isinstance(version, int) or not 1 <= version <= _MOST_VERSION:
+        _refuse(root, f"the format version {version!r}")
+    if described.get("encryption-keys"):
+        _refuse(root, "encryption")
+    if "schemas" not in described and "schema" in described:
+        _refuse_names(root, "its metadata is of a time that kept no older schemas, so columns may have been renamed")
+    for kind in _types([s for s in described["schemas"] if s["schema-id"] == described["current-schema-id"]]):
+        if not _TYPE.fullmatch(kind) and kind not in _NESTED:
+            _refuse(root, f"the type {kind}")
+
+
+def _types(described: Any) -> Iterator[str]:
+    """The names of all types in a schema's JSON."""
+    if isinstance(described, str):
+        yield described
+    elif isinstance(described, list):
+        for part in described:
+            yield from _types(part)
+    elif isinstance(described, dict):
+        for key in ("type", "fields", "element", "key", "value"):
+            if key in described:
+                yield from _types(described[key])
+
+
+def check_columns(root: str, metadata: TableMetadata) -> None:
+    """Raise UnsupportedError where a column's name in some file may differ from its name now."""
+    current = index_name_by_id(metadata.schema())
+    _check_history(root, metadata)
+    ids = {name.lower(): field_id for field_id, name in current.items()}
+    for schema in metadata.schemas:
+        for field_id, name in index_name_by_id(schema).items():
+            now = current.get(field_id, name)
+            if now != name:
+                _refuse_names(root, f'the column "{now}" was called "{name}"')
+            if ids.get(name.lower(), field_id) != field_id:
+                _refuse_names(root, f'the column "{name}" was dropped and another of this name was added')
+    _check_written_names(root, metadata.schema())
+    _check_mapping(root, metadata, current)
+
+
+def _check_history(root: str, metadata: TableMetadata) -> None:
+    """Refuse tables of which older schemas are forgotten: files may be older than all that are known."""
+    known = {schema.schema_id for schema in metadata.schemas}
+    columns = {field_id for schema in metadata.schemas for field_id in index_name_by_id(schema)}
+    if known != set(range(len(known))) or not columns.issuperset(range(1, metadata.last_column_id + 1)):
+        _refuse_names(root, "some of its older schemas are expired, so columns may have been renamed")
+
+
+def _check_written_names(root: str, schema: Schema) -> None:
+    for field in index_by_id(schema).values():
+        if field.initial_default is not None:
+            _refuse(root, f'the default value of the column "{field.name}", which files that lack it do not hold')
+        if make_compatible_name(field.name) != field.name:
+            written = make_compatible_name(field.name)
+            _refuse_names(root, f'the column "{field.name}" is called "{written}" in its files')
+
+
+def _check_mapping(root: str, metadata: TableMetadata, current: Mapping[int, str]) -> None:
+    """Refuse mappings by which a file that has no ids may hold a column under another name."""
+    ids = {name.lower(): field_id for field_id, name in current.items()}
+    for name, field_id in _mapped(metadata.name_mapping() or (), ""):
+        now = current.get(field_id, name)
+        if now != name or ids.get(name.lower(), field_id) != field_id:
+            _refuse_names(root, f'its name mapping gives the name "{name}" to the column with the id {field_id}')
+
+
+def _mapped(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[str, int]]:
+    """Full names of a mapping and the ids that they stand for."""
+    for field in fields:
+        for name in field.names:
+            if field.field_id is not None:
+                yield prefix + name, field.field_id
+            yield from _mapped(field.fields, f"{prefix}{name}.")
+
+
+def _refuse_names(root: str, reason: str) -> NoReturn:
+    raise UnsupportedError(
+        f'zskip finds columns in files by their names, which are not sure in the Iceberg table "{root}": {reason}; '
+        "copy it into a new table (CREATE TABLE ... AS SELECT), or read it with Iceberg itself. Nothing was written"
+    )
+
+
+def _refuse(root: str, feature: str) -> NoReturn:
+    raise UnsupportedError(
+        f'zskip cannot read the Iceberg table "{root}", which uses {feature}; read it with Iceberg itself. '
+        "Nothing was written"
+    )

@@ -1,0 +1,201 @@
+"""Types and values of Iceberg: columns as Spark has them, and the statistics that manifests have of files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyiceberg.conversions import from_bytes
+from pyiceberg.manifest import DataFile
+from pyiceberg.schema import Schema
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    PrimitiveType,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from zskip.index import CALENDAR_TYPES, first_sure
+from zskip.records import ALL_NULL, ColumnStats, Field, Known, Values
+from zskip.types import DataType, Encoded, Form, encode
+
+_SPARK: dict[type[IcebergType], str] = {
+    BooleanType: "boolean",
+    IntegerType: "integer",
+    LongType: "long",
+    FloatType: "float",
+    DoubleType: "double",
+    DateType: "date",
+    TimestamptzType: "timestamp",
+    TimestampType: "timestamp_ntz",
+    StringType: "string",
+    BinaryType: "binary",
+    FixedType: "binary",
+    UUIDType: "binary",
+    TimeType: "long",
+}
+"""As Spark reads the files: Parquet has no UUID that Spark knows, and of times it holds microseconds."""
+_WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
+    BooleanType: (1,),
+    IntegerType: (4,),
+    LongType: (4, 8),
+    FloatType: (4,),
+    DoubleType: (4, 8),
+    DateType: (4,),
+    TimestamptzType: (8,),
+    TimestampType: (8,),
+    TimeType: (8,),
+}
+"""Bytes of a bound; the shorter are of files that are older than the column's type."""
+_UNORDERED = (UUIDType,)
+"""Of which writers have compared values in more than one way."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Live:
+    """A live data file as its manifest describes it."""
+
+    path: str
+    """Relative to the table."""
+    data: DataFile
+    identity: Mapping[int, object]
+    """By the ids of columns, the one value that all rows of the file hold."""
+
+
+def spark_schema(schema: Schema) -> str:
+    """A schema in Spark's JSON; every column may be null.
+
+    >>> spark_schema(Schema(NestedField(1, "a", LongType())))
+    '{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}'
+    """
+    return json.dumps(_spark_type(schema.as_struct()))
+
+
+def _spark_type(kind: IcebergType) -> Any:
+    if isinstance(kind, StructType):
+        fields = [
+            {"name": f.name, "type": _spark_type(f.field_type), "nullable": True, "metadata": {}} for f in kind.fields
+        ]
+        return {"type": "struct", "fields": fields}
+    if isinstance(kind, ListType):
+        return {"type": "array", "elementType": _spark_type(kind.element_type), "containsNull": True}
+    if isinstance(kind, MapType):
+        key, value = _spark_type(kind.key_type), _spark_type(kind.value_type)
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    if isinstance(kind, DecimalType):
+        return f"decimal({kind.precision},{kind.scale})"
+    return _SPARK[type(kind)]
+
+
+def read_known(files: Sequence[Live], schema: Schema, fields: Sequence[Field]) -> Known:
+    """What manifests say of files: rows, and the bounds, nulls and NaN of columns, read when they are asked for.
+
+    fields: of the schema, in its order.
+    """
+    held = {field.name: (field.type, column) for field, column in zip(fields, schema.fields, strict=True)}
+
+    def column(name: str) -> ColumnStats | None:
+        data_type, described = held[name]
+        if data_type.form is None or isinstance(described.field_type, _UNORDERED):
+            return None
+        return _column(files, data_type, described)
+
+    return Known(rows=np.array([file.data.record_count for file in files], np.int64), column=column)
+
+
+def _column(files: Sequence[Live], data_type: DataType, field: NestedField) -> ColumnStats:
+    said = [_of_file(file, data_type, field) for file in files]
+    may_nan = [one.may_nan and data_type.form is Form.FLOAT for one in said]
+    return ColumnStats(
+        type=data_type,
+        lower=_values([one.bounds and one.bounds[0] for one in said], data_type),
+        upper=_values([one.bounds and one.bounds[1] for one in said], data_type),
+        bounded=np.array([one.bounds is not None for one in said], np.bool_),
+        nulls=np.array([one.nulls for one in said], np.int64),
+        may_nan=np.array(may_nan, np.bool_),
+    )
+
+
+def _values(found: Sequence[Encoded | None], data_type: DataType) -> Values:
+    if data_type.form is Form.BYTES:
+        return np.array([b"" if value is None else value for value in found], np.object_)
+    filled = [0 if value is None else value for value in found]
+    return np.array(filled, np.float64) if data_type.form is Form.FLOAT else np.array(filled, np.int64)
+
+
+class _Said(NamedTuple):
+    """What is known of a column in one file."""
+
+    bounds: tuple[Any, Any] | None = None
+    nulls: int = -1
+    may_nan: bool = True
+
+
+def _of_file(file: Live, data_type: DataType, field: NestedField) -> _Said:
+    if field.field_id in file.identity:
+        return _constant(file.identity[field.field_id], data_type)
+    data, key = file.data, field.field_id
+    rows = data.record_count
+    nulls = (data.null_value_counts or {}).get(key, -1)
+    nans = (data.nan_value_counts or {}).get(key, -1)
+    if (data.value_counts or {}).get(key, rows) != rows:
+        nulls = nans = -1
+    if data_type.form is Form.FLOAT and nans > 0 and nulls + nans == rows:
+        return _Said(bounds=(np.inf, -np.inf), nulls=nulls)
+    least = _bound((data.lower_bounds or {}).get(key), data_type, field.field_type)
+    greatest = _bound((data.upper_bounds or {}).get(key), data_type, field.field_type)
+    bounds = None if least is None or greatest is None else (least, greatest)
+    return _Said(bounds=_believed(bounds, data_type), nulls=nulls, may_nan=nans != 0)
+
+
+def _constant(value: object, data_type: DataType) -> _Said:
+    """What an identity partition says of its column."""
+    if value is None:
+        return _Said(nulls=ALL_NULL, may_nan=False)
+    # Manifests hold dates and times as the numbers that they are encoded by.
+    found = value if isinstance(value, int) and not data_type.is_decimal else encode(value, data_type)
+    if found != found:
+        return _Said(bounds=(np.inf, -np.inf), nulls=0)
+    return _Said(bounds=_believed((found, found), data_type), nulls=0, may_nan=False)
+
+
+def _believed(bounds: tuple[Any, Any] | None, data_type: DataType) -> tuple[Any, Any] | None:
+    """Bounds that mean the same to every reader; None for others."""
+    if bounds is None or bounds[0] != bounds[0] or bounds[1] != bounds[1]:
+        return None
+    if data_type.name in CALENDAR_TYPES and bounds[0] < first_sure(data_type):
+        return None
+    return bounds
+
+
+def _bound(held: bytes | None, data_type: DataType, kind: IcebergType) -> Encoded | None:
+    """A bound in the form of its column's type; None where there is none of this type.
+
+    Texts stay the bytes that they are: a cut one need not be valid, and bytes sort as the texts do.
+    """
+    if held is None or len(held) not in _WIDTHS.get(type(kind), (len(held),)):
+        return None
+    if data_type.form is Form.BYTES and not data_type.is_decimal:
+        return bytes(held)
+    assert isinstance(kind, PrimitiveType), "columns with an order are primitive"
+    value: Any = from_bytes(kind, held)
+    return encode(value, data_type) if data_type.is_decimal else value

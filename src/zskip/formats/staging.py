@@ -1,0 +1,32 @@
+"""Hidden directories below `_zskip`, in which the files of a rewrite lie until they are committed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from zskip.formats import log, owner
+from zskip.formats.hive import is_hidden
+from zskip.storage import FileInfo, Storage
+
+STAGING = f"{log.HOME}/staging"
+
+
+def begin(storage: Storage, abort: Callable[[str], None]) -> str:
+    """Make a directory for a rewrite's files and abort the rewrites of dead processes; returns its path.
+
+    Raises StorageError where the table may not be written.
+    """
+    for directory in storage.list_dir(STAGING):
+        # The owner is dead before the format looks whether it has committed, so that it cannot commit in between.
+        if owner.is_abandoned(storage, directory):
+            abort(directory.path)
+    path = f"{STAGING}/{uuid.uuid4().hex}"
+    owner.claim(storage, path)
+    return path
+
+
+def data_files(storage: Storage, staging: str) -> list[FileInfo]:
+    """The data files of a staging directory, in path order."""
+    found = storage.list_dir(staging)
+    return sorted(f for f in found if not f.is_dir and not is_hidden(f.path.rpartition("/")[2]))

@@ -1,0 +1,222 @@
+"""Tables of every format for one suite: made, changed and read back by other engines than zskip."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from zskip.formats import Staged, TableFormat, open_format
+from zskip.formats.hive import is_hidden
+from zskip.records import Snapshot
+from zskip.storage import LocalStorage
+
+PARTITIONS = ("eu", "us east", "a=b/c%'\"[é", None)
+REGION = ds.partitioning(pa.schema([("region", pa.string())]), flavor="hive")
+
+
+def content(rows: int = 40, start: int = 0) -> pa.Table:
+    """Rows with nulls, in partitions of awkward names."""
+    ids = range(start, start + rows)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "v": pa.array([None if i % 7 == 0 else float(i % 5) for i in ids], pa.float64()),
+            "name": pa.array([None if i % 11 == 0 else f"{'é' * (i % 40)}{i}" for i in ids]),
+            "region": pa.array([PARTITIONS[i % 4] for i in ids]),
+        }
+    )
+
+
+def rows_of(table: pa.Table) -> Counter[str]:
+    """The multiset of a table's rows, columns by name, missing ones as nulls."""
+    return Counter(str(sorted((k, v) for k, v in row.items() if v is not None)) for row in table.to_pylist())
+
+
+class Maker(Protocol):
+    """How a test makes and reads tables of a format."""
+
+    name: str
+    time_travel: bool
+
+    def append(self, path: Path, rows: pa.Table, *, partitioned: bool) -> None:
+        """Add rows in new files, to a new table if there is none; columns may be new."""
+
+    def delete_some(self, path: Path) -> None:
+        """Remove some rows, by new files instead of live ones."""
+
+    def read(self, path: Path, version: int | None = None) -> pa.Table:
+        """All rows, as another engine than zskip sees them."""
+
+    def known_files(self, path: Path) -> set[str]:
+        """The data files, live or dead, that the format knows of."""
+
+
+class ParquetMaker:
+    name = "parquet"
+    time_travel = False
+
+    def append(self, path: Path, rows: pa.Table, *, partitioned: bool) -> None:
+        count = len(list(path.rglob("*.parquet"))) if path.exists() else 0
+        ds.write_dataset(
+            rows,
+            path,
+            format="parquet",
+            partitioning=REGION if partitioned else None,
+            basename_template=f"{count:05d}-{{i}}.parquet",
+            existing_data_behavior="overwrite_or_ignore",
+        )
+
+    def delete_some(self, path: Path) -> None:
+        file = next(f for f in sorted(self._live(path)) if pq.read_metadata(f).num_rows > 1)
+        rows = pq.ParquetFile(file).read()
+        file.unlink()
+        pq.write_table(rows.slice(1), file.with_name("less.parquet"))
+
+    def read(self, path: Path, version: int | None = None) -> pa.Table:
+        parts = [
+            ds.dataset(f, format="parquet", partitioning=REGION, partition_base_dir=str(path)) for f in self._live(path)
+        ]
+        return pa.concat_tables([part.to_table() for part in parts], promote_options="permissive")
+
+    def known_files(self, path: Path) -> set[str]:
+        return {file.relative_to(path).as_posix() for file in self._live(path)}
+
+    def _live(self, path: Path) -> list[Path]:
+        return [path / file.path for file in LocalStorage(str(path)).walk(is_hidden)]
+
+
+class DeltaMaker:
+    name = "delta"
+    time_travel = True
+
+    def append(self, path: Path, rows: pa.Table, *, partitioned: bool) -> None:
+        from deltalake import write_deltalake
+
+        by = ["region"] if partitioned else None
+        write_deltalake(str(path), rows, mode="append", partition_by=by, schema_mode="merge")
+
+    def delete_some(self, path: Path) -> None:
+        from deltalake import DeltaTable
+
+        DeltaTable(str(path)).delete("id = 5")
+
+    def read(self, path: Path, version: int | None = None) -> pa.Table:
+        from deltalake import DeltaTable
+
+        return DeltaTable(str(path), version=version).to_pyarrow_table()
+
+    def known_files(self, path: Path) -> set[str]:
+        import json
+        from urllib.parse import unquote
+
+        lines = [json.loads(x) for f in (path / "_delta_log").glob("*.json") for x in f.read_text().splitlines()]
+        return {unquote(line["add"]["path"]) for line in lines if "add" in line}
+
+
+FORMATS: tuple[Maker, ...] = (ParquetMaker(), DeltaMaker())
+"""Another format is another line here."""
+
+
+def maker(name: str) -> Maker:
+    """The maker of a format."""
+    return next(m for m in FORMATS if m.name == name)
+
+
+def opened(path: Path) -> TableFormat:
+    """The format that lies at a path."""
+    return open_format(LocalStorage(str(path)))
+
+
+def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] | None = None) -> list[Staged]:
+    """Write the rows of each partition's files to one staged file, the last row first."""
+    staging, root = form.stage(), Path(base.root)
+    added = []
+    for number, partition in enumerate(base.partitions):
+        found = [root / p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
+        if only is not None and number not in only:
+            continue
+        rows = pa.concat_tables([_plain(pq.ParquetFile(f).read()) for f in found], promote_options="permissive")
+        staged = f"{staging}/{name}-{number}.parquet"
+        pq.write_table(rows.take(pa.array(range(len(rows) - 1, -1, -1))), root / staged)
+        added.append(Staged(path=staged, directory=partition.directory, size=(root / staged).stat().st_size))
+    return added
+
+
+def _plain(rows: pa.Table) -> pa.Table:
+    """The same with texts of one Arrow type, of which writers use several."""
+    texts = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in rows.schema]
+    return rows.cast(pa.schema(list(zip(rows.column_names, texts, strict=True))))
+
+
+def rewrite(
+    form: TableFormat,
+    name: str = "new",
+    between: Callable[[], None] = lambda: None,
+    only: Callable[[int], int] | None = None,
+) -> int:
+    """Replace all files of a table by one for each partition; `between` happens just before the commit.
+
+    only: chooses the one partition whose files are replaced, from how many there are.
+    """
+    base = form.snapshot()
+    chosen = range(len(base.partitions)) if only is None else [only(len(base.partitions))]
+    added = stage_all(form, base, name, chosen)
+    between()
+    try:
+        return form.replace(base, np.isin(base.partition_of, chosen), added, {"operation": "optimize", "by": ["id"]})
+    except BaseException:
+        form.abort(added[0].path.rpartition("/")[0])
+        raise
+
+
+class Dying(LocalStorage):
+    """Kills its process before or after the k-th step that changes anything."""
+
+    def __init__(self, root: str, step: int, after: bool) -> None:
+        super().__init__(root)
+        self._left = step
+        self._after = after
+
+    def at(self, work: Callable[[], Any]) -> Any:
+        """Do a step, or die."""
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = work()
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        self.at(lambda: LocalStorage.write(self, path, data, overwrite=overwrite))
+
+    def rename(self, source: str, target: str) -> None:
+        self.at(lambda: LocalStorage.rename(self, source, target))
+
+    def delete(self, path: str) -> None:
+        self.at(lambda: LocalStorage.delete(self, path))
+
+
+def die_in_rewrite(path: str, step: int, after: bool) -> None:
+    """Rewrite a table in a process that is killed at a step; the commits of libraries are steps, too."""
+    storage = Dying(path, step, after)
+    form = open_format(storage)
+    if form.name == "delta":
+        from deltalake import DeltaTable
+
+        commit = DeltaTable.create_write_transaction
+
+        def dying_commit(*arguments: Any, **options: Any) -> None:
+            storage.at(lambda: commit(*arguments, **options))
+
+        DeltaTable.create_write_transaction = dying_commit  # type: ignore[method-assign]
+    rewrite(form)
