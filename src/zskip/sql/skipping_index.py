@@ -54,12 +54,6 @@ def _create(parser: Parser) -> CreateIndex:
     return CreateIndex(target=target, sketches=sketches)
 
 
-def _refresh(parser: Parser) -> CreateIndex:
-    target = _on(parser)
-    parser.finish("a semicolon")
-    return CreateIndex(target=target)
-
-
 def _drop(parser: Parser) -> DropIndex:
     target = _on(parser)
     sketches = _sketches(parser) if parser.now.text == "(" else ()
@@ -67,25 +61,24 @@ def _drop(parser: Parser) -> DropIndex:
     return DropIndex(target=target, sketches=sketches)
 
 
-def _show(parser: Parser) -> ShowIndex:
-    target = _on(parser)
-    parser.finish("a semicolon")
-    return ShowIndex(target=target)
+def _bare(statement: type[CreateIndex | ShowIndex | DescribeIndex]) -> Callable[[Parser], IndexStatement]:
+    """The reader of a statement that names a table and nothing else."""
 
+    def read(parser: Parser) -> IndexStatement:
+        target = _on(parser)
+        parser.finish("a semicolon")
+        return statement(target=target)
 
-def _describe(parser: Parser) -> DescribeIndex:
-    target = _on(parser)
-    parser.finish("a semicolon")
-    return DescribeIndex(target=target)
+    return read
 
 
 INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
     "CREATE": _create,
-    "REFRESH": _refresh,
+    "REFRESH": _bare(CreateIndex),
     "DROP": _drop,
-    "SHOW": _show,
-    "DESCRIBE": _describe,
-    "DESC": _describe,
+    "SHOW": _bare(ShowIndex),
+    "DESCRIBE": _bare(DescribeIndex),
+    "DESC": _bare(DescribeIndex),
 }
 """Who reads what starts with this word and SKIPPING INDEX; each raises PredicateError for what does not parse."""
 
