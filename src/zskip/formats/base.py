@@ -9,6 +9,9 @@ from typing import Any, Protocol
 from zskip.records import Bools, Snapshot
 from zskip.storage import FileInfo
 
+HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+"""Schemes of URIs that only Hadoop has, and what everybody else calls the same place."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Staged:

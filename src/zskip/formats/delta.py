@@ -22,7 +22,7 @@ from zskip.errors import (
     ZskipError,
 )
 from zskip.formats import staging
-from zskip.formats.base import Staged
+from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.delta_commit import (
     NewFile,
     check_live,
@@ -34,7 +34,7 @@ from zskip.formats.delta_commit import (
 from zskip.formats.delta_protocol import check_readable, check_writable, refuse_deletion_vectors
 from zskip.formats.delta_values import PARTITION_TYPES, directory_of, partition_text, read_known, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
-from zskip.formats.schema import declared_fields
+from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import FileInfo, Storage
 from zskip.types import encode
@@ -50,8 +50,6 @@ _NOTE = "_moved.json"
 """In a staging directory: where its files went, and upon which version."""
 _TRIES = 50
 _LOG = logging.getLogger("zskip.delta")
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Names that only Hadoop has for what deltalake reaches."""
 
 
 class DeltaFormat:
@@ -173,7 +171,7 @@ class DeltaFormat:
                 if version is not None:
                     return version
                 if newest.version() == current.version:
-                    raise StorageError(f'cannot commit to "{root}": {_first_line(error)}') from error
+                    raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
                 continue
             return current.version + 1
         raise ConflictError(f'"{root}" is written to over and over at this moment; nothing was committed, try again')
@@ -213,7 +211,7 @@ def _uri(root: str) -> str:
         return "file://" + quote(path)
     if scheme == "hdfs":
         raise UnsupportedError(f'deltalake does not reach HDFS, where "{root}" lies; work on it with Delta Lake itself')
-    return f"{_SCHEMES.get(scheme, scheme)}://{rest}"
+    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
 
 
 @contextlib.contextmanager
@@ -225,19 +223,15 @@ def _explained(root: str) -> Iterator[None]:
     try:
         yield
     except NoTable as error:
-        raise TableNotFoundError(f'"{root}" has no whole Delta log ({_first_line(error)}); check the path') from error
+        raise TableNotFoundError(f'"{root}" has no whole Delta log ({first_line(error)}); check the path') from error
     except DeltaError as error:
-        said = _first_line(error)
+        said = first_line(error)
         if _FEATURE.search(said):
             raise UnsupportedError(
                 f'zskip cannot read the Delta table "{root}": {said}; work on it with Delta Lake itself. '
                 "Nothing was written"
             ) from error
         raise StorageError(f'cannot read the log of the Delta table "{root}": {said}') from error
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 def _check_deletion_vectors(root: str, table: DeltaTable) -> None:

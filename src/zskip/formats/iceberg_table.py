@@ -25,6 +25,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
+from zskip.formats.base import HADOOP_SCHEMES
 from zskip.formats.iceberg_deletes import check_deletes
 from zskip.formats.iceberg_protocol import check_columns, check_raw
 from zskip.formats.iceberg_values import Live, read_known, spark_schema
@@ -34,8 +35,6 @@ from zskip.storage import Storage
 
 _THREADS = 8
 _GZIP = b"\x1f\x8b"
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Names that only Hadoop has for the same place."""
 
 _T = TypeVar("_T")
 
@@ -136,7 +135,7 @@ def _plain(uri: str) -> str:
     if uri.startswith("file:"):
         return "/" + uri.removeprefix("file:").lstrip("/")
     scheme, separator, rest = uri.rstrip("/").partition("://")
-    return f"{_SCHEMES.get(scheme, scheme)}://{rest}" if separator else uri.rstrip("/")
+    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else uri.rstrip("/")
 
 
 def _path_of(uri: str) -> str:

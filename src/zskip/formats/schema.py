@@ -115,12 +115,13 @@ def _metadata(storage: Storage, path: str) -> pq.FileMetaData:
             return pq.read_metadata(stream)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(
-            f'"{storage.uri(path)}" is no readable Parquet file ({_first_line(error)}); '
+            f'"{storage.uri(path)}" is no readable Parquet file ({first_line(error)}); '
             "restore it or move it out of the table"
         ) from error
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """What an error says first, without its full stop."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
