@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from crashes import Dying
 
 from zskip.errors import ConflictError, IndexFormatError, StorageError
 from zskip.formats import ParquetFormat, Staged
@@ -19,32 +19,6 @@ from zskip.storage import FileInfo, LocalStorage
 
 DIRECTORIES = ("", "day=1", "day=2/region=a%3Db")
 ROWS = 30
-
-
-class Dying(LocalStorage):
-    """Kills its process before or after the k-th step that changes anything."""
-
-    def __init__(self, root: str, step: int, after: bool) -> None:
-        super().__init__(root)
-        self._left = step
-        self._after = after
-
-    def _at(self, work: Callable[[], None]) -> None:
-        self._left -= 1
-        if self._left == 0 and not self._after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        work()
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        self._at(lambda: LocalStorage.write(self, path, data, overwrite=overwrite))
-
-    def rename(self, source: str, target: str) -> None:
-        self._at(lambda: LocalStorage.rename(self, source, target))
-
-    def delete(self, path: str) -> None:
-        self._at(lambda: LocalStorage.delete(self, path))
 
 
 class ReadOnly(LocalStorage):

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from zskip.storage import LocalStorage
 
 
 class Crash(BaseException):
@@ -31,3 +36,31 @@ def dying(storage_class: type[Any], root: Path, step: int, after: bool) -> Any:
                 raise Crash
 
     return Dying(root)
+
+
+class Dying(LocalStorage):
+    """Kills its process before or after the k-th step that changes anything."""
+
+    def __init__(self, root: str, step: int, after: bool) -> None:
+        super().__init__(root)
+        self._left = step
+        self._after = after
+
+    def at(self, work: Callable[[], Any]) -> Any:
+        """Do a step, or die."""
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        found = work()
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return found
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        self.at(lambda: LocalStorage.write(self, path, data, overwrite=overwrite))
+
+    def rename(self, source: str, target: str) -> None:
+        self.at(lambda: LocalStorage.rename(self, source, target))
+
+    def delete(self, path: str) -> None:
+        self.at(lambda: LocalStorage.delete(self, path))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from crashes import Dying
 
 from zskip.formats import Staged, TableFormat, open_format
 from zskip.formats.hive import is_hidden
@@ -176,34 +175,6 @@ def rewrite(
     except BaseException:
         form.abort(added[0].path.rpartition("/")[0])
         raise
-
-
-class Dying(LocalStorage):
-    """Kills its process before or after the k-th step that changes anything."""
-
-    def __init__(self, root: str, step: int, after: bool) -> None:
-        super().__init__(root)
-        self._left = step
-        self._after = after
-
-    def at(self, work: Callable[[], Any]) -> Any:
-        """Do a step, or die."""
-        self._left -= 1
-        if self._left == 0 and not self._after:
-            os.kill(os.getpid(), signal.SIGKILL)
-        found = work()
-        if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return found
-
-    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        self.at(lambda: LocalStorage.write(self, path, data, overwrite=overwrite))
-
-    def rename(self, source: str, target: str) -> None:
-        self.at(lambda: LocalStorage.rename(self, source, target))
-
-    def delete(self, path: str) -> None:
-        self.at(lambda: LocalStorage.delete(self, path))
 
 
 def die_in_rewrite(path: str, step: int, after: bool) -> None:
