@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
-from zskip.formats import TableFormat, check_name, open_format
+from zskip.formats import IcebergFormat, TableFormat, check_name, open_format
+from zskip.formats.iceberg_catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.storage import Storage
@@ -28,9 +29,11 @@ class Handle:
         spark: SparkSession | None,
         index_storage: Storage | None = None,
         format_name: str | None = None,
+        catalog: IcebergCatalog | None = None,
     ) -> None:
-        """format_name: of the table's format; None for the one that lies there."""
+        """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table."""
         check_name(format_name)
+        self._catalog = catalog
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
@@ -40,6 +43,8 @@ class Handle:
     @cached_property
     def format(self) -> TableFormat:
         """How the table says what is live and takes a rewrite; what lies at the path is looked at once."""
+        if self._catalog is not None:
+            return IcebergFormat(self.storage, self._catalog)
         return open_format(self.storage, self._format_name)
 
     def need_spark(self, what: str) -> SparkSession:
