@@ -135,6 +135,24 @@ def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder
     assert calls.commands[-1][1:] == ["-m", "pytest", "tests/spark"]
 
 
+def test_the_engines_jars_are_fetched_once(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dev.main(["test-engines"]) == 1
+    assert "put `mvn` on the PATH" in capsys.readouterr().err
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/mvn" if name == "mvn" else None)
+    assert dev.main(["test-engines", "-q"]) == 0
+    fetched = [command[4].split(":")[1] for command in calls.commands if command[0] == "/bin/mvn"]
+    wanted = [artifact.split(":")[1] for artifacts in dev.ENGINES.values() for artifact in artifacts]
+    assert fetched == wanted
+    (dev.ROOT / ".engines").mkdir()
+    for jar in (jar for packages in dev.ENGINES for jar in dev.engine_jars(packages)):
+        Path(jar).touch()
+    calls.commands.clear()
+    assert dev.main(["test-engines"]) == 0
+    assert [c[0].rpartition("/.")[2] for c in calls.commands] == ["venv/bin/python", "venv-spark35/bin/python"]
+
+
 def test_uv_makes_the_environment_from_this_python(
     dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
