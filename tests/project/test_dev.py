@@ -123,14 +123,14 @@ def test_an_interrupted_install_is_taken_up_again(
     calls.fail = lambda command: False
     assert dev.main(["test"]) == 0
     assert sum("venv" in c for c in calls.commands) == 1
-    assert calls.commands[-1][1:] == ["-m", "pytest"]
+    assert calls.commands[-1][1:] == ["-m", "pytest", *dev.WORKERS]
 
 
 def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder) -> None:
     dev.main(["test", "--spark", "3.5"])
     assert calls.installs()[0] == "-r requirements/spark35.txt"
     assert ".venv-spark35" in calls.commands[-1][0]
-    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark and not slow"]
+    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark and not slow", *dev.WORKERS]
     dev.main(["test", "--spark", "3.5", "tests/spark"])
     assert calls.commands[-1][1:] == ["-m", "pytest", "tests/spark"]
 
