@@ -6,7 +6,7 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, StorageError, UnsupportedError, ZskipWarning
 from zskip.formats import IcebergFormat, TableFormat, check_name, open_format
 from zskip.formats.iceberg_catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
@@ -92,6 +92,19 @@ class Handle:
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
         return scan(spark, self.schema())
+
+    def read_by_engine(self, reason: UnsupportedError) -> DataFrame:
+        """All rows as the format's own reader in the session gives them, which then does the skipping.
+
+        reason: why zskip does not read the table itself; raised where the session has no such reader.
+        """
+        if self._catalog is None or not self._catalog.in_session:
+            raise reason
+        name = self._catalog.table
+        warnings.warn(
+            f'"{name}" is read by Iceberg itself, without the index of zskip: {reason}', ZskipWarning, stacklevel=4
+        )
+        return self.need_spark("df()").table(".".join(f"`{part}`" for part in name.split(".")))
 
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from zskip.errors import InputError
+from zskip.errors import InputError, UnsupportedError
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 
 
 def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFrame:
-    """A DataFrame over the files that are live now, of which each query reads those that its filters leave."""
+    """A DataFrame over the files that are live now, of which each query reads those that its filters leave.
+
+    Tables that only the format's own reader reads rightly are read by it, if the session has it; that costs a warning.
+    """
     spark = handle.need_spark("df()")
     from zskip.spark.file_index import Pruning
     from zskip.spark.relation import scan
 
-    schema = handle.schema()
+    try:
+        schema = handle.schema()
+    except UnsupportedError as error:
+        return handle.read_by_engine(error)
     snapshot = schema.snapshot
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive

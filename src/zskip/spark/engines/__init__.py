@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zskip.formats import TableFormat
+from zskip.formats.iceberg import check_installed
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for"]
+    from zskip.spark.engines.iceberg import SessionCatalog
+
+__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "session_catalog"]
 
 
 def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | None:
@@ -19,3 +22,17 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
     root: absolute path or URI of the table. Raises UnsupportedError where the session lacks an engine that it needs.
     """
     return None
+
+
+def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
+    """The Iceberg table of a name whose first part is a catalog of the session; None for other names.
+
+    Raises MissingDependencyError where pyiceberg is not installed.
+    """
+    setting = f"spark.sql.catalog.{table.partition('.')[0]}"
+    if not str(spark.conf.get(setting, "")).startswith("org.apache.iceberg.spark."):
+        return None
+    check_installed(table)
+    from zskip.spark.engines.iceberg import SessionCatalog
+
+    return SessionCatalog(spark, table)
