@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import zskip
-from zskip.errors import ConflictError, TableNotFoundError, UnsupportedError, ZskipWarning
+from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError, ZskipWarning
 from zskip.formats import Staged
 
 pytest.importorskip("sqlalchemy")
@@ -202,3 +202,29 @@ def test_others_read_what_was_committed_without_a_jvm(engine_spark: SparkSession
             return
         found = connection.sql(f"SELECT * FROM iceberg_scan('{metadata}') ORDER BY id").to_arrow_table()
         assert found.to_pylist() == expected
+
+
+def test_a_catalog_of_the_session_that_is_down(engine_spark: SparkSession) -> None:
+    settings = {
+        "spark.sql.catalog.down": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.down.type": "rest",
+        "spark.sql.catalog.down.uri": "http://127.0.0.1:9",
+    }
+    spark = engine_spark.newSession()
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    with pytest.raises(StorageError, match=r"down\.db\.t.*spark\.sql\.catalog"):
+        zskip.table(spark, "down.db.t")
+    spark.conf.set("spark.sql.catalog.less", settings["spark.sql.catalog.down"])
+    spark.conf.set("spark.sql.catalog.less.type", "rest")
+    with pytest.raises(StorageError, match=r"less\.db\.t.*spark\.sql\.catalog"):
+        zskip.table(spark, "less.db.t")
+
+
+def test_metadata_that_the_session_names_is_gone(engine_spark: SparkSession) -> None:
+    name = filled(engine_spark)
+    table = zskip.table(engine_spark, name)
+    for file in (Path(table.path) / "metadata").glob("*.json"):
+        file.unlink()
+    with pytest.raises((StorageError, TableNotFoundError), match=r"metadata|local\.db"):
+        table.df()

@@ -22,7 +22,16 @@ import pytest
 from format_tables import rewrite, stage_all
 
 import zskip
-from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, TableNotFoundError, UnsupportedError
+from zskip.errors import (
+    ConflictError,
+    CorruptFileError,
+    InputError,
+    PredicateError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+    ZskipError,
+)
 from zskip.formats import IcebergFormat, Staged
 from zskip.storage import LocalStorage
 
@@ -522,3 +531,39 @@ def test_zeros_and_long_texts_have_bounds_that_hold(catalog: SqlCatalog) -> None
     assert configured_catalog("no.such.catalog") is None
     for text in rows["s"].to_pylist():
         assert table.scan(EqualTo("s", text)).to_arrow().num_rows == 1
+
+
+def test_the_command_line_takes_a_name(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from typer.testing import CliRunner
+
+    from zskip.cli.app import app
+
+    small(catalog)
+    monkeypatch.setenv("PYICEBERG_CATALOG__C__URI", f"sqlite:///{tmp_path}/c.db")
+    found = CliRunner().invoke(app, ["files", "c.db.t", "--where", "a >= 100"])
+    assert found.exit_code == 0, found.output
+    assert found.output.count(".parquet") == 1
+
+
+def test_where_holds_for_whole_files_or_not_at_all(catalog: SqlCatalog, spark: Any) -> None:
+    table = filled(catalog, ("s", TruncateTransform(1)), ("b", IdentityTransform()))
+    before, old = rows_of(table.scan().to_arrow()), {e.data_file.file_path for e in entries(table)}
+    found = zskip.table(spark, table)
+    with pytest.raises(PredicateError, match="cannot be decided"):
+        found.optimize(["id", "i"], where="i = 5")
+    result = found.optimize(["id", "i"], where="b", files=2)
+    after = {e.data_file.file_path for e in entries(table)}
+    kept = [e.data_file.file_path for e in entries(table) if e.data_file.partition[1] is not True]
+    assert 0 < result.files_before == len(old - after)
+    assert set(kept) < old
+    assert rows_of(table.refresh().scan().to_arrow()) == before
+
+
+def test_a_data_file_that_is_gone(catalog: SqlCatalog, spark: Any) -> None:
+    table = small(catalog)
+    lost = Path(entries(table)[0].data_file.file_path.removeprefix("file://"))
+    lost.unlink()
+    with pytest.raises(ZskipError, match=lost.name):
+        zskip.table(spark, table).optimize(["a", "s"])
+    assert len(table.refresh().snapshots()) == 2
+    assert unknown_files(table) == set()
