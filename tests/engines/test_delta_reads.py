@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING
 
 from deltalake import DeltaTable
 from pyspark.sql.functions import col
+from scans import files_read
 
 import zskip
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-def files_read(frame: DataFrame) -> int:
-    """How many files the scan of a frame with one table has chosen, as it counts them itself."""
-    frame.collect()
-    plan = frame._jdf.queryExecution().executedPlan()
-    scans = [plan] if plan.metrics().contains("numFiles") else []
-    leaves = plan.collectLeaves()
-    scans += [leaves.apply(i) for i in range(leaves.size())]
-    return sum(scan.metrics().apply("numFiles").value() for scan in scans if scan.metrics().contains("numFiles"))
+    from pyspark.sql import SparkSession
 
 
 def test_delta_reads_the_rows_and_skips_the_files(engine_spark: SparkSession, tmp_path: Path) -> None:

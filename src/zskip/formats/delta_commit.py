@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
@@ -277,5 +278,8 @@ def last_rewrite(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
 def _mark(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """What zskip wrote into a commit's information; nothing where it did not commit it."""
     found = entry.get(MARK, {})
+    if not found and MARK in str(entry.get("userMetadata")):
+        with contextlib.suppress(ValueError, AttributeError):
+            found = json.loads(entry["userMetadata"]).get(MARK, {})
     found = json.loads(found) if isinstance(found, str) else found
     return found if isinstance(found, dict) else {}

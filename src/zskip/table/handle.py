@@ -44,7 +44,11 @@ class Handle:
 
     def format_on(self, storage: Storage) -> TableFormat:
         """The same over another storage of the same table."""
-        return open_format(storage, self._format_name)
+        from zskip.spark.engines import has_own_reader
+
+        if self.spark is None:
+            return open_format(storage, self._format_name)
+        return open_format(storage, self._format_name, has_own_reader=lambda name: has_own_reader(self.spark, name))
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""
@@ -87,12 +91,17 @@ class Handle:
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
+        from zskip.spark.engines import has_own_reader
+        from zskip.spark.engines.delta import read_version
         from zskip.spark.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
-        return scan(spark, self.schema())
+        schema = self.schema()
+        if has_own_reader(spark, self.format.name):
+            return read_version(spark, self.storage.root, schema.snapshot.version)
+        return scan(spark, schema)
 
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""
@@ -102,6 +111,8 @@ class Handle:
 
     def bound_index(self, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
         """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""
+        if snapshot.reader is not None:
+            return self.without_index(snapshot)
         with warnings.catch_warnings():
             if not warn:
                 warnings.simplefilter("ignore", ZskipWarning)

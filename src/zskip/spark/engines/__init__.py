@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zskip.formats import TableFormat
+from zskip.formats import DeltaFormat, TableFormat
+from zskip.spark.engines import delta
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for"]
+__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader"]
 
 
 def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | None:
@@ -18,4 +19,11 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
 
     root: absolute path or URI of the table. Raises UnsupportedError where the session lacks an engine that it needs.
     """
+    if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.foreign() is not None:
+        return delta.DeltaEngine(spark, root)
     return None
+
+
+def has_own_reader(spark: SparkSession | None, name: str) -> bool:
+    """Whether the session can read tables of a format by the format's own code."""
+    return name == "delta" and spark is not None and delta.is_loaded(spark)
