@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -30,8 +32,10 @@ MARK = "zskip"
 """Key of a commit's information under which zskip keeps its own."""
 _LOOKED_BACK = 100
 """Versions in which the latest rewrite is looked for."""
-_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
-"""A name that nobody escapes, or takes for hidden."""
+_ESCAPED = re.compile(
+    r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
+"""What a URI of Java has no place for: all else beyond ASCII but spaces it takes as it is."""
 _SAID = ("curve", "build", "where")
 
 
@@ -80,16 +84,24 @@ def describe(
 
 
 def _target(directory: str, name: str) -> str:
-    """Where a file goes: to its partition's directory, or to the table's root where that has to be escaped.
+    """Where a file goes: to its partition's directory, or to the table's root where that would be hidden.
 
-    Delta takes partition values from the log alone. Engines escape paths in several ways, and the VACUUM of Delta on
-    Spark deletes live files that the log spells in another way than Spark does.
+    Delta takes partition values from the log alone, but some who read it take them from the directories.
 
-    >>> _target("day=2024-01-01", "a.parquet"), _target("region=us east", "a.parquet"), _target("", "a.parquet")
-    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
+    >>> _target("day=2024-01-01/region=us east", "a.parquet"), _target("_day=1", "a.parquet"), _target("", "a.parquet")
+    ('day=2024-01-01/region=us east/a.parquet', 'a.parquet', 'a.parquet')
     """
-    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
-    return f"{directory}/{name}" if plain else name
+    hidden = not directory or any(part.startswith(("_", ".")) for part in directory.split("/"))
+    return name if hidden else f"{directory}/{name}"
+
+
+def spelled(path: str) -> str:
+    """A path as Spark spells it in the log: its VACUUM deletes live files whose paths the log spells otherwise.
+
+    >>> spelled("region=us east/é%3A.parquet")
+    'region=us%20east/é%253A.parquet'
+    """
+    return _ESCAPED.sub(lambda found: quote(found[0], safe=""), path)
 
 
 def partition_of(directory: str) -> dict[str, str | None]:
@@ -127,15 +139,13 @@ def transact(
                 stats=file.statistics,
             )
         )
-    _rehearse(table, removes, adds, old.root)
     parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
     parameters |= {name: str(info[name]) for name in _SAID if info.get(name) is not None}
-    table.create_write_transaction(
-        [*removes, *adds],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
+    options: dict[str, Any] = {
+        "mode": "append",
+        "schema": table.schema(),
+        "partition_by": table.metadata().partition_columns,
+        "commit_properties": CommitProperties(
             custom_metadata={
                 "operationParameters": parameters,
                 "readVersion": old.version,
@@ -145,35 +155,55 @@ def transact(
             # With retries of its own two stale rewrites would both be committed, and rows be doubled.
             max_commit_retries=0,
         ),
-        post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
-    )
+        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    }
+    entry = _rehearse([*removes, *adds], options)
+    wanted = _spelled_right(table, entry, removes, adds, old.root)
+    if wanted == entry:
+        table.create_write_transaction([*removes, *adds], **options)
+    else:
+        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in wanted)
+        storage.write(f"_delta_log/{table.version() + 1:020d}.json", lines.encode())
 
 
-def _rehearse(table: DeltaTable, removes: Sequence[RemoveAction], adds: Sequence[AddAction], root: str) -> None:
-    """Raise UnsupportedError where deltalake would spell a path in the log otherwise than the log does.
-
-    It escapes paths by its own rules. A file whose path the log spells otherwise would stay live, and its rows be
-    doubled, without a word: so the same actions are first committed to an empty table that is thrown away.
-    """
+def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What deltalake would write into the log: the same is first committed to an empty table that is thrown away."""
     from deltalake import DeltaTable
 
-    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
     with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
-        scratch = DeltaTable.create(directory, table.schema(), partition_by=table.metadata().partition_columns)
-        scratch.create_write_transaction(
-            [*removes, *adds], "append", table.schema(), partition_by=table.metadata().partition_columns
-        )
+        scratch = DeltaTable.create(directory, options["schema"], partition_by=options["partition_by"])
+        scratch.create_write_transaction(actions, **options)
         lines = (Path(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
-    written = [json.loads(line) for line in lines]
-    removed = {line["remove"]["path"] for line in written if "remove" in line}
-    added = {line["add"]["path"] for line in written if "add" in line}
-    for path in sorted({logged[action.path] for action in removes} - removed):
-        raise UnsupportedError(
-            f'deltalake spells the path "{path}" in the log of "{root}" in another way and could not remove it; '
-            "nothing was committed. Leave its partition out with where=, or let Delta Lake itself rewrite it"
-        )
-    for path in sorted({action.path for action in adds} - added):
-        raise UnsupportedError(f'deltalake escapes the path "{path}" in the log of "{root}"; nothing was committed')
+    return [json.loads(line) for line in lines]
+
+
+def _spelled_right(
+    table: DeltaTable,
+    entry: Sequence[dict[str, Any]],
+    removes: Sequence[RemoveAction],
+    adds: Sequence[AddAction],
+    root: str,
+) -> list[dict[str, Any]]:
+    """An entry of the log in which each file that goes is called as it was when it came, each new one as by Spark.
+
+    deltalake escapes paths by its own rules, but engines find the file to remove by the text of its path: one that is
+    spelled otherwise, such as `r=%C3%A9/` for the `r=é/` of Spark, would stay live, and its rows be doubled. Raises
+    UnsupportedError where a file of the rewrite would be missing from the entry.
+    """
+    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
+    lines = []
+    for line in entry:
+        if "remove" in line:
+            path = relative_path(line["remove"]["path"], root)
+            line = {"remove": line["remove"] | {"path": logged.get(path, path)}}
+        elif "add" in line:
+            line = {"add": line["add"] | {"path": spelled(relative_path(line["add"]["path"], root))}}
+        lines.append(line)
+    for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {spelled(a.path) for a in adds})):
+        found = {line[kind]["path"] for line in lines if kind in line}
+        for path in sorted(actions ^ found):
+            raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
+    return lines
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:
@@ -202,5 +232,8 @@ def last_rewrite(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
 def _mark(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """What zskip wrote into a commit's information; nothing where it did not commit it."""
     found = entry.get(MARK, {})
+    if not found and MARK in str(entry.get("userMetadata")):
+        with contextlib.suppress(ValueError, AttributeError):
+            found = json.loads(entry["userMetadata"]).get(MARK, {})
     found = json.loads(found) if isinstance(found, str) else found
     return found if isinstance(found, dict) else {}

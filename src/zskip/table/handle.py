@@ -11,7 +11,7 @@ from zskip.formats import IcebergFormat, TableFormat, check_name, open_format
 from zskip.formats.iceberg_catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.storage import Storage
+from zskip.storage import LocalStorage, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,9 +43,17 @@ class Handle:
     @cached_property
     def format(self) -> TableFormat:
         """How the table says what is live and takes a rewrite; what lies at the path is looked at once."""
+        return self.format_on(self.storage)
+
+    def format_on(self, storage: Storage) -> TableFormat:
+        """The same over another storage of the same table."""
         if self._catalog is not None:
-            return IcebergFormat(self.storage, self._catalog)
-        return open_format(self.storage, self._format_name)
+            return IcebergFormat(storage, self._catalog)
+        from zskip.spark.engines import has_own_reader
+
+        if self.spark is None:
+            return open_format(storage, self._format_name)
+        return open_format(storage, self._format_name, has_own_reader=lambda name: has_own_reader(self.spark, name))
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""
@@ -55,9 +63,11 @@ class Handle:
 
     def storage_at(self, path: str) -> Storage:
         """The storage of another directory, reached as this one is."""
+        if self.spark is None:
+            return LocalStorage(path)
         from zskip.spark.hadoop import storage_for
 
-        return storage_for(self.need_spark("this"), path)
+        return storage_for(self.spark, path)
 
     @property
     def case_sensitive(self) -> bool:
@@ -86,12 +96,17 @@ class Handle:
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
+        from zskip.spark.engines import has_own_reader
+        from zskip.spark.engines.delta import read_version
         from zskip.spark.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
-        return scan(spark, self.schema())
+        schema = self.schema()
+        if has_own_reader(spark, self.format.name):
+            return read_version(spark, self.storage.root, schema.snapshot.version)
+        return scan(spark, schema)
 
     def read_by_engine(self, reason: UnsupportedError) -> DataFrame:
         """All rows as the format's own reader in the session gives them, which then does the skipping.
@@ -114,6 +129,8 @@ class Handle:
 
     def bound_index(self, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
         """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""
+        if snapshot.reader is not None:
+            return self.without_index(snapshot)
         with warnings.catch_warnings():
             if not warn:
                 warnings.simplefilter("ignore", ZskipWarning)

@@ -37,6 +37,10 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     except UnsupportedError as error:
         return handle.read_by_engine(error)
     snapshot = schema.snapshot
+    if snapshot.reader is not None:
+        from zskip.spark.engines.delta import read_version
+
+        return read_version(spark, snapshot.root, snapshot.version)
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive
 
@@ -53,6 +57,11 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     A file of which all row groups are known, and none might hold one, is not among them.
     """
     snapshot = handle.snapshot()
+    if snapshot.reader is not None:
+        raise UnsupportedError(
+            f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df(), or '
+            "rewrite it without that"
+        )
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     stats = handle.bound_index(snapshot, warn=where is not None)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zskip.formats import TableFormat
+from zskip.formats import DeltaFormat, TableFormat
 from zskip.formats.iceberg import check_installed
+from zskip.spark.engines import delta
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     from zskip.spark.engines.iceberg import SessionCatalog
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "session_catalog"]
+__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "session_catalog"]
 
 
 def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | None:
@@ -21,6 +22,8 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
 
     root: absolute path or URI of the table. Raises UnsupportedError where the session lacks an engine that it needs.
     """
+    if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.foreign() is not None:
+        return delta.DeltaEngine(spark, root)
     return None
 
 
@@ -36,3 +39,8 @@ def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
     from zskip.spark.engines.iceberg import SessionCatalog
 
     return SessionCatalog(spark, table)
+
+
+def has_own_reader(spark: SparkSession | None, name: str) -> bool:
+    """Whether the session can read tables of a format by the format's own code."""
+    return name == "delta" and spark is not None and delta.is_loaded(spark)
