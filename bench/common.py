@@ -186,7 +186,7 @@ def scans(df: Any) -> list[Any]:
     while todo:
         node = todo.pop()
         kind = node.getClass().getSimpleName()
-        if kind == "FileSourceScanExec":
+        if kind in ("FileSourceScanExec", "BatchScanExec"):
             found.append(node)
         elif kind == "AdaptiveSparkPlanExec":
             todo.append(node.executedPlan())

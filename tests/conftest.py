@@ -42,3 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what is left out without the engines' jars."""
+    if "ZSKIP_ENGINE_JARS" not in os.environ:
+        terminalreporter.write_line(
+            "tests/engines skipped: they need the engines' own jars (python3 dev.py test-engines)"
+        )

@@ -123,16 +123,34 @@ def test_an_interrupted_install_is_taken_up_again(
     calls.fail = lambda command: False
     assert dev.main(["test"]) == 0
     assert sum("venv" in c for c in calls.commands) == 1
-    assert calls.commands[-1][1:] == ["-m", "pytest"]
+    assert calls.commands[-1][1:] == ["-m", "pytest", *dev.WORKERS]
 
 
 def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder) -> None:
     dev.main(["test", "--spark", "3.5"])
     assert calls.installs()[0] == "-r requirements/spark35.txt"
     assert ".venv-spark35" in calls.commands[-1][0]
-    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark and not slow"]
+    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark and not slow", *dev.WORKERS]
     dev.main(["test", "--spark", "3.5", "tests/spark"])
     assert calls.commands[-1][1:] == ["-m", "pytest", "tests/spark"]
+
+
+def test_the_engines_jars_are_fetched_once(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dev.main(["test-engines"]) == 1
+    assert "put `mvn` on the PATH" in capsys.readouterr().err
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/mvn" if name == "mvn" else None)
+    assert dev.main(["test-engines", "-q"]) == 0
+    fetched = [command[4].split(":")[1] for command in calls.commands if command[0] == "/bin/mvn"]
+    wanted = [artifact.split(":")[1] for artifacts in dev.ENGINES.values() for artifact in artifacts]
+    assert fetched == wanted
+    (dev.ROOT / ".engines").mkdir()
+    for jar in (jar for packages in dev.ENGINES for jar in dev.engine_jars(packages)):
+        Path(jar).touch()
+    calls.commands.clear()
+    assert dev.main(["test-engines"]) == 0
+    assert [c[0].rpartition("/.")[2] for c in calls.commands] == ["venv/bin/python", "venv-spark35/bin/python"]
 
 
 def test_uv_makes_the_environment_from_this_python(

@@ -1,0 +1,184 @@
+"""zskip's optimize of a Delta, Iceberg or Hudi table beside the engine's own, and what the engine then reads.
+
+python bench/engines.py --engine delta --scale 2 --files 64 --rounds 3
+
+Needs the jars that `python3 dev.py test-engines` fetches; Hudi's also the Python of .venv-spark35.
+"""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import common
+import zskip
+
+JARS = Path(__file__).resolve().parent.parent / ".engines"
+WAREHOUSE = common.HOME / "engines"
+BY = ", ".join(common.CLUSTER_BY)
+
+
+class Engine(Protocol):
+    """A table format as its own engine writes, clusters and reads it."""
+
+    conf: ClassVar[dict[str, str]]
+
+    def create(self, spark: Any, source: Path, name: str) -> None:
+        """Write the source as a new table."""
+
+    def address(self, name: str) -> str:
+        """The table as `zskip.table` takes it."""
+
+    def cluster(self, spark: Any, name: str, file_bytes: int) -> None:
+        """The engine's own Z-order into files of a size."""
+
+    def read(self, spark: Any, name: str) -> Any:
+        """The table through the engine's own reader."""
+
+
+class Delta:
+    conf: ClassVar = {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    }
+
+    def create(self, spark: Any, source: Path, name: str) -> None:
+        spark.read.parquet(str(source)).write.format("delta").save(self.address(name))
+
+    def address(self, name: str) -> str:
+        return str(WAREHOUSE / name)
+
+    def cluster(self, spark: Any, name: str, file_bytes: int) -> None:
+        for limit in ("max", "min"):
+            spark.conf.set(f"spark.databricks.delta.optimize.{limit}FileSize", str(file_bytes))
+        spark.sql(f"OPTIMIZE delta.`{self.address(name)}` ZORDER BY ({BY})").collect()
+
+    def read(self, spark: Any, name: str) -> Any:
+        return spark.read.format("delta").load(self.address(name))
+
+
+class Iceberg:
+    conf: ClassVar = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.local.type": "hadoop",
+        "spark.sql.catalog.local.warehouse": str(WAREHOUSE),
+    }
+
+    def create(self, spark: Any, source: Path, name: str) -> None:
+        writer = spark.read.parquet(str(source)).writeTo(self.address(name)).using("iceberg")
+        writer.tableProperty("write.parquet.compression-codec", "zstd").create()
+
+    def address(self, name: str) -> str:
+        return f"local.db.{name}"
+
+    def cluster(self, spark: Any, name: str, file_bytes: int) -> None:
+        options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{file_bytes}')"
+        spark.sql(
+            f"CALL local.system.rewrite_data_files(table => 'db.{name}', strategy => 'sort', "
+            f"sort_order => 'zorder({BY})', options => {options})"
+        ).collect()
+
+    def read(self, spark: Any, name: str) -> Any:
+        return spark.table(self.address(name))
+
+
+class Hudi:
+    conf: ClassVar = {
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+    }
+
+    def create(self, spark: Any, source: Path, name: str) -> None:
+        options = {
+            "hoodie.table.name": name,
+            "hoodie.datasource.write.operation": "bulk_insert",
+            "hoodie.datasource.write.recordkey.field": "l_orderkey,l_linenumber",
+            "hoodie.bulkinsert.sort.mode": "NONE",
+            "hoodie.parquet.compression.codec": "zstd",
+        }
+        spark.read.parquet(str(source)).write.format("hudi").options(**options).save(self.address(name))
+
+    def address(self, name: str) -> str:
+        return str(WAREHOUSE / name)
+
+    def cluster(self, spark: Any, name: str, file_bytes: int) -> None:
+        options = {
+            "hoodie.clustering.plan.strategy.target.file.max.bytes": file_bytes,
+            "hoodie.clustering.plan.strategy.small.file.limit": 10**10,
+            "hoodie.clustering.plan.strategy.max.bytes.per.group": 10**11,
+            "hoodie.parquet.max.file.size": file_bytes,
+            "hoodie.parquet.compression.codec": "zstd",
+        }
+        shown = ",".join(f"{key}={value}" for key, value in options.items())
+        order = ",".join(common.CLUSTER_BY)
+        spark.sql(
+            f"CALL run_clustering(path => '{self.address(name)}', order => '{order}', order_strategy => 'z-order', "
+            f'options => "{shown}")'
+        ).collect()
+
+    def read(self, spark: Any, name: str) -> Any:
+        return spark.read.format("hudi").load(self.address(name))
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {"delta": Delta, "iceberg": Iceberg, "hudi": Hudi}
+
+
+def main() -> None:
+    """Measure, and print the figures."""
+    options = common.arguments(__doc__ or "", engine="delta", scale=2.0, files=64, rounds=3, queries=40)
+    engine = ENGINES[options.engine]()
+    jars = sorted(str(path) for path in JARS.glob(f"{options.engine}-*.jar"))
+    if not jars:
+        raise SystemExit(f"no jar of {options.engine} in {JARS}: run python3 dev.py test-engines")
+    shutil.rmtree(WAREHOUSE, ignore_errors=True)
+    source = common.lineitem(options.scale)
+    spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})
+    times: dict[str, list[float]] = {"engine": [], "zskip": []}
+    for number in range(options.rounds):
+        for who in times:
+            name = f"{who}{number}"
+            engine.create(spark, source, name)
+            size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))
+            times[who].append(common.seconds(work(spark, engine, who, name, options.files, size)))
+            common.log(f"{name}: {times[who][-1]:.1f} s")
+    figures = {"machine": common.machine(), "spark": spark.version, "rounds": options.rounds}
+    figures |= {f"{who}_s": common.median(took) for who, took in times.items()}
+    pairs = zip(times["zskip"], times["engine"], strict=True)
+    figures["time_over_engine"] = common.median([ours / theirs for ours, theirs in pairs])
+    wanted = common.queries(source, common.CLUSTER_BY, options.queries, options.seed)
+    last = options.rounds - 1
+    found = {who: reading(engine.read(spark, f"{who}{last}"), wanted) for who in times}
+    for who, (files, decoded, _) in found.items():
+        figures |= {f"{who}_files": files, f"{who}_rows_decoded_pct": round(100 * decoded, 2)}
+    figures["decoded_over_engine"] = round(found["zskip"][1] / found["engine"][1], 3)
+    if found["zskip"][2] != found["engine"][2]:
+        raise SystemExit("the answers differ")
+    common.emit(figures, options.json)
+
+
+def work(spark: Any, engine: Engine, who: str, name: str, files: int, size: int) -> Callable[[], object]:
+    """The call that clusters a table."""
+    if who == "engine":
+        return lambda: engine.cluster(spark, name, int(size / files * 1.01))
+    return lambda: zskip.table(spark, engine.address(name)).optimize(common.CLUSTER_BY, files=files)
+
+
+def reading(frame: Any, wanted: list[str]) -> tuple[int, float, list[Any]]:
+    """Files of the table, the mean share of its rows that the engine's scan decodes for a query, and the answers."""
+    rows = frame.count()
+    decoded, answers = [], []
+    for where in wanted:
+        query = frame.where(where).selectExpr("count(*)", "sum(l_extendedprice)")
+        decoded.append(common.decoded_rows(query) / rows)
+        answers.append(query.collect())
+    return len(set(frame.inputFiles())), statistics.mean(decoded), answers
+
+
+if __name__ == "__main__":
+    main()
