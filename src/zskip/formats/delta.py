@@ -21,7 +21,7 @@ from zskip.errors import (
     UnsupportedError,
     ZskipError,
 )
-from zskip.formats import staging
+from zskip.formats import log, staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.delta_commit import (
     NewFile,
@@ -58,6 +58,7 @@ class DeltaFormat:
     """Reads and commits a Delta table."""
 
     name = "delta"
+    home = log.HOME
 
     def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
         """has_own_reader: whether Delta Lake itself is there for tables that zskip would read wrongly."""
