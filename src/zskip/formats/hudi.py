@@ -32,6 +32,8 @@ _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _ESCAPE = re.compile(r"\\(.)")
 _EMPTY = '{"type": "record", "fields": []}'
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
+NOTE = "_instant"
+"""In a staging directory: the instant of the rewrite, for whoever has Hudi's code to undo it."""
 
 
 class HudiFormat:
@@ -143,8 +145,9 @@ class HudiFormat:
         raise self._unsupported()
 
     def abort(self, staged_in: str) -> None:
-        """Remove the files of a rewrite that was not committed."""
-        self._storage.delete(staged_in)
+        """Remove the files of a rewrite that was not committed; one that Hudi knows of, the next rewrite rolls back."""
+        if self._storage.stat(f"{staged_in}/{NOTE}") is None:
+            self._storage.delete(staged_in)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """Version of zskip's latest rewrite among the newest commits, and what it said of itself."""
