@@ -6,10 +6,12 @@ from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
+from zskip.formats.log import HOME
 from zskip.formats.parquet import ParquetFormat
 
 __all__ = [
     "FORMATS",
+    "HOME",
     "DeltaFormat",
     "IcebergFormat",
     "ParquetFormat",

@@ -21,7 +21,7 @@ from zskip.errors import (
     UnsupportedError,
     ZskipError,
 )
-from zskip.formats import staging
+from zskip.formats import log, staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.delta_commit import (
     NewFile,
@@ -48,6 +48,8 @@ _FEATURE = re.compile("[Uu]nsupported|not supported|catalog-managed")
 """In what deltalake says of a protocol that it does not know."""
 _NOTE = "_moved.json"
 """In a staging directory: where its files went, and upon which version."""
+_REMOTE = {"max_retries": "4", "retry_timeout": "30s"}
+"""Of an object store: without credentials, or without a network, an error comes in seconds."""
 _TRIES = 50
 _LOG = logging.getLogger("zskip.delta")
 
@@ -56,6 +58,7 @@ class DeltaFormat:
     """Reads and commits a Delta table."""
 
     name = "delta"
+    home = log.HOME
 
     def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
         """has_own_reader: whether Delta Lake itself is there for tables that zskip would read wrongly."""
@@ -78,8 +81,9 @@ class DeltaFormat:
                 f'"{self._storage.root}" is a Delta table, for which deltalake is not installed; '
                 'run: pip install "zskip[delta]"'
             ) from error
+        uri = _uri(self._storage.root)
         with _explained(self._storage.root):
-            return DeltaTable(_uri(self._storage.root), skip_stats=skip_stats)
+            return DeltaTable(uri, storage_options=None if uri.startswith("file:") else _REMOTE, skip_stats=skip_stats)
 
     def _read(self, table: DeltaTable) -> Snapshot:
         root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)
@@ -239,6 +243,12 @@ def _explained(root: str) -> Iterator[None]:
                 "Nothing was written"
             ) from error
         raise StorageError(f'cannot read the log of the Delta table "{root}": {said}') from error
+    except OSError as error:
+        said = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", " ", str(error)).split())
+        raise StorageError(
+            f'cannot reach the log of the Delta table "{root}" ({said[:300]}); check the network, and give the '
+            "credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
 
 
 def _unreadable(table: DeltaTable) -> str | None:

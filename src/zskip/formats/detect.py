@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError
 from zskip.formats.base import TableFormat
 from zskip.formats.delta import DeltaFormat
+from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
 from zskip.storage import Storage
@@ -16,6 +17,8 @@ FORMATS = ("parquet", "delta", "iceberg", "hudi")
 
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
 """What only tables of a format have."""
+_HUDI_PARTITION = (".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet")
+"""One of them is in each partition of a Hudi table, whatever its directory is called."""
 
 
 def check_name(name: str | None) -> None:
@@ -30,8 +33,8 @@ def open_format(
     """Open the table in a directory by its format.
 
     name: which one, where several lie there; has_own_reader: whether a format's own code is at hand, for tables that
-    zskip cannot read itself. Raises InputError where the directory does not say which one it is or
-    holds no table of the named one, and UnsupportedError for formats that zskip does not read.
+    zskip cannot read itself. Raises InputError where the directory does not say which one it is or holds no table of
+    the named one.
     """
     check_name(name)
     format_name = _chosen(storage, found_formats(storage), name)
@@ -42,10 +45,7 @@ def open_format(
         return DeltaFormat(storage, has_own_reader=has_own_reader("delta"))
     if format_name == "iceberg":
         return IcebergFormat(storage)
-    raise UnsupportedError(
-        f'"{storage.root}" is a table of the format {format_name}, which this zskip does not read; '
-        "its directory holds files that are no longer part of the table, so it is not read as plain Parquet either"
-    )
+    return HudiFormat(storage)
 
 
 def found_formats(storage: Storage) -> tuple[str, ...]:
@@ -83,6 +83,12 @@ def _chosen(storage: Storage, found: tuple[str, ...], name: str | None) -> str:
 
 def _check_not_inside(storage: Storage) -> None:
     """Raise InputError for a partition's directory inside of a table in which dead files lie."""
+    for mark in _HUDI_PARTITION:
+        if storage.stat(mark) is not None:
+            raise InputError(
+                f'"{storage.root}" holds {mark}, so it is a partition of a table of the format hudi; open the table '
+                'itself, and ask for the partition with "where"'
+            )
     above = ""
     for part in reversed(storage.root.split("/")):
         if "=" not in part:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats import staging
+from zskip.formats import log, staging
 from zskip.formats.base import Staged
 from zskip.formats.iceberg_catalog import Current, IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
@@ -40,6 +40,7 @@ class IcebergFormat:
     """Reads an Iceberg table by its path, or by its catalog, to which it then commits, too."""
 
     name = "iceberg"
+    home = log.HOME
 
     def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None) -> None:
         self._storage = storage

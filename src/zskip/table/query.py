@@ -41,6 +41,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
         from zskip.spark.engines.delta import read_version
 
         return read_version(spark, snapshot.root, snapshot.version)
+    check_whole(snapshot)
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive
 
@@ -49,6 +50,16 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
         return stats.prune(filters.predicate(fields, case_sensitive=case_sensitive))
 
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
+
+
+def check_whole(snapshot: Snapshot) -> None:
+    """Raise UnsupportedError where the files of a snapshot alone do not say which rows the table has."""
+    if snapshot.altered is not None and snapshot.altered.any():
+        raise UnsupportedError(
+            f'{int(snapshot.altered.sum()):,} of the {len(snapshot):,} files of "{snapshot.root}" have changes in log '
+            "files beside them, which only Hudi's own reader applies; compact it (CALL run_compaction), or read it "
+            'with spark.read.format("hudi"); files() and explain() work'
+        )
 
 
 def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:

@@ -5,25 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zskip.formats import DeltaFormat, TableFormat
+from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import check_installed
 from zskip.spark.engines import delta
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
+from zskip.spark.engines.hudi import HudiEngine, reads_hudi
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from zskip.spark.engines.iceberg import SessionCatalog
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "session_catalog"]
+__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "reads_hudi", "session_catalog"]
 
 
 def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | None:
     """The engine that has to write to a table; None where zskip writes the files and the format commits them.
 
-    root: absolute path or URI of the table. Raises UnsupportedError where the session lacks an engine that it needs.
+    root: absolute path or URI of the table.
     """
     if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.foreign() is not None:
         return delta.DeltaEngine(spark, root)
+    if isinstance(table, HudiFormat):
+        return HudiEngine(spark, table)
     return None
 
 
