@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import InputError, MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import open_format
+from zskip.formats.hudi_protocol import check_rewritable
 from zskip.formats.hudi_timeline import read_timeline
+from zskip.formats.hudi_values import spark_schema
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 
@@ -114,6 +116,78 @@ def test_partition_values_prune_a_table_never_seen_before(unpack: Unpack) -> Non
     table = zskip.open(str(unpack("plain")))
     assert len(table.files("region = 'y'")) == 2
     assert {Path(file).parent.parent.name for file in table.files("p = 1")} == {"1"}
+
+
+@pytest.mark.parametrize("name", ["hive", "plain"])
+def test_what_is_known_of_partition_columns_is_what_their_files_hold(name: str, unpack: Unpack) -> None:
+    path = unpack(name)
+    found = opened(path)
+    assert found.known is not None
+    assert found.grouped_by == {"hive": ("region",), "plain": ("p", "region")}[name]
+    bounded = 0
+    for column in found.grouped_by:
+        stats = found.known.column(column)
+        for i, file in enumerate(found.paths):
+            (held,) = set(pq.ParquetFile(path / file).read([column])[column].to_pylist())
+            if stats is not None and stats.bounded[i]:
+                bounded += 1
+                assert stats.lower[i] == stats.upper[i] == (held.encode() if isinstance(held, str) else held)
+                assert stats.nulls[i] == 0
+            elif stats is not None:
+                assert held is None
+                assert stats.nulls[i] == -1
+    assert bounded == {"hive": 5, "plain": 2}[name]
+    assert found.known.column("id") is None
+
+
+def field(kind: object) -> str:
+    return json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", kind]}]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ({"type": "long", "logicalType": "timestamp-millis"}, "timestamp-millis"),
+        ({"type": "array", "items": {"type": "string", "logicalType": "uuid"}}, "uuid"),
+        ({"type": "map", "values": {"type": "enum", "name": "e", "symbols": ["x"]}}, "enum"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 5}, "bytes decimal"),
+        ({"type": "fixed", "name": "f", "size": 4, "logicalType": "decimal", "precision": 5}, None),
+        ({"type": "long", "logicalType": "timestamp-micros"}, None),
+        ({"type": "record", "name": "s", "fields": [{"name": "b", "type": "double"}]}, None),
+    ],
+)
+def test_types_that_spark_would_write_as_others_are_not_rewritten(kind: object, refused: str | None) -> None:
+    options = {"hoodie.table.type": "COPY_ON_WRITE"}
+    if refused is None:
+        check_rewritable("/t", options, field(kind))
+    else:
+        with pytest.raises(UnsupportedError, match=refused):
+            check_rewritable("/t", options, field(kind))
+
+
+def test_an_index_that_was_not_tried_is_left_alone() -> None:
+    options = {"hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.metadata.partitions": "files,secondary_index_a"}
+    with pytest.raises(UnsupportedError, match="secondary_index_a"):
+        check_rewritable("/t", options, field("long"))
+
+
+def test_types_are_sparks_own() -> None:
+    kinds = [
+        "int",
+        {"type": "int", "logicalType": "date"},
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        {"type": "record", "name": "s", "fields": [{"name": "x", "type": ["float", "null"]}]},
+        "s",
+        {"type": "map", "values": ["null", "bytes"]},
+    ]
+    avro = {"type": "record", "name": "t", "fields": [{"name": f"c{i}", "type": kind} for i, kind in enumerate(kinds)]}
+    found = [each["type"] for each in json.loads(spark_schema(json.dumps(avro), "/t"))["fields"]]
+    inner = {"type": "struct", "fields": [{"name": "x", "type": "float", "nullable": True, "metadata": {}}]}
+    held = {"type": "map", "keyType": "string", "valueType": "binary", "valueContainsNull": True}
+    assert found == ["integer", "date", "timestamp_ntz", inner, inner, held]
+    for strange in (["int", "string"], {"type": "int", "logicalType": "time-millis"}, "unknown"):
+        with pytest.raises(UnsupportedError, match="Avro type"):
+            spark_schema(field(strange), "/t")
 
 
 def test_null_partitions_are_pruned_once_indexed(unpack: Unpack) -> None:
