@@ -427,6 +427,35 @@ class Explanation:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Leftover:
+    """A file or directory that an operation left which was cut short."""
+
+    path: str
+    """Absolute, or a URI."""
+    reason: str
+    files: int
+    """That there are, in it."""
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cleaning:
+    """What crashed operations left in a table, which no reader needs."""
+
+    path: str
+    leftovers: tuple[Leftover, ...]
+    unfinished: int
+    """Rewrites that are committed, but not all of whose files are in their places; deletion finishes them first."""
+    deleted: bool
+    """Whether all this is gone; else nothing was changed."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all leftovers together."""
+        return sum(leftover.bytes for leftover in self.leftovers)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Mismatch:
     """A query whose answer differs with and without pruning, or a statistic that does not bound its file."""
 

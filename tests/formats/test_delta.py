@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import math
+import os
 import random
 import re
 import shutil
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 import duckdb
 import pyarrow as pa
@@ -42,6 +44,7 @@ from zskip.errors import (
 from zskip.formats.delta_commit import check_live
 from zskip.formats.delta_stats import cut_lower, cut_upper
 from zskip.formats.delta_values import directory_of
+from zskip.storage import LocalStorage
 
 VECTORS = Path(__file__).parents[1] / "data" / "conformance"
 
@@ -436,18 +439,43 @@ def test_a_refused_table_is_left_as_it_was(tmp_path: Path, spark: SparkSession) 
     assert not (tmp_path / "v").exists()
 
 
-def test_paths_that_deltalake_would_spell_otherwise_are_refused(tmp_path: Path) -> None:
+def log_entry(path: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "_delta_log" / f"{version:020d}.json").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("spelled", ["aü.parquet", "a%C3%BC.parquet", "a%c3%bc.parquet", "%61ü&,~.parquet"])
+def test_files_are_removed_by_the_spelling_of_the_log(tmp_path: Path, spelled: str) -> None:
     path = tmp_path / "t"
     path.mkdir()
-    pq.write_table(pa.table({"id": [1, 2]}), path / "aü.parquet")
-    size, mtime = (path / "aü.parquet").stat().st_size, (path / "aü.parquet").stat().st_mtime_ns // 1_000_000
-    make(path, {"aü.parquet": '{"numRecords":2}'}, size=size, modificationTime=mtime)
-    found = opened(path).snapshot()
-    assert found.paths == ("aü.parquet",)
-    with pytest.raises(UnsupportedError, match=r"spells the path.*nothing was committed"):
-        rewrite(opened(path))
-    assert DeltaTable(str(path)).version() == 0
-    assert [f.name for f in path.glob("*.parquet")] == ["aü.parquet"]
+    name = os.fsdecode(unquote_to_bytes(spelled))
+    pq.write_table(pa.table({"id": [1, 2]}), path / name)
+    size, mtime = (path / name).stat().st_size, (path / name).stat().st_mtime_ns // 1_000_000
+    make(path, {spelled: '{"numRecords":2}'}, size=size, modificationTime=mtime)
+    assert opened(path).snapshot().paths == (name,)
+    assert rewrite(opened(path)) == 1
+    entry = log_entry(path, 1)
+    assert [line["remove"]["path"] for line in entry if "remove" in line] == [spelled]
+    assert sum("add" in line for line in entry) == sum("commitInfo" in line for line in entry) == 1
+    assert DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist() == [2, 1]
+    assert [os.fsencode(f.name) for f in path.glob("new*.parquet")] == [b"new-0.parquet"]
+
+
+def test_an_entry_that_zskip_writes_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), path / "ü.parquet")
+    size, mtime = (path / "ü.parquet").stat().st_size, (path / "ü.parquet").stat().st_mtime_ns // 1_000_000
+    make(path, {"ü.parquet": '{"numRecords":2}'}, size=size, modificationTime=mtime)
+    write, others = LocalStorage.write, iter([3, 4])
+
+    def late(storage: LocalStorage, name: str, data: bytes, **options: Any) -> None:
+        if name.startswith("_delta_log/") and (more := next(others, None)):
+            write_deltalake(str(path), pa.table({"id": [more]}), mode="append")
+        write(storage, name, data, **options)
+
+    monkeypatch.setattr(LocalStorage, "write", late)
+    assert rewrite(opened(path)) == 3
+    assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
 def test_new_files_have_paths_that_nobody_escapes(tmp_path: Path) -> None:

@@ -1,7 +1,20 @@
 """Table formats: what is live, and how a rewrite is committed."""
 
+from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.parquet import ParquetFormat
 
-__all__ = ["FORMATS", "ParquetFormat", "Staged", "TableFormat", "check_name", "open_format"]
+__all__ = [
+    "FORMATS",
+    "ParquetFormat",
+    "Staged",
+    "TableFormat",
+    "check_name",
+    "leftovers",
+    "log",
+    "measured",
+    "open_format",
+    "unpublished",
+]

@@ -164,7 +164,7 @@ class DeltaFormat:
                 )
             try:
                 transact(table, self._storage, old, new, rewrite, info)
-            except DeltaError as error:
+            except (DeltaError, FileExistsError) as error:
                 newest = self._open()
                 # What failed may have been committed all the same: the log alone knows.
                 version = committed_version(newest, rewrite, old.version)

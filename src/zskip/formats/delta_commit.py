@@ -186,15 +186,13 @@ def transact(
                 stats=file.statistics,
             )
         )
-    _rehearse(table, removes, adds, old.root)
     parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
     parameters |= {name: str(info[name]) for name in _SAID if info.get(name) is not None}
-    table.create_write_transaction(
-        [*removes, *adds],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
+    options: dict[str, Any] = {
+        "mode": "append",
+        "schema": table.schema(),
+        "partition_by": table.metadata().partition_columns,
+        "commit_properties": CommitProperties(
             custom_metadata={
                 "operationParameters": parameters,
                 "readVersion": old.version,
@@ -204,35 +202,53 @@ def transact(
             # With retries of its own two stale rewrites would both be committed, and rows be doubled.
             max_commit_retries=0,
         ),
-        post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
-    )
+        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    }
+    entry = _rehearse([*removes, *adds], options)
+    spelled = _spelled_as_logged(table, entry, removes, adds, old.root)
+    if spelled == entry:
+        table.create_write_transaction([*removes, *adds], **options)
+    else:
+        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in spelled)
+        storage.write(f"_delta_log/{table.version() + 1:020d}.json", lines.encode())
 
 
-def _rehearse(table: DeltaTable, removes: Sequence[RemoveAction], adds: Sequence[AddAction], root: str) -> None:
-    """Raise UnsupportedError where deltalake would spell a path in the log otherwise than the log does.
-
-    It escapes paths by its own rules. A file whose path the log spells otherwise would stay live, and its rows be
-    doubled, without a word: so the same actions are first committed to an empty table that is thrown away.
-    """
+def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What deltalake would write into the log: the same is first committed to an empty table that is thrown away."""
     from deltalake import DeltaTable
 
-    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
     with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
-        scratch = DeltaTable.create(directory, table.schema(), partition_by=table.metadata().partition_columns)
-        scratch.create_write_transaction(
-            [*removes, *adds], "append", table.schema(), partition_by=table.metadata().partition_columns
-        )
+        scratch = DeltaTable.create(directory, options["schema"], partition_by=options["partition_by"])
+        scratch.create_write_transaction(actions, **options)
         lines = (Path(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
-    written = [json.loads(line) for line in lines]
-    removed = {line["remove"]["path"] for line in written if "remove" in line}
-    added = {line["add"]["path"] for line in written if "add" in line}
-    for path in sorted({logged[action.path] for action in removes} - removed):
-        raise UnsupportedError(
-            f'deltalake spells the path "{path}" in the log of "{root}" in another way and could not remove it; '
-            "nothing was committed. Leave its partition out with where=, or let Delta Lake itself rewrite it"
-        )
-    for path in sorted({action.path for action in adds} - added):
-        raise UnsupportedError(f'deltalake escapes the path "{path}" in the log of "{root}"; nothing was committed')
+    return [json.loads(line) for line in lines]
+
+
+def _spelled_as_logged(
+    table: DeltaTable,
+    entry: Sequence[dict[str, Any]],
+    removes: Sequence[RemoveAction],
+    adds: Sequence[AddAction],
+    root: str,
+) -> list[dict[str, Any]]:
+    """An entry of the log in which each file that goes is called as it was when it came.
+
+    deltalake escapes paths by its own rules, but engines find the file to remove by the text of its path: one that is
+    spelled otherwise, such as `r=%C3%A9/` for the `r=é/` of Spark, would stay live, and its rows be doubled. Raises
+    UnsupportedError where a file of the rewrite would be missing from the entry.
+    """
+    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
+    spelled = []
+    for line in entry:
+        if "remove" in line:
+            path = relative_path(line["remove"]["path"], root)
+            line = {"remove": line["remove"] | {"path": logged.get(path, path)}}
+        spelled.append(line)
+    for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {a.path for a in adds})):
+        found = {line[kind]["path"] for line in spelled if kind in line}
+        for path in sorted(actions ^ found):
+            raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
+    return spelled
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:

@@ -17,7 +17,7 @@ from zskip.spark.routing import route
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["WriteOptions", "check_writable", "described", "file_of", "rewrite", "writing_session"]
+__all__ = ["WriteOptions", "check_writable", "described", "file_of", "rewrite", "routed", "writing_session"]
 
 _PART = re.compile(r"part-(\d+)-")
 _SETTINGS = {
@@ -73,19 +73,27 @@ def check_writable(frame: DataFrame) -> None:
 def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options: WriteOptions) -> None:
     """Write every row of a frame into the file that the layout names: `part-<file id>-....parquet` in `target`.
 
-    ordinal: name of the column with the number of the row's Hive partition; it is not written. The frame must come
-    from a `writing_session`. All else comes back as it was: columns, their order and types. A row in the wrong file
-    fails the job. Spark may add one file without rows.
+    ordinal: as in `routed`. All else comes back as it was: columns, their order and types. Spark may add one file
+    without rows.
+    """
+    rows = routed(frame, ordinal, layout, sort=options.sort_within_files)
+    writer = rows.write.mode("append").option("compression", options.codec)
+    writer = writer.option("parquet.block.size", options.row_group_bytes)
+    writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
+
+
+def routed(frame: DataFrame, ordinal: str, layout: Layout, *, sort: bool) -> DataFrame:
+    """Bring every row of a frame to the partition of Spark that has the number of its file in the layout.
+
+    ordinal: name of the column with the number of the row's Hive partition, which is dropped; sort: whether the rows of
+    a file are sorted by their key. The frame must come from a `writing_session`. A row in the wrong place fails the
+    job.
     """
     key = _free("__zskip_key", frame.columns)
     file_id = _free("__zskip_file", frame.columns)
     placed = place(frame, layout, ordinal=ordinal, key=key, file_id=file_id).drop(ordinal)
-    routed = route(placed, file_id, layout.file_count).drop(file_id)
-    if options.sort_within_files:
-        routed = routed.sortWithinPartitions(key)
-    writer = routed.drop(key).write.mode("append").option("compression", options.codec)
-    writer = writer.option("parquet.block.size", options.row_group_bytes)
-    writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
+    rows = route(placed, file_id, layout.file_count).drop(file_id)
+    return (rows.sortWithinPartitions(key) if sort else rows).drop(key)
 
 
 def file_of(name: str) -> int:

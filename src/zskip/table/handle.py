@@ -10,7 +10,7 @@ from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarnin
 from zskip.formats import TableFormat, check_name, open_format
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.storage import Storage
+from zskip.storage import LocalStorage, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +40,11 @@ class Handle:
     @cached_property
     def format(self) -> TableFormat:
         """How the table says what is live and takes a rewrite; what lies at the path is looked at once."""
-        return open_format(self.storage, self._format_name)
+        return self.format_on(self.storage)
+
+    def format_on(self, storage: Storage) -> TableFormat:
+        """The same over another storage of the same table."""
+        return open_format(storage, self._format_name)
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""
@@ -50,9 +54,11 @@ class Handle:
 
     def storage_at(self, path: str) -> Storage:
         """The storage of another directory, reached as this one is."""
+        if self.spark is None:
+            return LocalStorage(path)
         from zskip.spark.hadoop import storage_for
 
-        return storage_for(self.need_spark("this"), path)
+        return storage_for(self.spark, path)
 
     @property
     def case_sensitive(self) -> bool:

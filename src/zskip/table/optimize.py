@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import ConflictError, UnsupportedError, ZskipError, ZskipWarning
-from zskip.formats import Staged, into
-from zskip.formats.schema import Inspection, inspect, read_footers
+from zskip.errors import ZskipError, ZskipWarning
+from zskip.formats.schema import Inspection, inspect
 from zskip.index import refresh
 from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
@@ -25,6 +22,7 @@ from zskip.table.clock import Clock
 from zskip.table.collect import refresh_index
 from zskip.table.handle import Handle
 from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition
+from zskip.table.writing import EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,12 +53,14 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     check_curve(request.by, request.curve, request.build)
     clock = Clock()
     with clock.step("snapshot"):
-        _check_format(handle, request)
+        engine = choose_engine(spark, handle, request)
         plan = _plan(spark, handle, request)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
-    with _target(handle, request) as target:
-        staging = target.format.stage()
+    with target_of(handle, request) as target:
+        writer: Writer = (
+            FileWriter(spark, target, replaces=request.into is None) if engine is None else EngineWriter(spark, engine)
+        )
         try:
             with clock.step("sample"):
                 sample = _sample(spark, plan, request)
@@ -68,35 +68,25 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
                 layout = _fit(plan, sample, request)
                 before = _share_before(handle, plan, sample)
             with clock.step("rewrite"):
-                staged = _rewrite(spark, plan, layout, target, staging, request)
+                writer.write(_rewrite(plan, layout, request))
             with clock.step("commit"):
-                version = _commit(target, plan, layout, staged, request)
+                committed = writer.commit(_info(plan, request))
         except BaseException:
-            target.format.abort(staging)
+            writer.abort()
             raise
         with clock.step("index"):
             _index(target)
     return dataclasses.replace(
         _result(handle, plan, request, clock),
-        version=version,
-        files_after=len(staged),
-        bytes_after=sum(file.size for file in staged),
+        version=committed.version,
+        files_after=len(committed.sizes),
+        bytes_after=sum(committed.sizes),
         predicted_share_before=before,
         predicted_share_after=predict_share(layout, sample),
-        added=FileSizes.of([file.size for file in staged]),
+        added=FileSizes.of(committed.sizes),
         removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
         partitions=len(np.unique(plan.schema.snapshot.partition_of)),
     )
-
-
-def _check_format(handle: Handle, request: OptimizeRequest) -> None:
-    if request.into is None:
-        handle.format.check_replaceable()
-    elif handle.format.name != "parquet":
-        raise UnsupportedError(
-            f'into= writes a plain Parquet table, and "{handle.storage.root}" is of the format {handle.format.name}; '
-            "leave into= out: the versions of the table before the rewrite stay"
-        )
 
 
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Plan:
@@ -146,37 +136,19 @@ def _fit(plan: _Plan, sample: Sample, request: OptimizeRequest) -> Layout:
     )
 
 
-def _rewrite(
-    spark: SparkSession, plan: _Plan, layout: Layout, target: Handle, staging: str, request: OptimizeRequest
-) -> list[Staged]:
-    """Write the new files and check that they hold every row of each partition."""
-    from zskip.spark.relation import ORDINAL, scan_with_ordinals
-    from zskip.spark.rewrite import WriteOptions, described, file_of, rewrite, writing_session
-
-    session = writing_session(spark)
-    options = WriteOptions(codec=plan.found.codec or "zstd", sort_within_files=request.sort_within_files)
-    with described(spark, f"rewrite {len(plan.schema.snapshot)} files of {plan.schema.snapshot.root}"):
-        frame = scan_with_ordinals(session, plan.schema)
-        rewrite(frame, ORDINAL, layout, target.storage.uri(staging), options)
-    files = target.format.staged_files(staging)
-    rows = [footer.rows for footer in read_footers(target.storage, [file.path for file in files])]
-    partitions = [int(layout.partition_of_file[file_of(file.path.rpartition("/")[2])]) for file in files]
-    written = np.bincount(partitions, rows, len(plan.partition_rows)).astype(np.int64)
-    if not np.array_equal(written, plan.partition_rows):
-        worst = int(np.argmax(written != plan.partition_rows))
-        raise ConflictError(
-            f'partition "{plan.schema.snapshot.partitions[worst].directory}" has {plan.partition_rows[worst]} rows but '
-            f"{written[worst]} were written; nothing was committed. If nobody else writes to the table, report this"
-        )
-    return [
-        Staged(path=file.path, directory=plan.schema.snapshot.partitions[p].directory, size=file.size)
-        for file, p, n in zip(files, partitions, rows, strict=True)
-        if n
-    ]
+def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
+    return Rewrite(
+        schema=plan.schema,
+        layout=layout,
+        partition_rows=plan.partition_rows,
+        codec=plan.found.codec or "zstd",
+        sort_within_files=request.sort_within_files,
+    )
 
 
-def _commit(target: Handle, plan: _Plan, layout: Layout, staged: Sequence[Staged], request: OptimizeRequest) -> int:
-    info = {
+def _info(plan: _Plan, request: OptimizeRequest) -> dict[str, Any]:
+    """What a commit says of itself."""
+    return {
         "operation": "optimize",
         "by": list(request.by),
         "curve": request.curve,
@@ -185,9 +157,6 @@ def _commit(target: Handle, plan: _Plan, layout: Layout, staged: Sequence[Staged
         "rows": int(plan.found.rows.sum()),
         "seed": request.seed,
     }
-    chosen = plan.schema.snapshot
-    replaced = np.full(len(chosen), request.into is None)
-    return target.format.replace(chosen, replaced, staged, info)
 
 
 def _index(target: Handle) -> None:
@@ -196,24 +165,6 @@ def _index(target: Handle) -> None:
         refresh_index(target, new_only=True)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
-
-
-@contextmanager
-def _target(handle: Handle, request: OptimizeRequest) -> Iterator[Handle]:
-    """Where the new files go: the table itself, or a hidden directory that gets the name of `into` at the end."""
-    if request.into is None:
-        yield handle
-        return
-    path = request.into.rstrip("/") or "/"
-    parent = handle.storage_at(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
-    name = path.rpartition("/")[2]
-    hidden = into.begin(parent, name)
-    try:
-        yield Handle(handle.storage_at(parent.uri(hidden)), handle.spark)
-        into.publish(parent, hidden, name)
-    except BaseException:
-        parent.delete(hidden)
-        raise
 
 
 def _share_before(handle: Handle, plan: _Plan, sample: Sample) -> float | None:

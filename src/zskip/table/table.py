@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.records import Explanation, IndexedPart, IndexInfo, OptimizeResult, ScanReport, TableInfo, Verification
+    from zskip.records import (
+        Cleaning,
+        Explanation,
+        IndexedPart,
+        IndexInfo,
+        OptimizeResult,
+        ScanReport,
+        TableInfo,
+        Verification,
+    )
     from zskip.table.handle import Handle
     from zskip.table.kept import KeptFile
 
@@ -181,6 +190,17 @@ class Table:
 
         return describe(self._handle, by)
 
+    def clean(self, *, delete: bool = False) -> Cleaning:
+        """Say what operations left that were cut short: staged files, old ones, unfinished tables; no Spark needed.
+
+        delete: remove that, too. Neither live files are listed, nor those of earlier versions, nor what belongs to a
+        process that is alive. Raises StorageError where the file system refuses, and TableNotFoundError where there is
+        nothing.
+        """
+        from zskip.table.clean import clean
+
+        return clean(self._handle, delete=delete)
+
     def describe_index(self) -> tuple[IndexedPart, ...]:
         """What the index keeps of each column and expression, of how many files, and why of others it does not.
 
@@ -212,7 +232,7 @@ def table(spark: SparkSession, path: str, *, index_path: str | None = None, form
 
 
 def open(path: str, *, index_path: str | None = None, format: str | None = None) -> Table:
-    """Open a table on a local disk without Spark: for `index`, `files`, `prune` and `info`.
+    """Open a table on a local disk without Spark: for `index`, `files`, `prune`, `info` and `clean`.
 
     index_path, format: as in `table`.
     """
