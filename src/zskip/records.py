@@ -96,6 +96,10 @@ class Snapshot:
     declared: tuple[str, str] | None = None
     """Schemas of the files and of the partition columns in Spark's JSON; None where the files themselves say it."""
     known: Known | None = None
+    grouped_by: tuple[str, ...] = ()
+    """Columns of `fields` of which all rows of a partition hold one value: partition columns that the files hold."""
+    altered: Bools | None = None
+    """(files,) to whose rows other files beside them add, or which they change: no statistics tell what they hold."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -128,6 +132,7 @@ class Snapshot:
             mtimes_ms=self.mtimes_ms[places],
             partition_of=self.partition_of[places],
             known=None if self.known is None else self.known.take(places),
+            altered=None if self.altered is None else self.altered[places],
         )
 
     @property

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import zskip
 from zskip.cli.app import app
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError, TableNotFoundError
 from zskip.formats.detect import found_formats, open_format
 from zskip.storage import LocalStorage
 
@@ -60,18 +60,11 @@ def test_a_table_with_dead_files_is_never_read_as_plain_parquet(tmp_path: Path, 
         zskip.open(str(tmp_path), format="parquet").files()
 
 
-@pytest.mark.parametrize("name", ["hudi"])
-def test_a_format_that_is_not_read_is_refused(tmp_path: Path, name: str) -> None:
-    make(tmp_path, name)
-    with pytest.raises(UnsupportedError, match=f"format {name}"):
-        zskip.open(str(tmp_path)).files()
-
-
 def test_two_formats_at_one_path_are_named(tmp_path: Path) -> None:
     make(tmp_path, "delta", "hudi")
     with pytest.raises(InputError, match=r'_delta_log/ \(delta\) and .hoodie/ \(hudi\).*format="delta"'):
         zskip.open(str(tmp_path)).info()
-    with pytest.raises(UnsupportedError, match="format hudi"):
+    with pytest.raises(TableNotFoundError, match="no whole Hudi table"):
         zskip.open(str(tmp_path), format="hudi").info()
 
 

@@ -109,7 +109,7 @@ def test_public_signatures_are_as_written_down() -> None:
 
 
 def test_importing_zskip_brings_in_nothing_optional() -> None:
-    optional = ("pyspark", "pandas", "py4j", "duckdb", "polars", "deltalake", "pyiceberg")
+    optional = ("pyspark", "pandas", "py4j", "duckdb", "polars", "deltalake", "pyiceberg", "hudi")
     code = f"import sys, zskip; print([m for m in {optional} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

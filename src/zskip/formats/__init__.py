@@ -4,10 +4,12 @@ from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
 from zskip.formats.leftovers import leftovers, measured, unpublished
+from zskip.formats.log import HOME
 from zskip.formats.parquet import ParquetFormat
 
 __all__ = [
     "FORMATS",
+    "HOME",
     "ParquetFormat",
     "Staged",
     "TableFormat",

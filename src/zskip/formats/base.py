@@ -38,6 +38,10 @@ class TableFormat(Protocol):
     def name(self) -> str:
         """As `format=` spells it."""
 
+    @property
+    def home(self) -> str:
+        """Directory below the table in which all lies that is zskip's and not the format's."""
+
     def snapshot(self) -> Snapshot:
         """The live files now, in path order, with columns, partitions and what the format itself knows of them.
 

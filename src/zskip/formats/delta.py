@@ -21,7 +21,7 @@ from zskip.errors import (
     UnsupportedError,
     ZskipError,
 )
-from zskip.formats import staging
+from zskip.formats import log, staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.delta_commit import (
     NewFile,
@@ -56,6 +56,7 @@ class DeltaFormat:
     """Reads and commits a Delta table."""
 
     name = "delta"
+    home = log.HOME
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

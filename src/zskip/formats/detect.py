@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError
 from zskip.formats.base import TableFormat
 from zskip.formats.delta import DeltaFormat
+from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
 from zskip.storage import Storage
@@ -14,6 +15,8 @@ FORMATS = ("parquet", "delta", "iceberg", "hudi")
 
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
 """What only tables of a format have."""
+_HUDI_PARTITION = ".hoodie_partition_metadata"
+"""In each partition of a Hudi table, whatever its directory is called."""
 
 
 def check_name(name: str | None) -> None:
@@ -26,7 +29,7 @@ def open_format(storage: Storage, name: str | None = None) -> TableFormat:
     """Open the table in a directory by its format.
 
     name: which one, where several lie there. Raises InputError where the directory does not say which one it is or
-    holds no table of the named one, and UnsupportedError for formats that zskip does not read.
+    holds no table of the named one.
     """
     check_name(name)
     format_name = _chosen(storage, found_formats(storage), name)
@@ -37,10 +40,7 @@ def open_format(storage: Storage, name: str | None = None) -> TableFormat:
         return DeltaFormat(storage)
     if format_name == "iceberg":
         return IcebergFormat(storage)
-    raise UnsupportedError(
-        f'"{storage.root}" is a table of the format {format_name}, which this zskip does not read; '
-        "its directory holds files that are no longer part of the table, so it is not read as plain Parquet either"
-    )
+    return HudiFormat(storage)
 
 
 def found_formats(storage: Storage) -> tuple[str, ...]:
@@ -78,6 +78,11 @@ def _chosen(storage: Storage, found: tuple[str, ...], name: str | None) -> str:
 
 def _check_not_inside(storage: Storage) -> None:
     """Raise InputError for a partition's directory inside of a table in which dead files lie."""
+    if storage.stat(_HUDI_PARTITION) is not None:
+        raise InputError(
+            f'"{storage.root}" holds {_HUDI_PARTITION}, so it is a partition of a table of the format hudi; open the '
+            'table itself, and ask for the partition with "where"'
+        )
     above = ""
     for part in reversed(storage.root.split("/")):
         if "=" not in part:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
-from zskip.formats import staging
+from zskip.formats import log, staging
 from zskip.formats.base import Staged
 from zskip.records import Bools, Snapshot
 from zskip.storage import FileInfo, Storage
@@ -25,6 +25,7 @@ class IcebergFormat:
     """Reads an Iceberg table by its path."""
 
     name = "iceberg"
+    home = log.HOME
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

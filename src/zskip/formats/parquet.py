@@ -25,6 +25,7 @@ class ParquetFormat:
     """Reads and commits a directory of Parquet files."""
 
     name = "parquet"
+    home = log.HOME
 
     def __init__(
         self,

@@ -121,7 +121,11 @@ class BoundIndex:
 
     def prune(self, predicate: Predicate) -> PruneResult:
         """Decide for every file whether some row might match, by all that is known of it."""
-        return prune(predicate, self, None if self.sketches is None else self.sketches.for_predicate(predicate))
+        result = prune(predicate, self, None if self.sketches is None else self.sketches.for_predicate(predicate))
+        altered = self.snapshot.altered
+        if altered is None:
+            return result
+        return dataclasses.replace(result, kept=result.kept | altered, full=result.full & ~altered)
 
     def versions(self) -> Ints:
         """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""

@@ -91,7 +91,7 @@ class Manifest:
                 )
             columns = _read_columns(body)
             of_row_groups = body.get("row_group_segments")
-            if not _all_whole([body["version"], body["table_version"]]):
+            if not _all_whole([body["version"]]) or not _all_whole([body["table_version"]], most=(1 << 63) - 1):
                 raise ValueError("its versions are not numbers")
             return cls(
                 version=body["version"],
@@ -313,10 +313,10 @@ def _check(segment: Segment) -> None:
         raise ValueError(f"the defaults of {segment.name} are not names")
 
 
-def _all_whole(numbers: Sequence[object]) -> bool:
-    """Whether all are whole numbers of 0 to 2^53."""
+def _all_whole(numbers: Sequence[object], *, most: int = 1 << 53) -> bool:
+    """Whether all are whole numbers of 0 to `most`."""
     whole: Any = numbers
-    return set(map(type, numbers)) <= {int} and (not whole or (min(whole) >= 0 and max(whole) <= 1 << 53))
+    return set(map(type, numbers)) <= {int} and (not whole or (min(whole) >= 0 and max(whole) <= most))
 
 
 def _all_text(names: Iterable[object]) -> bool:

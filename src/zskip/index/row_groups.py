@@ -37,6 +37,8 @@ def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> Ke
         return None
     segments = bind_segments(bound.snapshot, bound.row_groups, bound.warn)
     counts, known = _known(bound, segments)
+    if bound.snapshot.altered is not None:
+        known &= ~bound.snapshot.altered
     wanted = known & kept
     seen = _BoundRowGroups(bound, segments, wanted)
     may_match = prune(predicate, seen).kept

@@ -154,7 +154,8 @@ def _partitions(
 
     declared: the partition columns that a catalog knows.
     """
-    directories = [p.directory for p in snapshot.partitions]
+    # Directories under which the files hold all columns are no partitions to Spark.
+    directories = [p.directory * bool(declared is None or declared.size()) for p in snapshot.partitions]
     if declared is not None and not directories:
         return declared, jvm.list_of()
     if not any(directories):

@@ -66,7 +66,7 @@ def refresh_index(
     add, gone = _read_sketches(handle, snapshot, sketches, drop)
     with bar("read footers", "files") as shown:
         index = refresh(
-            handle.storage,
+            handle.home,
             snapshot,
             counting=counting,
             case_sensitive=handle.case_sensitive,

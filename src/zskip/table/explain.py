@@ -58,7 +58,8 @@ def _able_to_run(handle: Handle, predicate: Predicate) -> Handle:
 def _steps(
     predicate: Predicate, snapshot: Snapshot, stats: BoundIndex
 ) -> tuple[list[ScanStep], list[LeafReport], Bools]:
-    names: set[tuple[str, ...]] = {(field.name,) for field in snapshot.partition_fields}
+    held = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
+    names: set[tuple[str, ...]] = {(name,) for name in held}
     of_partitions: list[Predicate] = []
     others: list[Predicate] = []
     for part in conjuncts(predicate):

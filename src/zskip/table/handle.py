@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
-from zskip.formats import TableFormat, check_name, open_format
+from zskip.formats import HOME, TableFormat, check_name, open_format
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
+from zskip.rehomed import Rehomed
 from zskip.storage import LocalStorage, Storage
 
 if TYPE_CHECKING:
@@ -45,6 +46,12 @@ class Handle:
     def format_on(self, storage: Storage) -> TableFormat:
         """The same over another storage of the same table."""
         return open_format(storage, self._format_name)
+
+    @property
+    def home(self) -> Storage:
+        """The table's storage, with all that is zskip's where the format has its place for it."""
+        home = self.format.home
+        return self.storage if home == HOME else Rehomed(self.storage, HOME, home)
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one."""
@@ -87,11 +94,14 @@ class Handle:
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
+        from zskip.spark.engines import reads_hudi
         from zskip.spark.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
+        if self.format.name == "hudi" and reads_hudi(spark):
+            return spark.read.format("hudi").load(self.storage.root)
         return scan(spark, self.schema())
 
     def places(self, snapshot: Snapshot) -> Places:
@@ -131,7 +141,7 @@ class Handle:
         be read, and InputError where `index_path` holds the index of another table.
         """
         if self.index_storage is None:
-            return Index.load(self.storage)
+            return Index.load(self.home)
         return Index.load(self.index_storage, self.storage.root)
 
     def check_index(self) -> None:

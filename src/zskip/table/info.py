@@ -31,7 +31,7 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
         bytes=snapshot.bytes,
         rows=None if bound is None else known_rows(bound, np.ones(len(snapshot), np.bool_)),
         columns={field.name: str(field.type) for field in (*snapshot.fields, *snapshot.partition_fields)},
-        partition_columns=tuple(field.name for field in snapshot.partition_fields),
+        partition_columns=(*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by),
         partitions=len(snapshot.partitions),
         index=None if bound is None else bound.info(),
         layout=layout,

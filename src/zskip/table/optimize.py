@@ -21,6 +21,7 @@ from zskip.records import Field, FileSizes, Ints, OptimizeResult, Sample
 from zskip.table.clock import Clock
 from zskip.table.collect import refresh_index
 from zskip.table.handle import Handle
+from zskip.table.query import check_whole
 from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition
 from zskip.table.writing import EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 
@@ -96,6 +97,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Pla
 
     handle.check_index()
     schema = handle.schema()
+    check_whole(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
     chosen = choose_files(handle, schema.snapshot, request.where)
     check_writable(scan_with_ordinals(spark, schema))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from zskip.errors import InputError
+from zskip.errors import InputError, UnsupportedError
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
@@ -31,6 +31,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
 
     schema = handle.schema()
     snapshot = schema.snapshot
+    check_whole(snapshot)
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive
 
@@ -39,6 +40,16 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
         return stats.prune(filters.predicate(fields, case_sensitive=case_sensitive))
 
     return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
+
+
+def check_whole(snapshot: Snapshot) -> None:
+    """Raise UnsupportedError where the files of a snapshot alone do not say which rows the table has."""
+    if snapshot.altered is not None and snapshot.altered.any():
+        raise UnsupportedError(
+            f'{int(snapshot.altered.sum()):,} of the {len(snapshot):,} files of "{snapshot.root}" have changes in log '
+            "files beside them, which only Hudi's own reader applies; compact it (CALL run_compaction), or read it "
+            'with spark.read.format("hudi"); files() and explain() work'
+        )
 
 
 def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:

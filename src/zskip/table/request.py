@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.errors import ColumnError, InputError, PredicateError
+from zskip.index import refresh
+from zskip.overlay import Overlay
 from zskip.predicate import Columns, columns_of, parse
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.handle import Handle
@@ -76,7 +78,7 @@ def check_request(
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
     """Find the clustering columns in a table; raises ColumnError for one that cannot be clustered by."""
-    partition_names = {field.name for field in snapshot.partition_fields}
+    partition_names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     found = []
     for name in by:
@@ -103,12 +105,16 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
         return snapshot
     columns = (*snapshot.fields, *snapshot.partition_fields)
     predicate = parse(where, Columns(columns, case_sensitive=handle.case_sensitive), timezone=handle.timezone)
-    names = {field.name for field in snapshot.partition_fields}
+    names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     for column in columns_of(predicate):
         if column.path[0] not in names:
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
-    result = handle.without_index(snapshot).prune(predicate)
+    # Of partition columns that the files hold, footers know what the table's metadata does not; nothing is written.
+    held = refresh(Overlay(handle.storage), snapshot) if snapshot.grouped_by else None
+    case_sensitive = handle.case_sensitive
+    known = handle.without_index(snapshot) if held is None else held.bind(snapshot, case_sensitive=case_sensitive)
+    result = known.prune(predicate)
     if (result.kept & ~result.full).any():
         unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)
         raise PredicateError(

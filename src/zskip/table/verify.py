@@ -20,7 +20,7 @@ from zskip.predicate import Column, Predicate, smaller, to_sql
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, Mismatch, Snapshot, Verification
 from zskip.table.handle import Handle
 from zskip.table.probes import Probe, draw
-from zskip.table.query import open_frame, read_where
+from zskip.table.query import check_whole, open_frame, read_where
 from zskip.types import DataType, Encoded, Form
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
     private.spark = private_session(spark, _PRIVATE | refused)
     snapshot = private.snapshot()
+    check_whole(snapshot)
     if where is not None:
         read_where(private, snapshot, where)
     if not len(snapshot):

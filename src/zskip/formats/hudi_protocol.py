@@ -1,0 +1,71 @@
+"""Which Hudi tables zskip can read and rewrite, found out before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zskip.errors import UnsupportedError
+from zskip.storage import Storage
+
+_VERSIONS = ("5", "6", "8", "9")
+"""Of tables: those of Hudi 0.12 to 0.15 and of 1.0 to 1.2."""
+_SCHEMAS = ".hoodie/.schema"
+_PREFIX = "hoodie."
+
+
+def check_readable(storage: Storage, options: Mapping[str, str]) -> None:
+    """Raise UnsupportedError for a table that zskip would read wrongly.
+
+    options: what `hoodie.properties` says.
+    """
+
+    def said(name: str, default: str = "") -> str:
+        return options.get(_PREFIX + name, default).strip()
+
+    version = said("table.version", "6")
+    if version not in _VERSIONS:
+        _refuse(storage, f"version {version}", "let Hudi upgrade it, or read it with Hudi itself")
+    if said("table.base.file.format", "PARQUET").upper() != "PARQUET" or _is(
+        said("table.multiple.base.file.formats.enable")
+    ):
+        _refuse(storage, "base files that are not Parquet", "zskip reads Parquet only: read it with Hudi itself")
+    if said("table.format", "native").lower() != "native":
+        _refuse(storage, f"the table format {said('table.format')}", "open it with that format")
+    if said("bootstrap.base.path"):
+        _refuse(storage, "bootstrapped files, of which parts lie elsewhere", "rewrite it with Hudi into a full table")
+    if _is(said("datasource.write.drop.partition.columns")):
+        _refuse(
+            storage,
+            "partition columns that are not in its files (hoodie.datasource.write.drop.partition.columns)",
+            "write it with that setting off",
+        )
+    if any(not file.is_dir and file.path.endswith(".schemacommit") for file in storage.list_dir(_SCHEMAS)):
+        _refuse(
+            storage,
+            "columns that go by ids (hoodie.schema.on.read.enable)",
+            "columns were renamed or dropped in it: read it with Hudi itself, or copy it into a new table",
+        )
+
+
+def check_rewritable(root: str, options: Mapping[str, str]) -> None:
+    """Raise UnsupportedError for a table whose files zskip must not lay out anew."""
+    if options.get("hoodie.table.type", "").upper() != "COPY_ON_WRITE":
+        raise UnsupportedError(
+            f'"{root}" is a merge-on-read table of Hudi, and zskip rewrites copy-on-write tables only; cluster it with '
+            "Hudi (CALL run_clustering), and let zskip index it. Nothing was written"
+        )
+    if _is(options.get("hoodie.table.cdc.enabled", "")):
+        raise UnsupportedError(
+            f'the Hudi table "{root}" keeps a log of changes (hoodie.table.cdc.enabled), in which a rewrite would show '
+            "as a change of every row; cluster it with Hudi (CALL run_clustering). Nothing was written"
+        )
+
+
+def _is(text: str) -> bool:
+    return text.strip().lower() == "true"
+
+
+def _refuse(storage: Storage, what: str, advice: str) -> None:
+    raise UnsupportedError(
+        f'zskip cannot read the Hudi table "{storage.root}", which has {what}; {advice}. Nothing was written'
+    )
