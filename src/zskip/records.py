@@ -116,6 +116,11 @@ class Snapshot:
             partition=int(self.partition_of[i]),
         )
 
+    @property
+    def has_hidden_partitions(self) -> bool:
+        """Whether files are partitioned by what is no partition column: those of Iceberg are columns like others."""
+        return not self.partition_fields and any(partition.directory for partition in self.partitions)
+
     def select(self, keep: Bools) -> Snapshot:
         """The same table with only some of its files.
 

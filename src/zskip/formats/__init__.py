@@ -3,6 +3,7 @@
 from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.log import HOME
 from zskip.formats.parquet import ParquetFormat
@@ -10,6 +11,7 @@ from zskip.formats.parquet import ParquetFormat
 __all__ = [
     "FORMATS",
     "HOME",
+    "IcebergFormat",
     "ParquetFormat",
     "Staged",
     "TableFormat",

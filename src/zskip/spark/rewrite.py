@@ -30,6 +30,8 @@ _SETTINGS = {
     # What was read is what is written: no shift between calendars, and no refusal of dates before 1582.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    # Columns that a table format knows by ids have them in its files.
+    "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 _WRITER_OPTIONS = {

@@ -158,11 +158,11 @@ def _partitions(
     directories = [p.directory * bool(declared is None or declared.size()) for p in snapshot.partitions]
     if declared is not None and not directories:
         return declared, jvm.list_of()
-    if not any(directories):
+    if not any(directories) or (snapshot.declared is not None and not snapshot.partition_fields):
         row = jvm.call(_ROW, "empty")()
         struct = jvm.find("org.apache.spark.sql.types.StructType")()
         _check_declared(snapshot, struct, declared)
-        return struct, jvm.list_of(*[row] * len(directories))
+        return struct, jvm.call("java.util.Collections", "nCopies")(len(directories), row)
     root = qualified(snapshot.root)
     make = jvm.handles.function(path_maker(jvm, root))
     paths = jvm.map(jvm.strings(directories), make)

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
-from zskip.formats import HOME, TableFormat, check_name, open_format
+from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_format
+from zskip.formats.iceberg_catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.rehomed import Rehomed
@@ -29,9 +30,11 @@ class Handle:
         spark: SparkSession | None,
         index_storage: Storage | None = None,
         format_name: str | None = None,
+        catalog: IcebergCatalog | None = None,
     ) -> None:
-        """format_name: of the table's format; None for the one that lies there."""
+        """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table."""
         check_name(format_name)
+        self._catalog = catalog
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
@@ -45,6 +48,8 @@ class Handle:
 
     def format_on(self, storage: Storage) -> TableFormat:
         """The same over another storage of the same table."""
+        if self._catalog is not None:
+            return IcebergFormat(storage, self._catalog)
         return open_format(storage, self._format_name)
 
     @property
