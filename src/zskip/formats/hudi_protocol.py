@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from zskip.errors import UnsupportedError
@@ -9,6 +10,10 @@ from zskip.storage import Storage
 
 _VERSIONS = ("5", "6", "8", "9")
 """Of tables: those of Hudi 0.12 to 0.15 and of 1.0 to 1.2."""
+_CHANGED = {"bytes decimal", "timestamp-millis", "local-timestamp-millis", "uuid", "enum", "fixed"}
+"""Types that Spark's own do not tell from others."""
+_KEPT = {"", "files", "column_stats", "partition_stats", "bloom_filters"}
+"""Parts of a metadata table that Hudi brings up to date from the commit alone."""
 _SCHEMAS = ".hoodie/.schema"
 _PREFIX = "hoodie."
 
@@ -47,8 +52,11 @@ def check_readable(storage: Storage, options: Mapping[str, str]) -> None:
         )
 
 
-def check_rewritable(root: str, options: Mapping[str, str]) -> None:
-    """Raise UnsupportedError for a table whose files zskip must not lay out anew."""
+def check_rewritable(root: str, options: Mapping[str, str], avro: str) -> None:
+    """Raise UnsupportedError for a table whose files zskip must not lay out anew.
+
+    avro: the schema of the table's own columns.
+    """
     if options.get("hoodie.table.type", "").upper() != "COPY_ON_WRITE":
         raise UnsupportedError(
             f'"{root}" is a merge-on-read table of Hudi, and zskip rewrites copy-on-write tables only; cluster it with '
@@ -59,6 +67,37 @@ def check_rewritable(root: str, options: Mapping[str, str]) -> None:
             f'the Hudi table "{root}" keeps a log of changes (hoodie.table.cdc.enabled), in which a rewrite would show '
             "as a change of every row; cluster it with Hudi (CALL run_clustering). Nothing was written"
         )
+    if options.get("hoodie.populate.meta.fields", "true").lower() == "false":
+        raise UnsupportedError(
+            f'the Hudi table "{root}" is without the columns that Hudi adds (hoodie.populate.meta.fields), by which '
+            "zskip tells Hudi where rows belong; cluster it with Hudi (CALL run_clustering). Nothing was written"
+        )
+    strange = sorted(_kinds(json.loads(avro)) & _CHANGED)
+    if strange:
+        raise UnsupportedError(
+            f'the Hudi table "{root}" has a column of the Avro type {strange[0]}, which Spark would write as another '
+            "one; cluster it with Hudi (CALL run_clustering). Nothing was written"
+        )
+    parts = {part.strip() for part in options.get("hoodie.table.metadata.partitions", "").split(",")}
+    if parts - _KEPT:
+        raise UnsupportedError(
+            f'the Hudi table "{root}" has the index {sorted(parts - _KEPT)[0]}, which zskip has not been tried with; '
+            "cluster it with Hudi (CALL run_clustering), or drop the index. Nothing was written"
+        )
+
+
+def _kinds(avro: object) -> set[str]:
+    """All types in a schema, each by its logical type where it has one."""
+    if isinstance(avro, str):
+        return {avro}
+    if isinstance(avro, list):
+        return set().union(*map(_kinds, avro))
+    assert isinstance(avro, dict), "schemas are made of texts, lists and objects"
+    kind = avro["type"]
+    if avro.get("logicalType") is not None:
+        return {f"{kind} {avro['logicalType']}" if kind == "bytes" else str(avro["logicalType"])}
+    held = [field["type"] for field in avro.get("fields", ())] + [avro[n] for n in ("items", "values") if n in avro]
+    return _kinds(kind) | set().union(*map(_kinds, held))
 
 
 def _is(text: str) -> bool:

@@ -102,13 +102,17 @@ def _strange(kind: object, root: str) -> UnsupportedError:
 
 
 def partition_fields(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The partition columns by their names.
+    """The partition columns by their names, where all rows of a partition hold one value of each.
 
-    >>> partition_fields({"hoodie.table.partition.fields": "day:TIMESTAMP,region:simple"})
+    >>> made = {"hoodie.table.keygenerator.type": "COMPLEX"}
+    >>> partition_fields({"hoodie.table.partition.fields": "day,region", **made})
     ('day', 'region')
     """
+    maker = options.get("hoodie.table.keygenerator.type") or options.get("hoodie.table.keygenerator.class", "")
+    if maker.rpartition(".")[2] not in _SIMPLE:
+        return ()
     names = options.get("hoodie.table.partition.fields", "").split(",")
-    return tuple(name.strip().partition(":")[0] for name in names if name.strip())
+    return tuple(name.strip() for name in names if name.strip())
 
 
 def read_known(
@@ -142,13 +146,8 @@ def _texts(directory: str, names: Sequence[str], options: Mapping[str, str]) -> 
     """The text of each partition column in a directory; None where it does not tell.
 
     >>> _texts("p=1/r=a%2Fb", ["p", "r"], {"hoodie.datasource.write.hive_style_partitioning": "true"})
-    >>> on = {"hoodie.datasource.write.hive_style_partitioning": "true", "hoodie.table.keygenerator.type": "COMPLEX"}
-    >>> _texts("p=1/r=a%2Fb", ["p", "r"], on)
     ('1', 'a%2Fb')
     """
-    maker = options.get("hoodie.table.keygenerator.type") or options.get("hoodie.table.keygenerator.class", "")
-    if maker.rpartition(".")[2] not in _SIMPLE:
-        return None
     parts = directory.split("/")
     if len(parts) != len(names):
         return None

@@ -24,6 +24,7 @@ from zskip.rehomed import Rehomed
 from zskip.spark.engines.base import Committed, RoutedRows
 from zskip.spark.failures import root_cause, whole_text
 from zskip.spark.jvm import JavaObject, Jvm
+from zskip.spark.statuses import qualified
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,6 @@ _INDEXES = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",
     "partition_stats": "hoodie.metadata.index.partition.stats.enable",
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
-    "record_index": "hoodie.metadata.record.index.enable",
 }
 """What keeps the parts of a metadata table alive."""
 _LOCKS = "hoodie[.]write[.]lock[.]"
@@ -102,7 +102,7 @@ class HudiEngine:
             )
         if self._spark.conf.get("spark.serializer", "") != _KRYO:
             raise UnsupportedError(f'Hudi writes to "{root}" only where spark.serializer={_KRYO}; start Spark with it')
-        check_rewritable(root, self._table.options())
+        check_rewritable(root, self._table.options(), self._table.avro_schema())
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
         """Write the rows and commit them instead of the files of `base`, or change nothing.
@@ -152,7 +152,7 @@ class HudiEngine:
         create = self._jvm.call(f"{_HUDI}.DataSourceUtils", "createHoodieClient")
         name = options["hoodie.table.name"]
         with self._explained():
-            return create(self._spark._jsc, self._table.avro_schema(), self._storage.root, name, given)
+            return create(self._spark._jsc, self._table.avro_schema(), qualified(self._storage.root), name, given)
 
     def _locks(self) -> dict[str, str]:
         """What the session says of the lock that all writers to its Hudi tables share."""
