@@ -100,6 +100,8 @@ class Snapshot:
     """Columns of `fields` of which all rows of a partition hold one value: partition columns that the files hold."""
     altered: Bools | None = None
     """(files,) to whose rows other files beside them add, or which they change: no statistics tell what they hold."""
+    reader: str | None = None
+    """Why only the format's own code may read the files; None where their content is the rows of the table."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -420,6 +422,8 @@ class Explanation:
     leaves: tuple[LeafReport, ...]
     regret: Regret | None = None
     """None unless the query was run."""
+    reader: str | None = None
+    """Why the format's own code reads the table, and chooses files by its statistics; None where zskip does."""
 
     def __str__(self) -> str:
         lines = [f"{self.path} WHERE {self.where or 'true'}"]
@@ -429,6 +433,8 @@ class Explanation:
         lines += [
             f"  {leaf.sql} skips {leaf.skipped:,} files{': ' * bool(leaf.reason)}{leaf.reason}" for leaf in self.leaves
         ]
+        if self.reader is not None:
+            lines.append(f"  read, and pruned further, by the format itself, since the table uses {self.reader}")
         if self.regret is not None:
             lines.append(
                 f"  {self.regret.files:,} of the files read held none of {self.regret.matching_rows:,} matching rows"

@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -478,15 +479,30 @@ def test_an_entry_that_zskip_writes_never_replaces_another(tmp_path: Path, monke
     assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
-def test_new_files_have_paths_that_nobody_escapes(tmp_path: Path) -> None:
+def test_new_files_lie_in_the_directories_of_their_partitions(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), content(16), partition_by=["region"])
     before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
     rewrite(opened(path))
     logged = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
-    assert sum("/" in name for name in logged) == 2
-    assert all(re.fullmatch(r"(region=(eu|__HIVE_DEFAULT_PARTITION__)/)?new-\d\.parquet", name) for name in logged)
+    assert {name.rpartition("/")[0] for name in logged} == {
+        "region=eu",
+        "region=us%20east",
+        "region=__HIVE_DEFAULT_PARTITION__",
+        "region=a%253Db%252Fc%2525%2527%2522%255Bé",
+    }
     assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+    assert rows_of(pl.read_delta(str(path)).to_arrow()) == before
+    assert DeltaTable(str(path)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+
+
+def test_files_whose_directory_would_be_hidden_lie_in_the_root(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path), content(16).rename_columns(["id", "v", "name", "_region"]), partition_by=["_region"])
+    before = rows_of(DeltaTable(str(tmp_path)).to_pyarrow_table())
+    rewrite(opened(tmp_path))
+    assert all("/" not in path for path in opened(tmp_path).snapshot().paths)
+    assert rows_of(DeltaTable(str(tmp_path)).to_pyarrow_table()) == before
 
 
 def test_a_change_of_columns_meanwhile_is_a_conflict(tmp_path: Path) -> None:
@@ -534,8 +550,12 @@ def test_directories_of_partitions_are_told_apart() -> None:
     assert len({directory_of(["p", "q"], [a, b]) for a in texts for b in texts}) == len(texts) ** 2
 
 
+ROUNDS = int(os.environ.get("ZSKIP_ROUNDS", "40"))
+"""Of the test of writers at once; 200 where there is time."""
+
+
 @pytest.mark.slow
-def test_two_hundred_rounds_of_writers_at_once(tmp_path: Path) -> None:
+def test_rounds_of_writers_at_once(tmp_path: Path) -> None:
     path = tmp_path / "t"
     for i in range(4):
         write_deltalake(str(path), content(12, 12 * i), mode="append", partition_by=["region"])
@@ -544,7 +564,7 @@ def test_two_hundred_rounds_of_writers_at_once(tmp_path: Path) -> None:
     rng, won, lost = random.Random(7), [0, 0], [0, 0]
 
     def optimizer(number: int) -> None:
-        while not over.is_set():
+        while not over.is_set() or not won[number]:
             try:
                 rewrite(opened(path), f"o{number}-{time.monotonic_ns()}", only=random.Random(time.time_ns()).randrange)
                 won[number] += 1
@@ -555,7 +575,7 @@ def test_two_hundred_rounds_of_writers_at_once(tmp_path: Path) -> None:
     for thread in optimizers:
         thread.start()
     try:
-        for step in range(200):
+        for step in range(ROUNDS):
             start = 1000 + 10 * step
             time.sleep(rng.random() / 20)
             what = rng.choice(["append", "delete", "update"])

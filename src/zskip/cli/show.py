@@ -189,6 +189,8 @@ def print_explanation(found: Explanation) -> None:
     print_rows(["step", "files", "bytes", "rows"], steps)
     if found.leaves:
         print_rows(["part", "skips", "why none"], [(leaf.sql, leaf.skipped, leaf.reason) for leaf in found.leaves])
+    if found.reader is not None:
+        print(f"read, and pruned further, by the format itself, since the table uses {found.reader}")
     regret = found.regret
     if regret is not None:
         print(

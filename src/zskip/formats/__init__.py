@@ -2,7 +2,9 @@
 
 from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
+from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.log import HOME
@@ -10,7 +12,9 @@ from zskip.formats.parquet import ParquetFormat
 
 __all__ = [
     "FORMATS",
+    "DeltaFormat",
     "HOME",
+    "HudiFormat",
     "IcebergFormat",
     "ParquetFormat",
     "Staged",

@@ -48,9 +48,13 @@ class Handle:
 
     def format_on(self, storage: Storage) -> TableFormat:
         """The same over another storage of the same table."""
+        from zskip.spark.engines import has_own_reader
+
         if self._catalog is not None:
             return IcebergFormat(storage, self._catalog)
-        return open_format(storage, self._format_name)
+        if self.spark is None:
+            return open_format(storage, self._format_name)
+        return open_format(storage, self._format_name, has_own_reader=lambda name: has_own_reader(self.spark, name))
 
     @property
     def home(self) -> Storage:
@@ -99,15 +103,15 @@ class Handle:
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
-        from zskip.spark.engines import reads_hudi
+        from zskip.spark.engines import read_whole
         from zskip.spark.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
-        if self.format.name == "hudi" and reads_hudi(spark):
-            return spark.read.format("hudi").load(self.storage.root)
-        return scan(spark, self.schema())
+        schema = self.schema()
+        found = read_whole(spark, self.format.name, schema.snapshot)
+        return scan(spark, schema) if found is None else found
 
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""
@@ -117,6 +121,8 @@ class Handle:
 
     def bound_index(self, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
         """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""
+        if snapshot.reader is not None:
+            return self.without_index(snapshot)
         with warnings.catch_warnings():
             if not warn:
                 warnings.simplefilter("ignore", ZskipWarning)
