@@ -243,8 +243,8 @@ def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] 
 
 def _plain(rows: pa.Table) -> pa.Table:
     """The same with texts of one Arrow type, of which writers use several."""
-    texts = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in rows.schema]
-    return rows.cast(pa.schema(list(zip(rows.column_names, texts, strict=True))))
+    views = pa.types.is_string_view
+    return rows.cast(pa.schema([f.with_type(pa.string()) if views(f.type) else f for f in rows.schema]))
 
 
 def rewrite(

@@ -12,8 +12,8 @@ from zskip.formats.parquet import ParquetFormat
 
 __all__ = [
     "FORMATS",
-    "DeltaFormat",
     "HOME",
+    "DeltaFormat",
     "HudiFormat",
     "IcebergFormat",
     "ParquetFormat",

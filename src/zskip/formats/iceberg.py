@@ -123,7 +123,8 @@ class IcebergFormat:
     def abort(self, staged_in: str) -> None:
         """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
 
-        Where the table cannot be read all stays for a later call, and for a while where a commit may still come.
+        Where the table cannot be read, or its catalog is not known, all stays for a later call, and for a while where a
+        commit may still come.
         """
         try:
             note = json.loads(self._storage.read(f"{staged_in}/{_NOTE}"))
@@ -132,6 +133,9 @@ class IcebergFormat:
         if note is not None:
             from zskip.formats.iceberg_sweep import undo
 
+            if self._catalog is None:
+                _LOG.warning('"%s" stays in "%s": its catalog knows what is committed', staged_in, self._storage.root)
+                return
             if time.time() - note.get("since", 0) < _UNKNOWN_FOR:
                 return
             try:

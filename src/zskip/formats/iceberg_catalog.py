@@ -43,6 +43,10 @@ class IcebergCatalog(Protocol):
     def table(self) -> str:
         """Its name there."""
 
+    @property
+    def in_session(self) -> bool:
+        """Whether the Spark session knows the table by that name, too."""
+
     def current(self) -> Current:
         """Where it is now.
 
@@ -77,6 +81,11 @@ class PyIcebergCatalog:
         """Its name, with that of the catalog."""
         return self._table
 
+    @property
+    def in_session(self) -> bool:
+        """False: a session may have another catalog of that name."""
+        return False
+
     def current(self) -> Current:
         """Where the table is now."""
         table = self._load()
@@ -103,7 +112,7 @@ class PyIcebergCatalog:
 
         for attempt_number in range(TRIES):
             table = self._load()
-            contents = _read_again(read)
+            contents = read_again(read)
             check_unchanged(contents, rewrite)
             if _state(contents.metadata) != _state(table.metadata):
                 continue
@@ -137,7 +146,7 @@ class PyIcebergCatalog:
             return False
 
 
-def _read_again(read: Callable[[], Contents]) -> Contents:
+def read_again(read: Callable[[], Contents]) -> Contents:
     """What a table is now; raises ConflictError where another writer has made of it what zskip does not read."""
     try:
         return read()

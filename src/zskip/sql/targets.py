@@ -47,7 +47,7 @@ def find_table(spark: SparkSession, target: Target) -> Found:
     check_session(spark)
     if target.path is not None:
         return _at(spark, target.path)
-    catalog = find_catalog(".".join(target.parts))
+    catalog = find_catalog(".".join(target.parts), spark)
     if catalog is not None:
         handle = in_catalog(catalog, spark, None)
         return Found(handle=handle, table=Table(handle))

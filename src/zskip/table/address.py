@@ -31,15 +31,26 @@ def find(
         return in_catalog(PyIcebergCatalog.of(path), spark, index_storage)
     storage = _storage(path, spark)
     if format_name in (None, "iceberg") and storage.stat("") is None:
-        catalog = find_catalog(path)
+        catalog = find_catalog(path, spark)
         if catalog is not None:
             return in_catalog(catalog, spark, index_storage)
     return Handle(storage, spark, index_storage, format_name)
 
 
-def find_catalog(name: str) -> IcebergCatalog | None:
-    """The catalog of an Iceberg table's name, "catalog.db.table"; None where it is no such name."""
-    return configured_catalog(name) if _NAME.fullmatch(name) else None
+def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None:
+    """The catalog of an Iceberg table's name, "catalog.db.table"; None where it is no such name.
+
+    The session's own catalogs come first. Raises StorageError where such a one is down.
+    """
+    if not _NAME.fullmatch(name):
+        return None
+    configured = configured_catalog(name)
+    if spark is None:
+        return configured
+    from zskip.spark.engines import session_catalog
+
+    own = session_catalog(spark, name)
+    return configured if own is None or (configured is not None and not own.exists()) else own
 
 
 def in_catalog(catalog: IcebergCatalog, spark: SparkSession | None, index_storage: Storage | None) -> Handle:

@@ -6,7 +6,7 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, StorageError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_format
 from zskip.formats.iceberg_catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
@@ -48,10 +48,10 @@ class Handle:
 
     def format_on(self, storage: Storage) -> TableFormat:
         """The same over another storage of the same table."""
-        from zskip.spark.engines import has_own_reader
-
         if self._catalog is not None:
             return IcebergFormat(storage, self._catalog)
+        from zskip.spark.engines import has_own_reader
+
         if self.spark is None:
             return open_format(storage, self._format_name)
         return open_format(storage, self._format_name, has_own_reader=lambda name: has_own_reader(self.spark, name))
@@ -112,6 +112,19 @@ class Handle:
         schema = self.schema()
         found = read_whole(spark, self.format.name, schema.snapshot)
         return scan(spark, schema) if found is None else found
+
+    def read_by_engine(self, reason: UnsupportedError) -> DataFrame:
+        """All rows as the format's own reader in the session gives them, which then does the skipping.
+
+        reason: why zskip does not read the table itself; raised where the session has no such reader.
+        """
+        if self._catalog is None or not self._catalog.in_session:
+            raise reason
+        name = self._catalog.table
+        warnings.warn(
+            f'"{name}" is read by Iceberg itself, without the index of zskip: {reason}', ZskipWarning, stacklevel=4
+        )
+        return self.need_spark("df()").table(".".join(f"`{part}`" for part in name.split(".")))
 
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""

@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 
 
 def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFrame:
-    """A DataFrame over the files that are live now, of which each query reads those that its filters leave."""
+    """A DataFrame over the files that are live now, of which each query reads those that its filters leave.
+
+    Tables that only the format's own reader reads rightly are read by it, if the session has it; that costs a warning.
+    """
     spark = handle.need_spark("df()")
     from zskip.spark.engines import read_whole
     from zskip.spark.file_index import Pruning
     from zskip.spark.relation import scan
 
-    schema = handle.schema()
+    try:
+        schema = handle.schema()
+    except UnsupportedError as error:
+        return handle.read_by_engine(error)
     snapshot = schema.snapshot
     check_whole(snapshot)
     if snapshot.reader is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from zskip.formats import DeltaFormat, HudiFormat, TableFormat
+from zskip.formats.iceberg import check_installed
 from zskip.records import Snapshot
 from zskip.spark.engines import delta, hudi
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
@@ -12,7 +13,9 @@ from zskip.spark.engines.base import Committed, Engine, RoutedRows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "read_whole"]
+    from zskip.spark.engines.iceberg import SessionCatalog
+
+__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "read_whole", "session_catalog"]
 
 
 class _Reader(Protocol):
@@ -34,6 +37,20 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
     if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.foreign() is not None:
         return delta.DeltaEngine(spark, root)
     return None
+
+
+def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
+    """The Iceberg table of a name whose first part is a catalog of the session; None for other names.
+
+    Raises MissingDependencyError where pyiceberg is not installed.
+    """
+    setting = f"spark.sql.catalog.{table.partition('.')[0]}"
+    if not str(spark.conf.get(setting, "")).startswith("org.apache.iceberg.spark."):
+        return None
+    check_installed(table)
+    from zskip.spark.engines.iceberg import SessionCatalog
+
+    return SessionCatalog(spark, table)
 
 
 def has_own_reader(spark: SparkSession | None, name: str) -> bool:
