@@ -23,6 +23,27 @@ INTRODUCTION = (
     "above the number of cores, seconds are those of a busy machine."
 )
 
+PEERS = {
+    "delta": "`OPTIMIZE ... ZORDER BY` of Delta Lake 4.4.0",
+    "iceberg": "`rewrite_data_files` with `zorder` of Iceberg 1.11.0",
+    "hudi": "clustering with `z-order` of Hudi 1.2.0 on Spark 3.5",
+}
+"""What zskip's optimize of a table format is measured beside."""
+
+
+def beside(engine: str) -> tuple[str, str, str, dict[str, str]]:
+    """The run for one of the peers."""
+    return (
+        f"Beside the Z-order of {engine.capitalize()} itself",
+        f"engines.py --engine {engine} --scale 2 --files 64 --rounds 3",
+        "TPC-H lineitem as a table of the format, by l_partkey, l_suppkey, l_shipdate: zskip's whole optimize and "
+        f"{PEERS[engine]} take turns on fresh tables, asked for as many files (by bytes). Then the first 40 of the "
+        "random queries run through the engine's own reader; `rows_decoded` is the mean share of the rows that its "
+        "scan decodes. The run fails where an answer differs.",
+        {"time_over_engine": "<= 0.65", "decoded_over_engine": "<= 0.5"},
+    )
+
+
 RUNS = (
     (
         "Clustering TPC-H lineitem",
@@ -142,33 +163,7 @@ RUNS = (
         "Spark's planning over just those three. Medians; `first_open` is the first in a new process.",
         {"open_ms": "<= 300", "query_added_ms": "<= 50"},
     ),
-    (
-        "Beside Delta's own Z-order",
-        "engines.py --engine delta --scale 2 --files 64 --rounds 3",
-        "TPC-H lineitem as a table of the format, by l_partkey, l_suppkey, l_shipdate: zskip's whole optimize and "
-        "`OPTIMIZE ... ZORDER BY` of Delta Lake 4.4.0 take turns on fresh tables, asked for as many files (by bytes). Then the first 40 of the random "
-        "queries run through the engine's own reader; `rows_decoded` is the mean share of the rows that its scan "
-        "decodes. The run fails where an answer differs.",
-        {"time_over_engine": "<= 0.65", "decoded_over_engine": "<= 0.5"},
-    ),
-    (
-        "Beside Iceberg's own Z-order",
-        "engines.py --engine iceberg --scale 2 --files 64 --rounds 3",
-        "TPC-H lineitem as a table of the format, by l_partkey, l_suppkey, l_shipdate: zskip's whole optimize and "
-        "`rewrite_data_files` with `zorder` of Iceberg 1.11.0 take turns on fresh tables, asked for as many files (by bytes). Then the first 40 of the random "
-        "queries run through the engine's own reader; `rows_decoded` is the mean share of the rows that its scan "
-        "decodes. The run fails where an answer differs.",
-        {"time_over_engine": "<= 0.65", "decoded_over_engine": "<= 0.5"},
-    ),
-    (
-        "Beside Hudi's own Z-order",
-        "engines.py --engine hudi --scale 2 --files 64 --rounds 3",
-        "TPC-H lineitem as a table of the format, by l_partkey, l_suppkey, l_shipdate: zskip's whole optimize and "
-        "clustering with `z-order` of Hudi 1.2.0 on Spark 3.5 take turns on fresh tables, asked for as many files (by bytes). Then the first 40 of the random "
-        "queries run through the engine's own reader; `rows_decoded` is the mean share of the rows that its scan "
-        "decodes. The run fails where an answer differs.",
-        {"time_over_engine": "<= 0.65", "decoded_over_engine": "<= 0.5"},
-    ),
+    *map(beside, PEERS),
 )
 
 

@@ -72,6 +72,10 @@ class Overlay:
         self._written[target] = self.read(source)
         self._written[source] = None
 
+    def deleted(self) -> list[str]:
+        """Paths that were deleted, in that order, whether there was anything or not."""
+        return [path for path, data in self._written.items() if data is None]
+
     def delete(self, path: str) -> None:
         """Forget a file, or all below a directory."""
         for known in list(self._written):

@@ -100,6 +100,8 @@ class Snapshot:
     """Columns of `fields` of which all rows of a partition hold one value: partition columns that the files hold."""
     altered: Bools | None = None
     """(files,) to whose rows other files beside them add, or which they change: no statistics tell what they hold."""
+    reader: str | None = None
+    """Why only the format's own code may read the files; None where their content is the rows of the table."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -115,6 +117,11 @@ class Snapshot:
             mtime_ms=int(self.mtimes_ms[i]),
             partition=int(self.partition_of[i]),
         )
+
+    @property
+    def has_hidden_partitions(self) -> bool:
+        """Whether files are partitioned by what is no partition column: those of Iceberg are columns like others."""
+        return not self.partition_fields and any(partition.directory for partition in self.partitions)
 
     def select(self, keep: Bools) -> Snapshot:
         """The same table with only some of its files.
@@ -415,6 +422,8 @@ class Explanation:
     leaves: tuple[LeafReport, ...]
     regret: Regret | None = None
     """None unless the query was run."""
+    reader: str | None = None
+    """Why the format's own code reads the table, and chooses files by its statistics; None where zskip does."""
 
     def __str__(self) -> str:
         lines = [f"{self.path} WHERE {self.where or 'true'}"]
@@ -424,11 +433,42 @@ class Explanation:
         lines += [
             f"  {leaf.sql} skips {leaf.skipped:,} files{': ' * bool(leaf.reason)}{leaf.reason}" for leaf in self.leaves
         ]
+        if self.reader is not None:
+            lines.append(f"  read, and pruned further, by the format itself, since the table uses {self.reader}")
         if self.regret is not None:
             lines.append(
                 f"  {self.regret.files:,} of the files read held none of {self.regret.matching_rows:,} matching rows"
             )
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Leftover:
+    """A file or directory that an operation left which was cut short."""
+
+    path: str
+    """Absolute, or a URI."""
+    reason: str
+    files: int
+    """That there are, in it."""
+    bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cleaning:
+    """What crashed operations left in a table, which no reader needs."""
+
+    path: str
+    leftovers: tuple[Leftover, ...]
+    unfinished: int
+    """Rewrites that are committed, but not all of whose files are in their places; deletion finishes them first."""
+    deleted: bool
+    """Whether all this is gone; else nothing was changed."""
+
+    @property
+    def bytes(self) -> int:
+        """Of all leftovers together."""
+        return sum(leftover.bytes for leftover in self.leftovers)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,20 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import polars as pl
+from deltalake import DeltaTable
+from pyspark.sql.functions import col
+from scans import files_read
+
 import zskip
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-
-def files_read(frame: DataFrame) -> int:
-    """How many files the scan of a frame with one table has chosen, as it counts them itself."""
-    frame.collect()
-    plan = frame._jdf.queryExecution().executedPlan()
-    scans = [plan] if plan.metrics().contains("numFiles") else []
-    leaves = plan.collectLeaves()
-    scans += [leaves.apply(i) for i in range(leaves.size())]
-    return sum(scan.metrics().apply("numFiles").value() for scan in scans if scan.metrics().contains("numFiles"))
+    from pyspark.sql import SparkSession
 
 
 def test_delta_reads_the_rows_and_skips_the_files(engine_spark: SparkSession, tmp_path: Path) -> None:
@@ -31,3 +26,33 @@ def test_delta_reads_the_rows_and_skips_the_files(engine_spark: SparkSession, tm
     assert len(table.inputFiles()) == 16
     assert 1 <= files_read(table.where("a < 1000")) <= 8
     assert files_read(table.where("a < 0")) == 0
+
+
+AWKWARD = ("eu", "us east", "é", "a=b/c%'\"[", "日本", "a+b", "x%20y", "a:b", "~t", "a&b@c$d,e;f!g(h)", "ü%C3", None)
+
+
+def test_partitions_of_awkward_names_are_rewritten(engine_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    values = [(i, i * 7919 % 240, AWKWARD[i % len(AWKWARD)]) for i in range(240)]
+    rows = engine_spark.createDataFrame(values, "id long, v long, region string").coalesce(1)
+    rows.write.format("delta").partitionBy("region").save(path)
+    result = zskip.table(engine_spark, path).optimize(["id", "v"], files=24)
+    assert result.files_after == 24
+    wanted = sorted(map(str, values))
+    read = engine_spark.read.format("delta").load(path).select("id", "v", "region")
+    assert sorted(str(tuple(row)) for row in read.collect()) == wanted
+    alone = DeltaTable(path).to_pyarrow_table().select(["id", "v", "region"])
+    assert sorted(str(tuple(row.values())) for row in alone.to_pylist()) == wanted
+    lazy = pl.scan_delta(path).select("id", "v", "region")
+    assert sorted(map(str, lazy.collect().rows())) == wanted
+    for value in ("é", "a:b"):
+        named = read.where(col("region").eqNullSafe(value))
+        assert named.count() == 20
+        assert files_read(named) == 2
+    with_vacuum = {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}
+    for name, setting in with_vacuum.items():
+        engine_spark.conf.set(name, setting)
+    engine_spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
+    assert sorted(str(tuple(row)) for row in read.collect()) == wanted
+    assert not DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False)
+    assert len(list(Path(path).rglob("*.parquet"))) >= 24

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -114,6 +115,22 @@ def test_index_keeps_sketches(events: str, capsys: pytest.CaptureFixture[str]) -
     assert [sketch["spec"] for sketch in json.loads(out)["sketches"]] == ["bloom(0.01):name"]
     code, _, err = call("index", events, "--sketch", "blom:name", capsys=capsys)
     assert (code, 'did you mean "bloom"' in err) == (2, True)
+
+
+def test_clean_lists_and_deletes(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call("clean", events, capsys=capsys)
+    assert (code, out, err) == (0, "0 leftovers, 0 B\n", "")
+    left = Path(events) / "_zskip" / "staging" / "abc"
+    left.mkdir(parents=True)
+    (left / "part-0.parquet").write_bytes(b"x" * 7)
+    os.utime(left, (0, 0))
+    code, out, _ = call("clean", events, capsys=capsys)
+    assert (code, str(left) in out, "see --delete" in out) == (0, True, True)
+    document = json.loads(call("clean", events, "--delete", "--json", capsys=capsys)[1])
+    assert (document["bytes"], document["deleted"], document["unfinished"]) == (7, True, 0)
+    assert [(found["path"], found["files"]) for found in document["leftovers"]] == [(str(left), 1)]
+    assert not left.exists()
+    assert call("clean", events + "-not-there", capsys=capsys)[0] == 2
 
 
 def test_verify_ends_with_1_where_something_is_wrong(

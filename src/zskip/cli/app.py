@@ -345,6 +345,24 @@ def info(
 
 
 @app.command()
+def clean(
+    path: TablePath,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove what is listed.")] = False,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what crashed operations left in a table, and, if asked to, remove it; no live or earlier version is touched.
+
+    Example: zskip clean events --delete
+    """
+    from zskip.cli.show import plain, print_cleaning, print_json
+
+    found = _open(path, index_path, format_name).clean(delete=delete)
+    print_json({"bytes": found.bytes, **plain(found)}) if as_json else print_cleaning(found)
+
+
+@app.command()
 def demo(
     scale: Annotated[float, typer.Option("--scale", metavar="F", help="TPC-H scale factor: 1 is 6M rows.")] = 0.5,
     keep: Annotated[

@@ -20,6 +20,7 @@ from zskip.units import show_size
 
 if TYPE_CHECKING:
     from zskip.records import (
+        Cleaning,
         ClusteringInfo,
         Explanation,
         IndexInfo,
@@ -188,6 +189,8 @@ def print_explanation(found: Explanation) -> None:
     print_rows(["step", "files", "bytes", "rows"], steps)
     if found.leaves:
         print_rows(["part", "skips", "why none"], [(leaf.sql, leaf.skipped, leaf.reason) for leaf in found.leaves])
+    if found.reader is not None:
+        print(f"read, and pruned further, by the format itself, since the table uses {found.reader}")
     regret = found.regret
     if regret is not None:
         print(
@@ -203,6 +206,18 @@ def print_verification(found: Verification) -> None:
     if not found.ok:
         wrong = [(m.what, m.file, m.expected, m.found) for m in found.mismatches]
         print_rows(["what", "file", "expected", "found"], wrong)
+
+
+def print_cleaning(found: Cleaning) -> None:
+    """Print what crashed operations left, and whether it is gone."""
+    if found.leftovers:
+        rows = [(left.path, left.files, show_size(left.bytes), left.reason) for left in found.leftovers]
+        print_rows(["left", "files", "bytes", "why"], rows)
+    done = "deleted" if found.deleted else "may go: see --delete"
+    print(f"{len(found.leftovers):,} leftovers, {show_size(found.bytes)}" + (f", {done}" if found.leftovers else ""))
+    if found.unfinished:
+        said = "finished" if found.deleted else "are finished by the next call on the table, or by --delete"
+        print(f"{found.unfinished:,} rewrites that are committed but were cut short {said}")
 
 
 def scanned(scan: ScanReport) -> str:

@@ -1,8 +1,28 @@
 """Table formats: what is live, and how a rewrite is committed."""
 
+from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
+from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.hudi import HudiFormat
+from zskip.formats.iceberg import IcebergFormat
+from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.log import HOME
 from zskip.formats.parquet import ParquetFormat
 
-__all__ = ["FORMATS", "HOME", "ParquetFormat", "Staged", "TableFormat", "check_name", "open_format"]
+__all__ = [
+    "FORMATS",
+    "HOME",
+    "DeltaFormat",
+    "HudiFormat",
+    "IcebergFormat",
+    "ParquetFormat",
+    "Staged",
+    "TableFormat",
+    "check_name",
+    "leftovers",
+    "log",
+    "measured",
+    "open_format",
+    "unpublished",
+]

@@ -25,15 +25,15 @@ from zskip.formats import log, staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.delta_commit import (
     NewFile,
-    check_live,
     committed_version,
     describe,
     last_rewrite,
     transact,
 )
-from zskip.formats.delta_protocol import check_readable, check_writable, refuse_deletion_vectors
+from zskip.formats.delta_protocol import refusal, unreadable, unwritable
 from zskip.formats.delta_values import PARTITION_TYPES, directory_of, partition_text, read_known, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.formats.rewritten import check_live
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import FileInfo, Storage
@@ -48,6 +48,8 @@ _FEATURE = re.compile("[Uu]nsupported|not supported|catalog-managed")
 """In what deltalake says of a protocol that it does not know."""
 _NOTE = "_moved.json"
 """In a staging directory: where its files went, and upon which version."""
+_REMOTE = {"max_retries": "4", "retry_timeout": "30s"}
+"""Of an object store: without credentials, or without a network, an error comes in seconds."""
 _TRIES = 50
 _LOG = logging.getLogger("zskip.delta")
 
@@ -58,8 +60,10 @@ class DeltaFormat:
     name = "delta"
     home = log.HOME
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
+        """has_own_reader: whether Delta Lake itself is there for tables that zskip would read wrongly."""
         self._storage = storage
+        self._has_own_reader = has_own_reader
 
     def snapshot(self) -> Snapshot:
         """The live files of the newest version, with the statistics that the log has of them.
@@ -77,14 +81,14 @@ class DeltaFormat:
                 f'"{self._storage.root}" is a Delta table, for which deltalake is not installed; '
                 'run: pip install "zskip[delta]"'
             ) from error
+        uri = _uri(self._storage.root)
         with _explained(self._storage.root):
-            return DeltaTable(_uri(self._storage.root), skip_stats=skip_stats)
+            return DeltaTable(uri, storage_options=None if uri.startswith("file:") else _REMOTE, skip_stats=skip_stats)
 
     def _read(self, table: DeltaTable) -> Snapshot:
-        root, metadata, protocol = self._storage.root, table.metadata(), table.protocol()
-        check_readable(root, protocol, metadata.configuration)
-        if "deletionVectors" in (protocol.reader_features or ()):
-            _check_deletion_vectors(root, table)
+        root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)
+        if reader is not None and not self._has_own_reader:
+            raise refusal(root, "read", reader)
         data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
         fields, partition_fields = declared_fields(data), declared_fields(partition)
         _check_partition_types(root, partition_fields)
@@ -104,7 +108,8 @@ class DeltaFormat:
             mtimes_ms=actions["modification_time"].to_numpy().astype(np.int64),
             partition_of=partition_of,
             declared=(data, partition),
-            known=read_known(actions, fields),
+            known=read_known(actions, fields) if reader is None else None,
+            reader=reader,
         )
 
     def _actions(self, table: DeltaTable) -> tuple[DeltaTable, pa.Table]:
@@ -120,7 +125,12 @@ class DeltaFormat:
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError where the protocol asks more of a commit than zskip does."""
-        check_writable(self._storage.root, self._open().protocol())
+        _check_writable(self._storage.root, self._open())
+
+    def foreign(self) -> str | None:
+        """The feature for which only Delta Lake itself can read or rewrite the table, if any."""
+        table = self._open(skip_stats=True)
+        return unwritable(table.protocol()) or _unreadable(table)
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
@@ -157,7 +167,7 @@ class DeltaFormat:
         for _ in range(_TRIES):
             table = self._open()
             current = self._read(table)
-            check_writable(root, table.protocol())
+            _check_writable(root, table)
             check_live(current, old)
             if current.declared != old.declared:
                 raise ConflictError(
@@ -165,7 +175,7 @@ class DeltaFormat:
                 )
             try:
                 transact(table, self._storage, old, new, rewrite, info)
-            except DeltaError as error:
+            except (DeltaError, FileExistsError) as error:
                 newest = self._open()
                 # What failed may have been committed all the same: the log alone knows.
                 version = committed_version(newest, rewrite, old.version)
@@ -233,18 +243,33 @@ def _explained(root: str) -> Iterator[None]:
                 "Nothing was written"
             ) from error
         raise StorageError(f'cannot read the log of the Delta table "{root}": {said}') from error
+    except OSError as error:
+        said = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", " ", str(error)).split())
+        raise StorageError(
+            f'cannot reach the log of the Delta table "{root}" ({said[:300]}); check the network, and give the '
+            "credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
 
 
-def _check_deletion_vectors(root: str, table: DeltaTable) -> None:
+def _unreadable(table: DeltaTable) -> str | None:
+    """The feature for which zskip would read the table wrongly, if any."""
     from deltalake.exceptions import DeltaError
 
+    protocol = table.protocol()
+    feature = unreadable(protocol, table.metadata().configuration)
+    if feature is not None or "deletionVectors" not in (protocol.reader_features or ()):
+        return feature
     try:
-        files = pa.table(table.deletion_vectors()).num_rows
+        files = f"{pa.table(table.deletion_vectors()).num_rows:,}"
     except DeltaError:
-        refuse_deletion_vectors(root, "some")
-    else:
-        if files:
-            refuse_deletion_vectors(root, f"{files:,}")
+        files = "some"
+    return None if files == "0" else f"deletionVectors ({files} live files have rows that are deleted)"
+
+
+def _check_writable(root: str, table: DeltaTable) -> None:
+    feature = unwritable(table.protocol())
+    if feature is not None:
+        raise refusal(root, "rewrite", feature)
 
 
 def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
@@ -10,17 +11,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 
-from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError
+from zskip.errors import StorageError, UnsupportedError
 from zskip.formats.base import Staged
 from zskip.formats.delta_stats import columns_with_statistics, file_statistics
 from zskip.formats.delta_values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, directory_values
-from zskip.index import footers_only
-from zskip.records import Partition, Snapshot
+from zskip.formats.rewritten import check_rows, read_staged
+from zskip.records import Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ MARK = "zskip"
 """Key of a commit's information under which zskip keeps its own."""
 _LOOKED_BACK = 100
 """Versions in which the latest rewrite is looked for."""
-_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
-"""A name that nobody escapes, or takes for hidden."""
+_ESCAPED = re.compile(
+    r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
+"""What a URI of Java has no place for: all else beyond ASCII but spaces it takes as it is."""
 _SAID = ("curve", "build", "where")
 
 
@@ -62,9 +65,10 @@ def describe(
     do not hold as many rows in each partition as the old ones.
     """
     files = sorted(added, key=lambda file: file.path)
-    rows, statistics = _read(storage, old, files, columns_with_statistics(old.fields, configuration, by))
+    index = read_staged(storage, old, files)
+    statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by))
     new = []
-    for file, count, text in zip(files, rows, statistics, strict=True):
+    for file, count, text in zip(files, index.rows.tolist(), statistics, strict=True):
         name = file.path.rpartition("/")[2]
         new.append(
             NewFile(
@@ -75,21 +79,29 @@ def describe(
                 statistics=text,
             )
         )
-    _check_rows(old, new)
+    check_rows(old, ((file.staged.directory, file.rows) for file in new))
     return new
 
 
 def _target(directory: str, name: str) -> str:
-    """Where a file goes: to its partition's directory, or to the table's root where that has to be escaped.
+    """Where a file goes: to its partition's directory, or to the table's root where that would be hidden.
 
-    Delta takes partition values from the log alone. Engines escape paths in several ways, and the VACUUM of Delta on
-    Spark deletes live files that the log spells in another way than Spark does.
+    Delta takes partition values from the log alone, but some who read it take them from the directories.
 
-    >>> _target("day=2024-01-01", "a.parquet"), _target("region=us east", "a.parquet"), _target("", "a.parquet")
-    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
+    >>> _target("day=2024-01-01/region=us east", "a.parquet"), _target("_day=1", "a.parquet"), _target("", "a.parquet")
+    ('day=2024-01-01/region=us east/a.parquet', 'a.parquet', 'a.parquet')
     """
-    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
-    return f"{directory}/{name}" if plain else name
+    hidden = not directory or any(part.startswith(("_", ".")) for part in directory.split("/"))
+    return name if hidden else f"{directory}/{name}"
+
+
+def spelled(path: str) -> str:
+    """A path as Spark spells it in the log: its VACUUM deletes live files whose paths the log spells otherwise.
+
+    >>> spelled("region=us east/é%3A.parquet")
+    'region=us%20east/é%253A.parquet'
+    """
+    return _ESCAPED.sub(lambda found: quote(found[0], safe=""), path)
 
 
 def partition_of(directory: str) -> dict[str, str | None]:
@@ -99,65 +111,6 @@ def partition_of(directory: str) -> dict[str, str | None]:
     {'r': 'a=b', 'n': None}
     """
     return {name: None if text == DEFAULT_PARTITION else text for name, text in directory_values(directory)}
-
-
-def _read(
-    storage: Storage, old: Snapshot, files: Sequence[Staged], paths: Sequence[tuple[str, ...]]
-) -> tuple[list[int], list[str]]:
-    """Rows and statistics of staged files, by their footers."""
-    found = [storage.stat(file.path) for file in files]
-    for file, info in zip(files, found, strict=True):
-        if info is None or info.size != file.size:
-            raise StorageError(f'"{storage.uri(file.path)}" is not the file that was written; nothing was committed')
-    snapshot = Snapshot(
-        root=old.root,
-        version=old.version,
-        fields=old.fields,
-        partition_fields=(),
-        partitions=(Partition(directory=""),),
-        paths=tuple(file.path for file in files),
-        sizes=np.array([file.size for file in files], np.int64),
-        mtimes_ms=np.array([info.mtime_ms for info in found if info is not None], np.int64),
-        partition_of=np.zeros(len(files), np.int32),
-    )
-    index = footers_only(storage, snapshot)
-    if (index.rows < 0).any():
-        path = snapshot.paths[int(np.argmin(index.rows))]
-        raise CorruptFileError(f'"{storage.uri(path)}" cannot be read; nothing was committed, call again')
-    return index.rows.tolist(), file_statistics(index, paths)
-
-
-def _check_rows(old: Snapshot, new: Sequence[NewFile]) -> None:
-    """Raise ConflictError where a partition would have other rows, as far as the log knows, or is none of the old."""
-    used = np.unique(old.partition_of)
-    directories = {old.partitions[i].directory: i for i in used.tolist()}
-    counts = dict.fromkeys(directories, 0)
-    for file in new:
-        if file.staged.directory not in counts:
-            raise ConflictError(
-                f'no file of the partition "{file.staged.directory}" is replaced; nothing was committed'
-            )
-        counts[file.staged.directory] += file.rows
-    if old.known is None:
-        return
-    for directory, place in directories.items():
-        rows = old.known.rows[old.partition_of == place]
-        if (rows >= 0).all() and int(rows.sum()) != counts[directory]:
-            raise ConflictError(
-                f'the log of "{old.root}" says that partition "{directory}" has {int(rows.sum())} rows, but '
-                f"{counts[directory]} were written; nothing was committed"
-            )
-
-
-def check_live(current: Snapshot, old: Snapshot) -> None:
-    """Raise ConflictError where a file that a rewrite has read is no longer live as it was."""
-    live = {file.path: (file.size, file.mtime_ms) for file in current}
-    for file in old:
-        if live.get(file.path) != (file.size, file.mtime_ms):
-            raise ConflictError(
-                f'another writer removed "{file.path}" from "{old.root}" since the rewrite read it; '
-                "nothing was committed, call again"
-            )
 
 
 def transact(
@@ -186,15 +139,13 @@ def transact(
                 stats=file.statistics,
             )
         )
-    _rehearse(table, removes, adds, old.root)
     parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
     parameters |= {name: str(info[name]) for name in _SAID if info.get(name) is not None}
-    table.create_write_transaction(
-        [*removes, *adds],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
+    options: dict[str, Any] = {
+        "mode": "append",
+        "schema": table.schema(),
+        "partition_by": table.metadata().partition_columns,
+        "commit_properties": CommitProperties(
             custom_metadata={
                 "operationParameters": parameters,
                 "readVersion": old.version,
@@ -204,35 +155,55 @@ def transact(
             # With retries of its own two stale rewrites would both be committed, and rows be doubled.
             max_commit_retries=0,
         ),
-        post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
-    )
+        "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+    }
+    entry = _rehearse([*removes, *adds], options)
+    wanted = _spelled_right(table, entry, removes, adds, old.root)
+    if wanted == entry:
+        table.create_write_transaction([*removes, *adds], **options)
+    else:
+        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in wanted)
+        storage.write(f"_delta_log/{table.version() + 1:020d}.json", lines.encode())
 
 
-def _rehearse(table: DeltaTable, removes: Sequence[RemoveAction], adds: Sequence[AddAction], root: str) -> None:
-    """Raise UnsupportedError where deltalake would spell a path in the log otherwise than the log does.
-
-    It escapes paths by its own rules. A file whose path the log spells otherwise would stay live, and its rows be
-    doubled, without a word: so the same actions are first committed to an empty table that is thrown away.
-    """
+def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What deltalake would write into the log: the same is first committed to an empty table that is thrown away."""
     from deltalake import DeltaTable
 
-    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
     with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
-        scratch = DeltaTable.create(directory, table.schema(), partition_by=table.metadata().partition_columns)
-        scratch.create_write_transaction(
-            [*removes, *adds], "append", table.schema(), partition_by=table.metadata().partition_columns
-        )
+        scratch = DeltaTable.create(directory, options["schema"], partition_by=options["partition_by"])
+        scratch.create_write_transaction(actions, **options)
         lines = (Path(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
-    written = [json.loads(line) for line in lines]
-    removed = {line["remove"]["path"] for line in written if "remove" in line}
-    added = {line["add"]["path"] for line in written if "add" in line}
-    for path in sorted({logged[action.path] for action in removes} - removed):
-        raise UnsupportedError(
-            f'deltalake spells the path "{path}" in the log of "{root}" in another way and could not remove it; '
-            "nothing was committed. Leave its partition out with where=, or let Delta Lake itself rewrite it"
-        )
-    for path in sorted({action.path for action in adds} - added):
-        raise UnsupportedError(f'deltalake escapes the path "{path}" in the log of "{root}"; nothing was committed')
+    return [json.loads(line) for line in lines]
+
+
+def _spelled_right(
+    table: DeltaTable,
+    entry: Sequence[dict[str, Any]],
+    removes: Sequence[RemoveAction],
+    adds: Sequence[AddAction],
+    root: str,
+) -> list[dict[str, Any]]:
+    """An entry of the log in which each file that goes is called as it was when it came, each new one as by Spark.
+
+    deltalake escapes paths by its own rules, but engines find the file to remove by the text of its path: one that is
+    spelled otherwise, such as `r=%C3%A9/` for the `r=é/` of Spark, would stay live, and its rows be doubled. Raises
+    UnsupportedError where a file of the rewrite would be missing from the entry.
+    """
+    logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
+    lines = []
+    for line in entry:
+        if "remove" in line:
+            path = relative_path(line["remove"]["path"], root)
+            line = {"remove": line["remove"] | {"path": logged.get(path, path)}}
+        elif "add" in line:
+            line = {"add": line["add"] | {"path": spelled(relative_path(line["add"]["path"], root))}}
+        lines.append(line)
+    for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {spelled(a.path) for a in adds})):
+        found = {line[kind]["path"] for line in lines if kind in line}
+        for path in sorted(actions ^ found):
+            raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
+    return lines
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:
@@ -261,5 +232,8 @@ def last_rewrite(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
 def _mark(entry: Mapping[str, Any]) -> Mapping[str, Any]:
     """What zskip wrote into a commit's information; nothing where it did not commit it."""
     found = entry.get(MARK, {})
+    if not found and MARK in str(entry.get("userMetadata")):
+        with contextlib.suppress(ValueError, AttributeError):
+            found = json.loads(entry["userMetadata"]).get(MARK, {})
     found = json.loads(found) if isinstance(found, str) else found
     return found if isinstance(found, dict) else {}

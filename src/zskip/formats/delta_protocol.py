@@ -43,41 +43,36 @@ _WAY_OUT = {
 }
 
 
-def check_readable(root: str, protocol: Any, configuration: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for a table that zskip would read wrongly."""
+def unreadable(protocol: Any, configuration: Mapping[str, Any]) -> str | None:
+    """The feature for which zskip would read a table wrongly, if any."""
     if protocol.min_reader_version > _MOST_READER:
-        _refuse(root, "read", f"the reader version {protocol.min_reader_version}")
+        return f"the reader version {protocol.min_reader_version}"
     strange = _beyond(protocol.reader_features, _READ)
     if strange:
-        _refuse(root, "read", strange[0])
-    if str(configuration.get("delta.columnMapping.mode", "none")).lower() != "none":
-        _refuse(root, "read", "columnMapping")
+        return strange[0]
+    mapped = str(configuration.get("delta.columnMapping.mode", "none")).lower() != "none"
+    return "columnMapping" if mapped else None
 
 
-def check_writable(root: str, protocol: Any) -> None:
-    """Raise UnsupportedError for a table to which zskip cannot commit a rewrite as its protocol asks for."""
+def unwritable(protocol: Any) -> str | None:
+    """The feature for which zskip cannot commit a rewrite as the table's protocol asks for, if any."""
     version = protocol.min_writer_version
     if version > _MOST_WRITER:
-        _refuse(root, "rewrite", f"the writer version {version}")
-    strange = _beyond(protocol.writer_features, _REPLACED)
+        return f"the writer version {version}"
     if version in _OLD_WRITER:
-        strange = [_OLD_WRITER[version]]
-    if strange:
-        named = [name for name in strange if name in _WAY_OUT]
-        _refuse(root, "rewrite", (named or strange)[0])
+        return _OLD_WRITER[version]
+    strange = _beyond(protocol.writer_features, _REPLACED)
+    return next((name for name in strange if name in _WAY_OUT), strange[0]) if strange else None
 
 
-def refuse_deletion_vectors(root: str, files: str) -> None:
-    """Raise UnsupportedError for a table in which some live files have rows that are deleted."""
-    _refuse(root, "read", "deletionVectors", f" ({files} live files have rows that are deleted)")
+def refusal(root: str, what: str, feature: str) -> UnsupportedError:
+    """The error for a table that zskip cannot read or rewrite without Delta Lake."""
+    advice = _WAY_OUT.get(feature.split(" (")[0], "work on it with Delta Lake itself")
+    return UnsupportedError(
+        f'zskip cannot {what} the Delta table "{root}", which uses {feature}; {advice}, or open it with a '
+        "Spark session that has Delta Lake loaded. Nothing was written"
+    )
 
 
 def _beyond(features: Sequence[str] | None, known: set[str]) -> list[str]:
     return sorted(set(features or ()) - known)
-
-
-def _refuse(root: str, what: str, feature: str, detail: str = "") -> None:
-    advice = _WAY_OUT.get(feature, "work on it with Delta Lake itself")
-    raise UnsupportedError(
-        f'zskip cannot {what} the Delta table "{root}", which uses {feature}{detail}; {advice}. Nothing was written'
-    )

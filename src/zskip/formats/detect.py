@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from zskip.errors import InputError
 from zskip.formats.base import TableFormat
 from zskip.formats.delta import DeltaFormat
@@ -25,11 +27,14 @@ def check_name(name: str | None) -> None:
         raise InputError(f"format={name!r} is none of {', '.join(FORMATS)}")
 
 
-def open_format(storage: Storage, name: str | None = None) -> TableFormat:
+def open_format(
+    storage: Storage, name: str | None = None, *, has_own_reader: Callable[[str], bool] = lambda name: False
+) -> TableFormat:
     """Open the table in a directory by its format.
 
-    name: which one, where several lie there. Raises InputError where the directory does not say which one it is or
-    holds no table of the named one.
+    name: which one, where several lie there; has_own_reader: whether a format's own code is at hand, for tables that
+    zskip cannot read itself. Raises InputError where the directory does not say which one it is or holds no table of
+    the named one.
     """
     check_name(name)
     format_name = _chosen(storage, found_formats(storage), name)
@@ -37,7 +42,7 @@ def open_format(storage: Storage, name: str | None = None) -> TableFormat:
         _check_not_inside(storage)
         return ParquetFormat(storage)
     if format_name == "delta":
-        return DeltaFormat(storage)
+        return DeltaFormat(storage, has_own_reader=has_own_reader("delta"))
     if format_name == "iceberg":
         return IcebergFormat(storage)
     return HudiFormat(storage)

@@ -18,13 +18,21 @@ def begin(parent: Storage, name: str) -> str:
     found = parent.stat(name)
     if found is not None and (not found.is_dir or parent.list_dir(name)):
         raise InputError(f'into="{parent.uri(name)}" is taken already; name a directory that does not exist yet')
-    prefix = f".{name}.zskip-"
-    for sibling in parent.list_dir(""):
-        if sibling.is_dir and sibling.path.startswith(prefix) and owner.is_abandoned(parent, sibling):
-            parent.delete(sibling.path)
-    hidden = f"{prefix}{uuid.uuid4().hex}"
+    for path in abandoned(parent, name):
+        parent.delete(path)
+    hidden = f"{_prefix(name)}{uuid.uuid4().hex}"
     owner.claim(parent, hidden)
     return hidden
+
+
+def abandoned(parent: Storage, name: str) -> list[str]:
+    """The hidden directories for the table `name` whose processes are dead."""
+    siblings = [s for s in parent.list_dir("") if s.is_dir and s.path.startswith(_prefix(name))]
+    return sorted(s.path for s in siblings if owner.is_abandoned(parent, s))
+
+
+def _prefix(name: str) -> str:
+    return f".{name}.zskip-"
 
 
 def publish(parent: Storage, hidden: str, name: str) -> None:

@@ -155,15 +155,26 @@ def clean(storage: Storage, entry: Entry) -> None:
     """Delete what a finished rewrite leaves: the replaced files, its staging directory, old entries."""
     for staging in {_parent(file.staged) for file in entry.added}:
         storage.delete(staging)
+    for path in dead_trash(storage):
+        storage.delete(path)
     entries, done = versions(storage)
-    for trash in storage.list_dir(TRASH):
-        name = trash.path.rpartition("/")[2]
-        if name.isdigit() and int(name) in done:
-            storage.delete(trash.path)
     for version in entries[:-KEEP]:
         if version in done:
             storage.delete(f"{LOG}/{version:020d}.json")
             storage.delete(f"{LOG}/{version:020d}.done")
+
+
+def dead_trash(storage: Storage) -> list[str]:
+    """The directories of files that finished rewrites have replaced."""
+    done = versions(storage)[1]
+    found = [trash.path for trash in storage.list_dir(TRASH)]
+    return [path for path in found if (name := path.rpartition("/")[2]).isdigit() and int(name) in done]
+
+
+def pending(storage: Storage) -> list[Entry]:
+    """The rewrites that are committed, but not known to be finished."""
+    entries, done = versions(storage)
+    return [read_entry(storage, version) for version in entries if version not in done]
 
 
 def _parent(path: str) -> str:

@@ -132,9 +132,7 @@ class ParquetFormat:
 
     def _committed(self) -> set[str]:
         """Staging directories whose files are live already, though not yet in their places."""
-        entries, done = log.versions(self._storage)
-        pending = [log.read_entry(self._storage, version) for version in entries if version not in done]
-        return {file.staged.rpartition("/")[0] for entry in pending for file in entry.added}
+        return {file.staged.rpartition("/")[0] for entry in log.pending(self._storage) for file in entry.added}
 
     def staged_files(self, staged_in: str) -> list[FileInfo]:
         """The data files of a staging directory, in path order."""

@@ -11,7 +11,7 @@ from zskip.index.describe import describe_parts
 from zskip.index.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
 from zskip.index.manifest import DamagedIndexError
 from zskip.index.row_groups import prune_row_groups
-from zskip.index.store import Index, footers_only, refresh, refresh_sketches
+from zskip.index.store import Index, footers_only, garbage, refresh, refresh_sketches
 
 __all__ = [
     "CALENDAR_TYPES",
@@ -25,6 +25,7 @@ __all__ = [
     "describe_parts",
     "first_sure",
     "footers_only",
+    "garbage",
     "ordered_columns",
     "prune_row_groups",
     "refresh",

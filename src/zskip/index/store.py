@@ -314,34 +314,40 @@ def _publish(
 
 
 def _clean(storage: Storage) -> None:
-    """Remove what no reader needs: versions replaced hours ago, segments that only they name, unfinished files.
-
-    What cannot be removed stays for the next refresh.
-    """
-    horizon = time.time() * 1000 - _KEEP_HOURS * 3_600_000
+    """Remove what no reader needs; what cannot be removed stays for the next refresh."""
     try:
-        listing = storage.list_dir(INDEX_DIR)
-        manifests = list(list_manifests(listing).items())
-        live: set[str] = set()
-        successor_ms = float("inf")
-        old: list[FileInfo] = []
-        for i, (_, info) in enumerate(manifests):
-            if successor_ms > horizon and i < _KEEP_MANIFESTS:
-                live |= _names(storage, info)
-            else:
-                old.append(info)
-            successor_ms = info.mtime_ms
-        for info in old:
-            storage.delete(f"{INDEX_DIR}/{info.path.rpartition('/')[2]}")
-        for info in listing:
-            name = info.path.rpartition("/")[2]
-            orphan = (name.startswith("segment-") and name.rsplit("-", 1)[0] not in live) or (
-                name.startswith("sketch-") and name.removesuffix(".parquet") not in live
-            )
-            if info.mtime_ms < horizon and (orphan or name.startswith(".")):
-                storage.delete(f"{INDEX_DIR}/{name}")
+        for path, _ in garbage(storage):
+            storage.delete(path)
     except (StorageError, OSError) as error:
         _LOG.warning("could not clean %s: %s", INDEX_DIR, error)
+
+
+def garbage(storage: Storage) -> list[tuple[str, str]]:
+    """What no reader needs, and why: versions replaced hours ago, segments that only they name, unfinished files.
+
+    The newest version must be one that this zskip can read, and sound.
+    """
+    horizon = time.time() * 1000 - _KEEP_HOURS * 3_600_000
+    listing = storage.list_dir(INDEX_DIR)
+    manifests = list(list_manifests(listing).items())
+    live: set[str] = set()
+    successor_ms = float("inf")
+    found: list[tuple[str, str]] = []
+    for i, (_, info) in enumerate(manifests):
+        if successor_ms > horizon and i < _KEEP_MANIFESTS:
+            live |= _names(storage, info)
+        else:
+            found.append((f"{INDEX_DIR}/{info.path.rpartition('/')[2]}", "an old version of the index"))
+        successor_ms = info.mtime_ms
+    for info in listing:
+        name = info.path.rpartition("/")[2]
+        orphan = (name.startswith("segment-") and name.rsplit("-", 1)[0] not in live) or (
+            name.startswith("sketch-") and name.removesuffix(".parquet") not in live
+        )
+        if info.mtime_ms < horizon and (orphan or name.startswith(".")):
+            reason = "named by no version of the index" if orphan else "half written"
+            found.append((f"{INDEX_DIR}/{name}", reason))
+    return found
 
 
 def _names(storage: Storage, info: FileInfo) -> set[str]:

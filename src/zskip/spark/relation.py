@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from zskip.errors import UnsupportedError
 from zskip.records import Bools, PruneResult
 from zskip.spark.compat import check_session, private_session
 from zskip.spark.file_index import PrunedFileIndex, Pruning
@@ -37,6 +38,10 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
     from pyspark.sql import DataFrame
 
     check_session(spark)
+    if schema.snapshot.reader is not None:
+        raise UnsupportedError(
+            f'the files of "{schema.snapshot.root}" are not its rows: it uses {schema.snapshot.reader}'
+        )
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm = Jvm.of(spark)
     relation = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
@@ -56,6 +61,10 @@ def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
 
     Columns that the files hold under the name of a partition column keep what the files say.
     """
+    if schema.snapshot.reader is not None:
+        from zskip.spark.engines.delta import read_files
+
+        return read_files(spark, schema, ORDINAL)
     return scan(spark, with_ordinals(spark, schema, ORDINAL))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import InputError, ZskipError, ZskipWarning
+from zskip.errors import InputError, UnsupportedError, ZskipError, ZskipWarning
 from zskip.index import (
     CALENDAR_TYPES,
     BoundIndex,
@@ -58,6 +58,11 @@ def refresh_index(
         handle.need_spark('collect="scan"')
     schema = None if handle.spark is None else handle.schema()
     snapshot = handle.snapshot() if schema is None else schema.snapshot
+    if snapshot.reader is not None:
+        raise UnsupportedError(
+            f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
+            "skips files by its own statistics"
+        )
     counting, everything = None, collect == "scan"
     if collect != "footers" and schema is not None:
         counting = Counting(

@@ -38,6 +38,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         steps=tuple(steps),
         leaves=tuple(leaves),
         regret=_regret(handle, text, snapshot, stats, kept) if analyze else None,
+        reader=snapshot.reader,
     )
 
 

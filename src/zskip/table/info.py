@@ -48,6 +48,8 @@ def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
+    if snapshot.reader is not None:
+        return None
     try:
         index = handle.load_index()
     except (IndexFormatError, StorageError):

@@ -55,7 +55,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     clock = Clock()
     with clock.step("snapshot"):
         engine = choose_engine(spark, handle, request)
-        plan = _plan(spark, handle, request)
+        plan = _plan(spark, handle, request, own_reader=handle.format.name == "delta" and engine is not None)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
     with target_of(handle, request) as target:
@@ -90,8 +90,11 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     )
 
 
-def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Plan:
-    """Look at the table and check everything that can be wrong with it, before anything is written."""
+def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, own_reader: bool) -> _Plan:
+    """Look at the table and check everything that can be wrong with it, before anything is written.
+
+    own_reader: whether the format's own code reads the rows.
+    """
     from zskip.spark.relation import scan_with_ordinals
     from zskip.spark.rewrite import check_writable
 
@@ -100,6 +103,8 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest) -> _Pla
     check_whole(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
     chosen = choose_files(handle, schema.snapshot, request.where)
+    if own_reader and chosen.reader is None:
+        chosen = dataclasses.replace(chosen, reader="a feature that only Delta Lake writes")
     check_writable(scan_with_ordinals(spark, schema))
     found = inspect(handle.storage, chosen, merge=handle.merges_schemas or chosen.declared is not None)
     count = len(chosen.partitions)
@@ -164,13 +169,16 @@ def _info(plan: _Plan, request: OptimizeRequest) -> dict[str, Any]:
 def _index(target: Handle) -> None:
     """Index the new files; they are committed, so that a failure here is no failure of the rewrite."""
     try:
-        refresh_index(target, new_only=True)
+        if target.format.snapshot().reader is None:
+            refresh_index(target, new_only=True)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
 
 
 def _share_before(handle: Handle, plan: _Plan, sample: Sample) -> float | None:
     """Share of the rows that the synthetic workload reads from the files as they are; of some of them, if many."""
+    if plan.schema.snapshot.reader is not None:
+        return None
     places = np.linspace(0, len(plan.found.rows) - 1, min(len(plan.found.rows), _MOST_FOOTERS)).astype(np.int64)
     some = plan.schema.snapshot.select(np.isin(np.arange(len(plan.found.rows)), places))
     with warnings.catch_warnings():

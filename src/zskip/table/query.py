@@ -24,14 +24,26 @@ if TYPE_CHECKING:
 
 
 def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFrame:
-    """A DataFrame over the files that are live now, of which each query reads those that its filters leave."""
+    """A DataFrame over the files that are live now, of which each query reads those that its filters leave.
+
+    Tables that only the format's own reader reads rightly are read by it, if the session has it; that costs a warning.
+    """
     spark = handle.need_spark("df()")
+    from zskip.spark.engines import read_whole
     from zskip.spark.file_index import Pruning
     from zskip.spark.relation import scan
 
-    schema = handle.schema()
+    try:
+        schema = handle.schema()
+    except UnsupportedError as error:
+        return handle.read_by_engine(error)
     snapshot = schema.snapshot
     check_whole(snapshot)
+    if snapshot.reader is not None:
+        whole = read_whole(spark, handle.format.name, snapshot)
+        if whole is None:
+            raise UnsupportedError(f'"{snapshot.root}" uses {snapshot.reader}, and the session has no reader for it')
+        return whole
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive
 
@@ -58,6 +70,11 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     A file of which all row groups are known, and none might hold one, is not among them.
     """
     snapshot = handle.snapshot()
+    if snapshot.reader is not None:
+        raise UnsupportedError(
+            f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df(), or '
+            "rewrite it without that"
+        )
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     stats = handle.bound_index(snapshot, warn=where is not None)

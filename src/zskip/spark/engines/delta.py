@@ -1,0 +1,227 @@
+"""Delta Lake as the session has it loaded: for tables that only Delta itself can read, or commit to.
+
+A rewrite is one transaction of Delta's own upon the version that was read, as its OPTIMIZE makes one: Delta finds out
+what others have committed meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zskip.errors import ConflictError, UnsupportedError
+from zskip.formats.delta_commit import MARK, partition_of
+from zskip.formats.delta_values import relative_path
+from zskip.records import Snapshot
+from zskip.spark.compat import set_active
+from zskip.spark.engines.base import Committed, RoutedRows
+from zskip.spark.failures import whole_text
+from zskip.spark.hadoop import storage_for
+from zskip.spark.jvm import JavaObject, Jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.spark.schema import TableSchema
+
+_DELTA = "org.apache.spark.sql.delta"
+_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+_CONFLICT = re.compile(
+    r"\b(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception\b|\bDELTA_(CONCURRENT|METADATA|PROTOCOL)_\w+"
+)
+_DATA_CHANGE = 5
+"""Place of `dataChange` among the arguments of `AddFile.copy`."""
+_WRITING = {
+    "spark.databricks.delta.stats.collect": "true",
+    "spark.databricks.delta.optimizeWrite.enabled": "false",
+    "spark.databricks.delta.autoCompact.enabled": "false",
+}
+
+
+def is_loaded(spark: SparkSession) -> bool:
+    """Whether the session has Delta Lake, as its extension and as its catalog."""
+    extensions = str(spark.conf.get("spark.sql.extensions", "")).split(",")
+    catalog = str(spark.conf.get("spark.sql.catalog.spark_catalog", ""))
+    return _EXTENSION in {name.strip() for name in extensions} and catalog == _CATALOG
+
+
+def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
+    """All rows of one version of a table, read and pruned by Delta itself."""
+    return spark.read.format("delta").option("versionAsOf", version).load(_uri(root))
+
+
+def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFrame:
+    """The rows of the files of a snapshot, read by Delta itself, with the number of each row's partition.
+
+    Deleted rows are left out. Columns by which Delta knows a row again are there, too, if the table has them.
+    """
+    from pyspark.sql import DataFrame
+
+    snapshot = schema.snapshot
+    with _active(spark):
+        log, version = _open(spark, snapshot)
+        files = _files(spark, version, snapshot)
+        jvm = Jvm.of(spark)
+        made = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
+        made = jvm.call(f"{_DELTA}.RowTracking", "preserveRowTrackingColumns")(made, version)
+        return _numbered(DataFrame(made, spark), snapshot, ordinal)
+
+
+class DeltaEngine:
+    """Rewrites a Delta table through the session's Delta Lake."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+
+    def check(self) -> None:
+        """Raise UnsupportedError where this Delta Lake is not one that zskip knows how to call."""
+        jvm = Jvm.of(self._spark)
+        try:
+            known = _defaults(jvm.class_of(f"{_DELTA}.actions.AddFile")) > _DATA_CHANGE
+            jvm.class_of(f"{_DELTA}.DeltaOperations$Optimize")
+        except Exception as error:
+            raise UnsupportedError(
+                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is none that zskip knows: '
+                f"{str(error).splitlines()[0]}; load Delta Lake 4 from delta-spark"
+            ) from error
+        if not known:
+            raise UnsupportedError(f'the session\'s Delta Lake is too old to rewrite "{self._root}"; load Delta Lake 4')
+
+    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
+        """Write the rows and commit them instead of the files of `base`, in a transaction upon its version."""
+        session, jvm = rows.frame.sparkSession, Jvm.of(self._spark)
+        rewrite = {MARK: {"rewrite": uuid.uuid4().hex, **info}}
+        settings = _WRITING | {
+            "spark.sql.parquet.compression.codec": rows.codec,
+            "spark.databricks.delta.commitInfo.userMetadata": json.dumps(rewrite),
+        }
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        with _active(session):
+            log, version = _open(session, base)
+            old = _files(session, version, base)
+            wanted = _rows_in(old)
+            if wanted is None:
+                made = log.createDataFrame(version, jvm.seq_of(*old), False, jvm.none)
+                wanted = int(made.count())
+            transaction = log.startTransaction(jvm.none, jvm.some(version))
+            transaction.trackFilesRead(jvm.seq_of(*old))
+            written = transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of())
+            added = [_without_change(file) for file in jvm.to_list(written)]
+            try:
+                found = _rows_in(added)
+                if found != wanted:
+                    raise ConflictError(
+                        f'"{self._root}" has {wanted} rows in the files to rewrite, but {found} were written; nothing '
+                        "was committed. If nobody else writes to the table, report this"
+                    )
+                now = int(time.time() * 1000)
+                actions = [file.removeWithTimestamp(now, False) for file in old] + added
+                number = transaction.commit(jvm.seq_of(*actions), _operation(jvm, info.get("by", ())))
+            except Exception as error:
+                text = "" if isinstance(error, ConflictError) else whole_text(error)
+                if text and not _CONFLICT.search(text):
+                    # It may have been committed all the same: what it wrote stays, for VACUUM where nobody names it.
+                    raise
+                self._remove(added)
+                if not text:
+                    raise
+                raise ConflictError(
+                    f'another writer changed "{self._root}" since the rewrite read it; nothing was committed, '
+                    f"call again ({_CONFLICT.search(text)[0]})"  # type: ignore[index]
+                ) from error
+        return Committed(version=int(number), sizes=tuple(int(file.size()) for file in added))
+
+    def _remove(self, files: Sequence[JavaObject]) -> None:
+        storage = storage_for(self._spark, self._root)
+        for file in files:
+            storage.delete(relative_path(str(file.path()), self._root))
+
+
+@contextlib.contextmanager
+def _active(spark: SparkSession) -> Iterator[None]:
+    """Let Delta take its settings from this session."""
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    set_active(spark)
+    try:
+        yield
+    finally:
+        if before is not None:
+            set_active(before)
+
+
+def _uri(root: str) -> str:
+    return f"file://{root}" if root.startswith("/") else root
+
+
+def _open(spark: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
+    """Delta's log of a table, and its version that a snapshot is of."""
+    jvm = Jvm.of(spark)
+    path = jvm.find("org.apache.hadoop.fs.Path")(_uri(snapshot.root))
+    log = jvm.call(f"{_DELTA}.DeltaLog", "forTable")(spark._jsparkSession, path)
+    log.update(False, jvm.none, jvm.none)
+    return log, log.getSnapshotAt(snapshot.version, jvm.none, jvm.none, False)
+
+
+def _files(spark: SparkSession, version: JavaObject, snapshot: Snapshot) -> list[JavaObject]:
+    """What Delta's log has of the files of a snapshot; raises ConflictError where it lacks one."""
+    jvm, wanted = Jvm.of(spark), set(snapshot.paths)
+    listed = version.allFiles().collectAsList()
+    path = jvm.handles.function(jvm.handles.virtual(f"{_DELTA}.actions.AddFile", "path", "java.lang.String"))
+    paths = [relative_path(text, snapshot.root) for text in jvm.read(jvm.map(listed, path))]
+    found = [listed.get(i) for i, name in enumerate(paths) if name in wanted]
+    if len(found) != len(wanted):
+        raise ConflictError(f'the version {snapshot.version} of "{snapshot.root}" has other files now; call again')
+    return found
+
+
+def _rows_in(files: Sequence[JavaObject]) -> int | None:
+    """Rows that are not deleted; None where the log does not tell."""
+    counts = [file.numLogicalRecords() for file in files]
+    return None if any(count.isEmpty() for count in counts) else sum(int(count.get()) for count in counts)
+
+
+def _numbered(frame: DataFrame, snapshot: Snapshot, ordinal: str) -> DataFrame:
+    """Add the number of each row's partition, found by its values."""
+    import pyspark.sql.functions as F
+
+    names = [field.name for field in snapshot.partition_fields]
+    if not names:
+        return frame.withColumn(ordinal, F.lit(0))
+    texts = [partition_of(partition.directory) for partition in snapshot.partitions]
+    rows = [(i, *(values[name] for name in names)) for i, values in enumerate(texts)]
+    columns = [f"{ordinal}_{i}" for i in range(len(names))]
+    schema = ", ".join([f"{ordinal} int", *(f"{name} string" for name in columns)])
+    numbers = frame.sparkSession.createDataFrame(rows, schema)
+    same = F.lit(True)
+    for name, column in zip(names, columns, strict=True):
+        quoted = "`" + name.replace("`", "``") + "`"
+        same = same & frame[quoted].eqNullSafe(numbers[column].cast(frame.schema[name].dataType))
+    return frame.join(F.broadcast(numbers), same).drop(*columns)
+
+
+def _without_change(file: JavaObject) -> JavaObject:
+    """The same file, of rows that were in the table before."""
+    arguments = [getattr(file, f"copy$default${i}")() for i in range(1, _defaults(file.getClass()) + 1)]
+    arguments[_DATA_CHANGE - 1] = False
+    return file.copy(*arguments)
+
+
+def _defaults(owner: JavaObject) -> int:
+    """How many arguments the `copy` of a case class has."""
+    return sum(str(method.getName()).startswith("copy$default$") for method in owner.getMethods())
+
+
+def _operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:
+    """What Delta's history calls the rewrite."""
+    make = jvm.find(f"{_DELTA}.DeltaOperations$Optimize")
+    return make(jvm.seq_of(), jvm.seq_of(*by), False, jvm.none, False)

@@ -1,0 +1,147 @@
+"""Tables that only Delta Lake itself can read or commit to, through the session's own Delta Lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scans import files_read
+
+import zskip
+from zskip.errors import ConflictError, UnsupportedError
+from zskip.table import writing
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+KINDS = {
+    "deletionVectors": {"delta.enableDeletionVectors": "true"},
+    "columnMapping": {"delta.columnMapping.mode": "name"},
+    "rowTracking": {"delta.enableRowTracking": "true"},
+    "inCommitTimestamp": {"delta.enableInCommitTimestamps": "true"},
+}
+
+
+def make(spark: SparkSession, path: str, kind: str, *, partitioned: bool) -> None:
+    rows = spark.range(0, 4000, 1, 2).selectExpr("id", "id * 7919 % 4000 AS a", "id * 104729 % 4000 AS b")
+    rows = rows.selectExpr("*", "IF(id % 3 = 0, NULL, concat('p é', id % 3)) AS region")
+    writer = rows.write.format("delta").options(**KINDS[kind])
+    (writer.partitionBy("region") if partitioned else writer).save(path)
+    if kind == "columnMapping":
+        spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN b TO `c d`")
+        spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN a TO b")
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 3")
+
+
+def load(spark: SparkSession, path: str, **options: Any) -> DataFrame:
+    return spark.read.format("delta").options(**options).load(path)
+
+
+def content(frame: DataFrame) -> list[str]:
+    return sorted(str(row) for row in frame.collect())
+
+
+def without_delta(path: str) -> None:
+    """What optimize asks of a table where there is no session with Delta Lake."""
+    opened = zskip.open(path)
+    opened.info()
+    opened._handle.format.check_replaceable()
+
+
+def history(spark: SparkSession, path: str) -> Any:
+    return spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    path, second = str(tmp_path / "t ü"), "b" if kind == "columnMapping" else "a"
+    make(engine_spark, path, kind, partitioned=kind != "rowTracking")
+    before, version = content(load(engine_spark, path)), history(engine_spark, path)["version"]
+    assert len(before) == 3600
+    by_id = "SELECT id, _metadata.row_id AS r FROM delta.`{}`" if kind == "rowTracking" else "SELECT 1"
+    identities = content(engine_spark.sql(by_id.format(path)))
+    with pytest.raises(UnsupportedError, match=rf"{kind}.*Delta Lake loaded"):
+        without_delta(path)
+    table = zskip.table(engine_spark, path)
+    assert content(table.df()) == before
+    result = table.optimize(["id", second], files=12)
+    assert result.version == version + 1
+    assert content(load(engine_spark, path)) == content(table.df()) == before
+    assert content(load(engine_spark, path, versionAsOf=version)) == before
+    assert content(engine_spark.sql(by_id.format(path))) == identities
+    assert result.files_after == 12
+    assert len(load(engine_spark, path).inputFiles()) == 12
+    assert 1 <= files_read(load(engine_spark, path).where("id < 300")) <= 6
+    told = history(engine_spark, path)
+    assert (told["operation"], told["operationParameters"]["zOrderBy"]) == ("OPTIMIZE", f'["id","{second}"]')
+    layout = table.info().layout
+    assert layout is not None
+    assert layout.by == ("id", second)
+    assert table.verify(queries=4).ok
+    needs_delta = kind == "columnMapping"
+    assert (table.explain("id < 300").reader is not None) is needs_delta
+    if needs_delta:
+        for refused in (table.files, table.index):
+            with pytest.raises(UnsupportedError, match="columnMapping"):
+                refused()
+    else:
+        assert len(table.files("id < 300")) <= 6
+
+
+def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    make(engine_spark, path, "deletionVectors", partitioned=True)
+    table = zskip.table(engine_spark, path)
+    before = content(load(engine_spark, path))
+    assert "deletionVectors" in str(table.explain("id < 9"))
+    assert table.explain("id < 9", analyze=True).regret.matching_rows == 8
+    assert table.verify(queries=4).ok
+    with pytest.raises(UnsupportedError, match="not its rows"):
+        table.files("id < 9")
+    result = table.optimize(["id", "a"], files=3, where="region = 'p é1'")
+    assert (result.files_after, result.partitions) == (3, 1)
+    assert content(load(engine_spark, path)) == content(table.df()) == before
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
+    """Do something when the rewrite has read the table and is about to commit."""
+    commit = writing.EngineWriter.commit
+
+    def late(writer: Any, info: Any) -> Any:
+        work()
+        return commit(writer, info)
+
+    monkeypatch.setattr(writing.EngineWriter, "commit", late)
+
+
+def test_an_append_meanwhile_is_kept(
+    engine_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "t")
+    make(engine_spark, path, "deletionVectors", partitioned=False)
+    before = content(load(engine_spark, path))
+    more = engine_spark.range(10_000, 10_005).selectExpr("id", "id AS a", "id AS b", "'new' AS region")
+    meanwhile(monkeypatch, lambda: more.write.format("delta").mode("append").save(path))
+    zskip.table(engine_spark, path).optimize(["id", "a"], files=4)
+    assert content(load(engine_spark, path)) == sorted(before + content(more))
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM {} WHERE id = 7", "ALTER TABLE {} ADD COLUMN more int", "OPTIMIZE {}"])
+def test_a_change_meanwhile_is_a_conflict(
+    engine_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    path = str(tmp_path / "t")
+    make(engine_spark, path, "deletionVectors", partitioned=False)
+    meanwhile(monkeypatch, lambda: engine_spark.sql(change.format(f"delta.`{path}`")))
+    with pytest.raises(ConflictError, match="call again"):
+        zskip.table(engine_spark, path).optimize(["id", "a"], files=4)
+    now = load(engine_spark, path)
+    assert now.count() == 3600 - change.startswith("DELETE")
+    live = {Path(name).name for name in now.inputFiles()}
+    assert history(engine_spark, path)["operationParameters"].get("zOrderBy") in (None, "[]")
+    monkeypatch.undo()
+    zskip.table(engine_spark, path).optimize(["id", "a"], files=4)
+    assert not live & {Path(name).name for name in load(engine_spark, path).inputFiles()}
+    assert load(engine_spark, path).count() == now.count()

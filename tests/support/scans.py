@@ -1,0 +1,18 @@
+"""What scans of Spark say of themselves, whoever chose their files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def files_read(frame: DataFrame) -> int:
+    """How many files the scan of a frame with one table has chosen, as it counts them itself."""
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan()
+    scans = [plan] if plan.metrics().contains("numFiles") else []
+    leaves = plan.collectLeaves()
+    scans += [leaves.apply(i) for i in range(leaves.size())]
+    return sum(scan.metrics().apply("numFiles").value() for scan in scans if scan.metrics().contains("numFiles"))
