@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -234,6 +238,28 @@ def test_pending_instants_are_not_read(unpack: Unpack) -> None:
     (path / ".hoodie" / ".heartbeat").mkdir()
     (path / ".hoodie" / ".heartbeat" / instant).touch()
     assert not read_timeline(LocalStorage(str(path))).unguarded
+
+
+def test_a_killed_rewrite_is_cleaned_up_once_hudi_has_rolled_it_back(unpack: Unpack) -> None:
+    path = unpack("hive")
+    table = zskip.open(str(path))
+    assert not table.clean().leftovers
+    staged = path / ".hoodie" / "zskip" / "staging" / "dead"
+    staged.mkdir(parents=True)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    owner = {"host": os.uname().nodename, "pid": ended.pid, "started_ms": int(time.time() * 1000)}
+    (staged / "_owner.json").write_text(json.dumps(owner))
+    (staged / "_instant").write_text("20261121160000000")
+    begun = path / ".hoodie" / "timeline" / "20261121160000000.replacecommit.requested"
+    begun.touch()
+    assert not table.clean(delete=True).leftovers
+    assert staged.exists()
+    begun.unlink()
+    (found,) = table.clean(delete=True).leftovers
+    assert Path(found.path) == staged
+    assert not staged.exists()
+    assert len(opened(path)) == 7
 
 
 def test_the_timeline_of_hudi_0(unpack: Unpack) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats import HOME, staging
-from zskip.formats.hudi import INFO_KEY, HudiFormat
+from zskip.formats.hudi import INFO_KEY, NOTE, HudiFormat
 from zskip.formats.hudi_protocol import check_rewritable
 from zskip.formats.hudi_timeline import Timeline, read_timeline
 from zskip.records import Snapshot
@@ -59,8 +59,6 @@ _INDEXES = {
 }
 """What keeps the parts of a metadata table alive."""
 _LOCKS = "hoodie[.]write[.]lock[.]"
-_NOTE = "_instant"
-"""In a staging directory: the instant of the rewrite."""
 _CONFLICT = re.compile("HoodieWriteConflictException|HoodieHeartbeatException|Could not read commit details")
 _LOG = logging.getLogger("zskip.hudi")
 
@@ -123,7 +121,7 @@ class HudiEngine:
             try:
                 with self._explained():
                     instant = client.startCommit(_ACTION)
-                self._home.write(f"{staged}/{_NOTE}", instant.encode())
+                self._home.write(f"{staged}/{NOTE}", instant.encode())
                 with self._explained():
                     stats = self._write(client, instant, rows)
                 self._check_written(stats, rows)
@@ -245,7 +243,7 @@ class HudiEngine:
     def _sweep(self, client: JavaObject, staged: str) -> None:
         """Roll back the commit of an optimize whose process died."""
         try:
-            instant = self._home.read(f"{staged}/{_NOTE}").decode()
+            instant = self._home.read(f"{staged}/{NOTE}").decode()
         except FileNotFoundError:
             instant = ""
         if instant in read_timeline(self._storage).pending:
