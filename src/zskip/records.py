@@ -96,12 +96,12 @@ class Snapshot:
     declared: tuple[str, str] | None = None
     """Schemas of the files and of the partition columns in Spark's JSON; None where the files themselves say it."""
     known: Known | None = None
-    reader: str | None = None
-    """Why only the format's own code may read the files; None where their content is the rows of the table."""
     grouped_by: tuple[str, ...] = ()
     """Columns of `fields` of which all rows of a partition hold one value: partition columns that the files hold."""
     altered: Bools | None = None
     """(files,) to whose rows other files beside them add, or which they change: no statistics tell what they hold."""
+    reader: str | None = None
+    """Why only the format's own code may read the files; None where their content is the rows of the table."""
 
     def __len__(self) -> int:
         return len(self.paths)

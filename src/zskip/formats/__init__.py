@@ -4,6 +4,7 @@ from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.log import HOME
@@ -13,6 +14,7 @@ __all__ = [
     "FORMATS",
     "HOME",
     "DeltaFormat",
+    "HudiFormat",
     "IcebergFormat",
     "ParquetFormat",
     "Staged",

@@ -103,19 +103,15 @@ class Handle:
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
-        from zskip.spark.engines import has_own_reader, reads_hudi
-        from zskip.spark.engines.delta import read_version
+        from zskip.spark.engines import read_whole
         from zskip.spark.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
-        if self.format.name == "hudi" and reads_hudi(spark):
-            return spark.read.format("hudi").load(self.storage.root)
         schema = self.schema()
-        if has_own_reader(spark, self.format.name):
-            return read_version(spark, self.storage.root, schema.snapshot.version)
-        return scan(spark, schema)
+        found = read_whole(spark, self.format.name, schema.snapshot)
+        return scan(spark, schema) if found is None else found
 
     def read_by_engine(self, reason: UnsupportedError) -> DataFrame:
         """All rows as the format's own reader in the session gives them, which then does the skipping.
