@@ -17,8 +17,8 @@ FORMATS = ("parquet", "delta", "iceberg", "hudi")
 
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
 """What only tables of a format have."""
-_HUDI_PARTITION = ".hoodie_partition_metadata"
-"""In each partition of a Hudi table, whatever its directory is called."""
+_HUDI_PARTITION = (".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet")
+"""One of them is in each partition of a Hudi table, whatever its directory is called."""
 
 
 def check_name(name: str | None) -> None:
@@ -83,11 +83,12 @@ def _chosen(storage: Storage, found: tuple[str, ...], name: str | None) -> str:
 
 def _check_not_inside(storage: Storage) -> None:
     """Raise InputError for a partition's directory inside of a table in which dead files lie."""
-    if storage.stat(_HUDI_PARTITION) is not None:
-        raise InputError(
-            f'"{storage.root}" holds {_HUDI_PARTITION}, so it is a partition of a table of the format hudi; open the '
-            'table itself, and ask for the partition with "where"'
-        )
+    for mark in _HUDI_PARTITION:
+        if storage.stat(mark) is not None:
+            raise InputError(
+                f'"{storage.root}" holds {mark}, so it is a partition of a table of the format hudi; open the table '
+                'itself, and ask for the partition with "where"'
+            )
     above = ""
     for part in reversed(storage.root.split("/")):
         if "=" not in part:

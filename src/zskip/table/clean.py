@@ -32,8 +32,8 @@ def clean(handle: Handle, *, delete: bool) -> Cleaning:
 
 
 def _inside(handle: Handle) -> _Found:
-    found = leftovers(handle.storage, handle.format_on)
-    return [(handle.storage, path, reason) for path, reason in found]
+    found = leftovers(handle.home, handle.format_on)
+    return [(handle.home, path, reason) for path, reason in found]
 
 
 def _of_index(handle: Handle) -> _Found:
@@ -41,7 +41,7 @@ def _of_index(handle: Handle) -> _Found:
 
     Raises IndexFormatError where another version of zskip wrote it.
     """
-    home = handle.index_storage or handle.storage
+    home = handle.index_storage or handle.home
     try:
         index = handle.load_index()
     except DamagedIndexError:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from zskip.errors import ConflictError, UnsupportedError
+from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats import HOME, staging
-from zskip.formats.hudi import INFO_KEY, HudiFormat
+from zskip.formats.hudi import INFO_KEY, NOTE, HudiFormat
 from zskip.formats.hudi_protocol import check_rewritable
 from zskip.formats.hudi_timeline import Timeline, read_timeline
 from zskip.records import Snapshot
@@ -59,8 +59,6 @@ _INDEXES = {
 }
 """What keeps the parts of a metadata table alive."""
 _LOCKS = "hoodie[.]write[.]lock[.]"
-_NOTE = "_instant"
-"""In a staging directory: the instant of the rewrite."""
 _CONFLICT = re.compile("HoodieWriteConflictException|HoodieHeartbeatException|Could not read commit details")
 _LOG = logging.getLogger("zskip.hudi")
 
@@ -119,11 +117,11 @@ class HudiEngine:
         self._check_live(base)
         client = self._client(rows)
         try:
-            staged = staging.begin(self._home, lambda path: self._sweep(client, path))
-            with self._explained():
-                instant = client.startCommit(_ACTION)
+            staged, instant = staging.begin(self._home, lambda path: self._sweep(client, path)), ""
             try:
-                self._home.write(f"{staged}/{_NOTE}", instant.encode())
+                with self._explained():
+                    instant = client.startCommit(_ACTION)
+                self._home.write(f"{staged}/{NOTE}", instant.encode())
                 with self._explained():
                     stats = self._write(client, instant, rows)
                 self._check_written(stats, rows)
@@ -132,10 +130,10 @@ class HudiEngine:
                     self._complete(client, instant, stats, base, info)
                 self._check_after(base, instant, seen)
             except BaseException:
-                self._undo(client, instant)
+                if self._undo(client, instant):
+                    self._home.delete(staged)
                 raise
-            finally:
-                self._home.delete(staged)
+            self._home.delete(staged)
         finally:
             client.close()
         return Committed(version=int(instant), sizes=tuple(int(stat.getFileSizeInBytes()) for stat in stats))
@@ -245,7 +243,7 @@ class HudiEngine:
     def _sweep(self, client: JavaObject, staged: str) -> None:
         """Roll back the commit of an optimize whose process died."""
         try:
-            instant = self._home.read(f"{staged}/{_NOTE}").decode()
+            instant = self._home.read(f"{staged}/{NOTE}").decode()
         except FileNotFoundError:
             instant = ""
         if instant in read_timeline(self._storage).pending:
@@ -253,14 +251,25 @@ class HudiEngine:
                 client.rollback(instant)
         self._home.delete(staged)
 
-    def _undo(self, client: JavaObject, instant: str) -> None:
-        """Roll back a commit, complete or not; where that fails it stays pending, and the next optimize does it."""
+    def _undo(self, client: JavaObject, instant: str) -> bool:
+        """Roll back a commit; whether that is done: else it stays pending, for a later optimize.
+
+        Raises StorageError where it is complete and stays so.
+        """
+        root = self._storage.root
         try:
             looked = read_timeline(self._storage)
             if instant in looked.pending | looked.complete:
                 client.rollback(instant)
         except Exception as error:
-            _LOG.warning('the instant %s stays in "%s": %s', instant, self._storage.root, error)
+            if instant in read_timeline(self._storage).complete:
+                raise StorageError(
+                    f'"{root}" was written to while the instant {instant} was committed, which Hudi then could not '
+                    f"roll back ({root_cause(whole_text(error))}); roll it back with CALL rollback_to_instant"
+                ) from error
+            _LOG.warning('the instant %s stays pending in "%s": %s', instant, root, error)
+            return False
+        return True
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
