@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ def test_delta_reads_the_rows_and_skips_the_files(engine_spark: SparkSession, tm
     assert len(before.inputFiles()) == 4
     told = engine_spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
     assert (told["version"], told["readVersion"], told["isBlindAppend"]) == (1, 0, False)
-    assert told["operationParameters"]["zOrderBy"] == '["a","b"]'
+    assert json.loads(told["operationParameters"]["zOrderBy"]) == ["a", "b"]
     alone = DeltaTable(path).to_pyarrow_dataset()
     assert alone.count_rows(filter=pc.field("a") < 1000) == 1000
     assert len(list(alone.get_fragments())) == 16

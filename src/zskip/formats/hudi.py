@@ -35,8 +35,6 @@ _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _ESCAPE = re.compile(r"\\(.)")
 _EMPTY = '{"type": "record", "fields": []}'
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
-NOTE = "_instant"
-"""In a staging directory: the instant of the rewrite, for whoever has Hudi's code to undo it."""
 
 
 class HudiFormat:
