@@ -113,8 +113,10 @@ def test_lists_and_maps_are_found_by_a_name_mapping(engine_spark: SparkSession) 
 
 
 def test_a_statement_names_a_table_of_the_catalog(engine_spark: SparkSession) -> None:
-    name = filled(engine_spark)
+    name = "local.db.`odd-name`"
+    rows(engine_spark, 0, 4000).writeTo(name).create()
     zskip.sql(engine_spark, f"OPTIMIZE {name} ZORDER BY (id, k)")
+    assert len(zskip.table(engine_spark, "local.db.odd-name").files("id < 0")) == 0
     assert snapshots(engine_spark, name)[-1]["operation"] == "replace"
     assert same(engine_spark.table(name), rows(engine_spark, 0, 4000))
 
