@@ -97,12 +97,15 @@ def test_the_table_before_is_still_there(engine_spark: SparkSession, unpack: Unp
     assert rows_of(read(engine_spark, path, **{"as.of.instant": str(version)})) == before
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
+@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX"])
 def test_hudi_finds_rows_after_an_optimize(index: str, engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = {
         "hoodie.index.type": index,
         "hoodie.metadata.enable": "true",
+        "hoodie.metadata.record.index.enable": str(index == "RECORD_INDEX").lower(),
+        "hoodie.metadata.record.index.min.filegroup.count": "1",
+        "hoodie.metadata.record.index.max.filegroup.count": "1",
     }
     frame = engine_spark.range(12).selectExpr("id", "1L AS ts", "'n' AS name", "CAST(id % 2 AS STRING) AS region")
     frame.write.format("hudi").options(**OPTIONS, **options).mode("append").save(str(path))
