@@ -16,7 +16,8 @@ EXTENSIONS = {
     "hudi": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
 }
 SETTINGS = {
-    "delta": {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"},
+    "delta": {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+    | {"spark.databricks.delta.snapshotPartitions": "1"},
     "iceberg": {"spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog"}
     | {"spark.sql.catalog.local.type": "hadoop"},
     "hudi": {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog"}

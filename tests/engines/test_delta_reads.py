@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import polars as pl
+import pyarrow.compute as pc
 from deltalake import DeltaTable
 from pyspark.sql.functions import col
 from scans import files_read
@@ -26,6 +28,17 @@ def test_delta_reads_the_rows_and_skips_the_files(engine_spark: SparkSession, tm
     assert len(table.inputFiles()) == 16
     assert 1 <= files_read(table.where("a < 1000")) <= 8
     assert files_read(table.where("a < 0")) == 0
+    before = engine_spark.read.format("delta").option("versionAsOf", 0).load(path)
+    assert before.exceptAll(rows).count() == 0
+    assert len(before.inputFiles()) == 4
+    told = engine_spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
+    assert (told["version"], told["readVersion"], told["isBlindAppend"]) == (1, 0, False)
+    assert json.loads(told["operationParameters"]["zOrderBy"]) == ["a", "b"]
+    alone = DeltaTable(path).to_pyarrow_dataset()
+    assert alone.count_rows(filter=pc.field("a") < 1000) == 1000
+    assert len(list(alone.get_fragments())) == 16
+    assert 1 <= len(list(alone.get_fragments(filter=pc.field("a") < 1000))) <= 8
+    assert pl.scan_delta(path).filter(pl.col("a") < 1000).select(pl.len()).collect().item() == 1000
 
 
 AWKWARD = ("eu", "us east", "é", "a=b/c%'\"[", "日本", "a+b", "x%20y", "a:b", "~t", "a&b@c$d,e;f!g(h)", "ü%C3", None)

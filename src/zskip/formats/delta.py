@@ -129,7 +129,7 @@ class DeltaFormat:
 
     def foreign(self) -> str | None:
         """The feature for which only Delta Lake itself can read or rewrite the table, if any."""
-        table = self._open(skip_stats=True)
+        table = self._open()
         return unwritable(table.protocol()) or _unreadable(table)
 
     def stage(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -47,10 +48,27 @@ def version(spark: SparkSession) -> tuple[int, int]:
 
 def set_active(spark: SparkSession) -> None:
     """Make a session the active one of the calling thread's twin in the JVM: settings are read from it."""
-    from zskip.spark.jvm import Jvm
+    _of_sessions(spark, "setActiveSession")(spark._jsparkSession)
 
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one for a while."""
+    before = _of_sessions(spark, "getActiveSession")()
+    set_active(spark)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            _of_sessions(spark, "setActiveSession")(before.get())
+        else:
+            _of_sessions(spark, "clearActiveSession")()
+
+
+def _of_sessions(spark: SparkSession, method: str) -> Any:
+    """A static method of the JVM's class of sessions."""
     package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
-    Jvm.of(spark).call(f"{package}.SparkSession", "setActiveSession")(spark._jsparkSession)
+    return Jvm.of(spark).call(f"{package}.SparkSession", method)
 
 
 def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: Any, none: Any) -> Any:

@@ -6,19 +6,18 @@ what others have committed meanwhile.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.delta_commit import MARK, partition_of
 from zskip.formats.delta_values import relative_path
 from zskip.records import Snapshot
-from zskip.spark.compat import set_active
+from zskip.spark.compat import active
 from zskip.spark.engines.base import Committed, RoutedRows
 from zskip.spark.failures import whole_text
 from zskip.spark.hadoop import storage_for
@@ -64,7 +63,7 @@ def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFr
     from pyspark.sql import DataFrame
 
     snapshot = schema.snapshot
-    with _active(spark):
+    with active(spark):
         log, version = _open(spark, snapshot)
         files = _files(spark, version, snapshot)
         jvm = Jvm.of(spark)
@@ -104,7 +103,7 @@ class DeltaEngine:
         }
         for name, value in settings.items():
             session.conf.set(name, value)
-        with _active(session):
+        with active(session):
             log, version = _open(session, base)
             old = _files(session, version, base)
             wanted = _rows_in(old)
@@ -143,20 +142,6 @@ class DeltaEngine:
         storage = storage_for(self._spark, self._root)
         for file in files:
             storage.delete(relative_path(str(file.path()), self._root))
-
-
-@contextlib.contextmanager
-def _active(spark: SparkSession) -> Iterator[None]:
-    """Let Delta take its settings from this session."""
-    from pyspark.sql import SparkSession
-
-    before = SparkSession.getActiveSession()
-    set_active(spark)
-    try:
-        yield
-    finally:
-        if before is not None:
-            set_active(before)
 
 
 def _uri(root: str) -> str:
