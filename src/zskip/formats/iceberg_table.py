@@ -28,7 +28,7 @@ from pyiceberg.transforms import IdentityTransform
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.base import HADOOP_SCHEMES
 from zskip.formats.iceberg_deletes import check_deletes
-from zskip.formats.iceberg_partitions import read_partitions
+from zskip.formats.iceberg_partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg_protocol import check_columns, check_raw
 from zskip.formats.iceberg_values import Live, read_known, spark_schema
 from zskip.formats.schema import declared_fields
@@ -76,6 +76,7 @@ class Contents:
             partition_of=partition_of,
             declared=(data, json.dumps({"type": "struct", "fields": []})),
             known=read_known(files, schema, fields),
+            grouped_by=grouped_columns(files, self.metadata.specs(), schema),
         )
 
 
