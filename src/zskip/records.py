@@ -96,12 +96,12 @@ class Snapshot:
     declared: tuple[str, str] | None = None
     """Schemas of the files and of the partition columns in Spark's JSON; None where the files themselves say it."""
     known: Known | None = None
-    reader: str | None = None
-    """Why only the format's own code may read the files; None where their content is the rows of the table."""
     grouped_by: tuple[str, ...] = ()
     """Columns of `fields` of which all rows of a partition hold one value: partition columns that the files hold."""
     altered: Bools | None = None
     """(files,) to whose rows other files beside them add, or which they change: no statistics tell what they hold."""
+    reader: str | None = None
+    """Why only the format's own code may read the files; None where their content is the rows of the table."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -117,6 +117,11 @@ class Snapshot:
             mtime_ms=int(self.mtimes_ms[i]),
             partition=int(self.partition_of[i]),
         )
+
+    @property
+    def has_hidden_partitions(self) -> bool:
+        """Whether files are partitioned by what is no partition column: those of Iceberg are columns like others."""
+        return not self.partition_fields and any(partition.directory for partition in self.partitions)
 
     def select(self, keep: Bools) -> Snapshot:
         """The same table with only some of its files.

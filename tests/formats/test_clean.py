@@ -73,7 +73,7 @@ def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None
         child.join(60)
         assert child.exitcode in (0, -signal.SIGKILL)
         left, as_it_was = orphans(maker, path), files(path)
-        found = zskip.open(str(path)).clean()
+        found = zskip.open(maker.address(path)).clean()
         assert files(path) == as_it_was, "a dry run"
         assert not found.deleted
         assert found.leftovers or found.unfinished or not left
@@ -81,7 +81,7 @@ def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None
         listed += bool(found.leftovers)
         live = {str(path / p) for p in opened(path).snapshot().paths} if not found.unfinished else set()
         assert not [x for x in found.leftovers for p in live if p.startswith(x.path)]
-        removed = zskip.open(str(path)).clean(delete=True)
+        removed = zskip.open(maker.address(path)).clean(delete=True)
         if not found.unfinished:
             assert removed.leftovers == found.leftovers
             gone = set(as_it_was) - set(files(path))
@@ -90,7 +90,7 @@ def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None
         assert rows_of(maker.read(path)) == before
         if maker.time_travel:
             assert rows_of(maker.read(path, version)) == before
-        again = zskip.open(str(path)).clean()
+        again = zskip.open(maker.address(path)).clean()
         assert (again.leftovers, again.unfinished) == ((), 0)
         if child.exitcode == 0:
             assert step > 5
@@ -104,7 +104,7 @@ def test_a_living_rewrite_is_left_alone(maker: Maker, table: Path) -> None:
     base = form.snapshot()
     added = stage_all(form, base, "slow")
     as_it_was = files(table)
-    assert zskip.open(str(table)).clean(delete=True).leftovers == ()
+    assert zskip.open(maker.address(table)).clean(delete=True).leftovers == ()
     assert files(table) == as_it_was
     form.replace(base, base.partition_of >= 0, added, {})
     assert rows_of(maker.read(table)) == before
@@ -114,7 +114,7 @@ def test_files_of_earlier_versions_stay(maker: Maker, table: Path) -> None:
     rewrite(opened(table), "one")
     rewrite(opened(table), "two")
     as_it_was = files(table)
-    assert zskip.open(str(table)).clean(delete=True).leftovers == ()
+    assert zskip.open(maker.address(table)).clean(delete=True).leftovers == ()
     assert files(table) == as_it_was
 
 
@@ -123,9 +123,9 @@ def test_what_another_host_staged_stays_for_a_week(maker: Maker, table: Path) ->
     staging = table / added[0].path.rpartition("/")[0]
     owner = json.loads((staging / "_owner.json").read_text()) | {"host": "elsewhere"}
     (staging / "_owner.json").write_text(json.dumps(owner))
-    assert zskip.open(str(table)).clean().leftovers == ()
+    assert zskip.open(maker.address(table)).clean().leftovers == ()
     (staging / "_owner.json").write_text(json.dumps(owner | {"started_ms": owner["started_ms"] - 8 * 86_400_000}))
-    (found,) = zskip.open(str(table)).clean(delete=True).leftovers
+    (found,) = zskip.open(maker.address(table)).clean(delete=True).leftovers
     assert (found.path, found.files) == (str(staging), len(added) + 1)
     assert not staging.exists()
 

@@ -42,9 +42,9 @@ from zskip.errors import (
     UnsupportedError,
     ZskipWarning,
 )
-from zskip.formats.delta_commit import check_live
 from zskip.formats.delta_stats import cut_lower, cut_upper
 from zskip.formats.delta_values import directory_of
+from zskip.formats.rewritten import check_live
 from zskip.storage import LocalStorage
 
 VECTORS = Path(__file__).parents[1] / "data" / "conformance"

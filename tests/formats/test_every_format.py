@@ -58,11 +58,13 @@ def test_a_snapshot_has_the_rows_and_partitions(maker: Maker, partitioned: bool,
     sizes = [(table / path).stat().st_size for path in found.paths]
     assert found.sizes.tolist() == sizes
     assert sum(pq.read_metadata(table / path).num_rows for path in found.paths) == 60
+    has_columns = partitioned and not maker.hidden
     names = {field.name: str(field.type) for field in found.fields}
-    assert names == {"id": "long", "v": "double", "name": "string"} | ({} if partitioned else {"region": "string"})
+    assert names == {"id": "long", "v": "double", "name": "string"} | ({} if has_columns else {"region": "string"})
     values = {p.values for p in found.partitions}
-    wanted = {(None if v is None else v.encode(),) for v in format_tables.PARTITIONS} if partitioned else {()}
+    wanted = {(None if v is None else v.encode(),) for v in format_tables.PARTITIONS} if has_columns else {()}
     assert values == wanted
+    assert len(found.partitions) == (4 if partitioned else 1)
     if found.known is not None:
         rows = [pq.read_metadata(table / path).num_rows for path in found.paths]
         assert found.known.rows.tolist() == rows
@@ -212,7 +214,7 @@ def test_killed_at_every_step(maker: Maker, partitioned: bool, tmp_path: Path, a
 @pytest.mark.spark
 def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSession) -> None:
     before = rows_of(maker.read(table))
-    found = zskip.table(spark, str(table))
+    found = zskip.table(spark, maker.address(table))
     result = found.optimize(["id", "name"], files=6)
     assert rows_of(maker.read(table)) == before
     assert result.rows == 60
@@ -222,7 +224,7 @@ def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSes
     assert found.last_scan is not None
     assert found.last_scan.files < found.last_scan.files_total
     assert found.df().where("region IS NULL").count() == sum("region" not in row for row in before.elements())
-    assert len(zskip.open(str(table)).files("id = 3")) < result.files_after
+    assert len(zskip.open(maker.address(table)).files("id = 3")) < result.files_after
     assert found.explain("id = 3").steps[-1].files < result.files_after
     info = found.info()
     assert (info.format, info.files, info.rows) == (maker.name, result.files_after, 60)
@@ -237,7 +239,7 @@ def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSes
 
 @pytest.mark.spark
 def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
-    found = zskip.table(spark, str(table))
+    found = zskip.table(spark, maker.address(table))
     info = found.index(sketches=["bloom(0.01):name"], granularity="row_group")
     assert (info.files, info.granularity) == (info.files_total, "row_group")
     maker.append(table, content(12, 700), partitioned=partitioned)
@@ -246,7 +248,7 @@ def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, ta
     info = found.index()
     assert info.files == info.files_total == len(opened(table).snapshot())
     assert info.sketches[0].files == info.files
-    alone = zskip.open(str(table))
+    alone = zskip.open(maker.address(table))
     assert len(alone.files("name = 'nobody'")) < info.files
     kept = alone.files("id = 3")
     assert kept
@@ -256,10 +258,10 @@ def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, ta
 @pytest.mark.spark
 def test_statements_name_a_format_and_a_path(maker: Maker, table: Path, spark: SparkSession) -> None:
     before = rows_of(maker.read(table))
-    for target in (f"{maker.name}.`{table}`", f"'{table}'"):
+    for target in maker.targets(table):
         zskip.sql(spark, f"OPTIMIZE {target} ZORDER BY (id, v)")
         assert rows_of(maker.read(table)) == before
-    assert zskip.sql(spark, f"VERIFY '{table}'").collect()[0]["ok"]
+    assert zskip.sql(spark, f"VERIFY {maker.targets(table)[-1]}").collect()[0]["ok"]
 
 
 @pytest.mark.spark
@@ -270,7 +272,7 @@ def test_optimize_of_files_with_different_columns(maker: Maker, tmp_path: Path, 
     before = rows_of(maker.read(tmp_path / "t"))
     merging = spark.newSession()
     merging.conf.set("spark.sql.parquet.mergeSchema", "true")
-    found = zskip.table(merging, str(tmp_path / "t"))
+    found = zskip.table(merging, maker.address(tmp_path / "t"))
     found.optimize(["id", "v"], files=3)
     assert rows_of(maker.read(tmp_path / "t")) == before
     assert found.df().where("late >= 4").count() == 4
@@ -281,7 +283,9 @@ def test_optimize_of_files_with_different_columns(maker: Maker, tmp_path: Path, 
 def test_one_partition_is_optimized_alone(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     maker.append(tmp_path / "t", content(40), partitioned=True)
     before, old = rows_of(maker.read(tmp_path / "t")), opened(tmp_path / "t").snapshot()
-    result = zskip.table(spark, str(tmp_path / "t")).optimize(["id", "v"], files=2, where="region = 'us east'")
+    result = zskip.table(spark, maker.address(tmp_path / "t")).optimize(
+        ["id", "v"], files=2, where="region = 'us east'"
+    )
     assert (result.files_before, result.files_after) == (1, 2)
     assert rows_of(maker.read(tmp_path / "t")) == before
     assert len(set(old.paths) & set(opened(tmp_path / "t").snapshot().paths)) == 3
@@ -291,7 +295,7 @@ def test_one_partition_is_optimized_alone(maker: Maker, tmp_path: Path, spark: S
 def test_a_refused_optimize_writes_nothing(maker: Maker, table: Path, spark: SparkSession) -> None:
     before = sorted(table.rglob("*"))
     with pytest.raises(InputError):
-        zskip.table(spark, str(table)).optimize(["nope"], curve="linear")
+        zskip.table(spark, maker.address(table)).optimize(["nope"], curve="linear")
     assert sorted(table.rglob("*")) == before
 
 

@@ -47,12 +47,13 @@ class Dying(LocalStorage):
         self._after = after
 
     def at(self, work: Callable[[], Any]) -> Any:
-        """Do a step, or die."""
+        """Do a step, or die; steps may have steps in them."""
         self._left -= 1
-        if self._left == 0 and not self._after:
+        is_last = self._left == 0
+        if is_last and not self._after:
             os.kill(os.getpid(), signal.SIGKILL)
         found = work()
-        if self._left == 0:
+        if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,8 +15,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from crashes import Dying
 
-from zskip.formats import Staged, TableFormat, open_format
+from zskip.formats import IcebergFormat, Staged, TableFormat, open_format
 from zskip.formats.hive import is_hidden
+from zskip.formats.iceberg_catalog import configured_catalog
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 
@@ -45,6 +48,14 @@ class Maker(Protocol):
 
     name: str
     time_travel: bool
+    hidden: bool
+    """Whether partition columns are columns like all others."""
+
+    def address(self, path: Path) -> str:
+        """What zskip opens a table by."""
+
+    def targets(self, path: Path) -> tuple[str, ...]:
+        """How statements name a table."""
 
     def append(self, path: Path, rows: pa.Table, *, partitioned: bool) -> None:
         """Add rows in new files, to a new table if there is none; columns may be new."""
@@ -59,7 +70,20 @@ class Maker(Protocol):
         """The data files, live or dead, that the format knows of."""
 
 
-class ParquetMaker:
+class InDirectory:
+    """Tables that are opened by their path."""
+
+    name = ""
+    hidden = False
+
+    def address(self, path: Path) -> str:
+        return str(path)
+
+    def targets(self, path: Path) -> tuple[str, ...]:
+        return f"{self.name}.`{path}`", f"'{path}'"
+
+
+class ParquetMaker(InDirectory):
     name = "parquet"
     time_travel = False
 
@@ -93,7 +117,7 @@ class ParquetMaker:
         return [path / file.path for file in LocalStorage(str(path)).walk(is_hidden)]
 
 
-class DeltaMaker:
+class DeltaMaker(InDirectory):
     name = "delta"
     time_travel = True
 
@@ -121,7 +145,66 @@ class DeltaMaker:
         return {unquote(line["add"]["path"]) for line in lines if "add" in line}
 
 
-FORMATS: tuple[Maker, ...] = (ParquetMaker(), DeltaMaker())
+class IcebergMaker:
+    """Tables of SQL catalogs, each of which lies beside its table."""
+
+    name = "iceberg"
+    time_travel = True
+    hidden = True
+
+    def address(self, path: Path) -> str:
+        catalog = f"c{zlib.crc32(str(path).encode())}"
+        os.environ[f"PYICEBERG_CATALOG__{catalog.upper()}__URI"] = f"sqlite:///{path}.db"
+        return f"{catalog}.db.t"
+
+    def targets(self, path: Path) -> tuple[str, ...]:
+        return (self.address(path),)
+
+    def append(self, path: Path, rows: pa.Table, *, partitioned: bool) -> None:
+        if not path.exists():
+            self._create(path, rows, partitioned)
+        table = self._load(path)
+        with table.update_schema() as update:
+            update.union_by_name(rows.schema)
+        table.append(rows)
+
+    def _create(self, path: Path, rows: pa.Table, partitioned: bool) -> None:
+        path.mkdir(parents=True)
+        catalog = self._catalog(path)
+        catalog.create_namespace("db")
+        made = catalog.create_table("db.t", rows.schema, location=f"file://{path}")
+        if partitioned:
+            with made.update_spec() as update:
+                update.add_identity("region")
+
+    def delete_some(self, path: Path) -> None:
+        self._load(path).delete("id = 5")
+
+    def read(self, path: Path, version: int | None = None) -> pa.Table:
+        table = self._load(path)
+        of_version = {snapshot.sequence_number: snapshot.snapshot_id for snapshot in table.snapshots()}
+        return table.scan(snapshot_id=None if version is None else of_version[version]).to_arrow()
+
+    def known_files(self, path: Path) -> set[str]:
+        table = self._load(path)
+        found = {table.metadata_location} | {entry.metadata_file for entry in table.metadata.metadata_log}
+        found |= {snapshot.manifest_list for snapshot in table.snapshots()}
+        for snapshot in table.snapshots():
+            for manifest in snapshot.manifests(table.io):
+                found.add(manifest.manifest_path)
+                found |= {e.data_file.file_path for e in manifest.fetch_manifest_entry(table.io, discard_deleted=False)}
+        return {name.removeprefix(f"file://{path}/") for name in found}
+
+    def _load(self, path: Path) -> Any:
+        return self._catalog(path).load_table("db.t")
+
+    def _catalog(self, path: Path) -> Any:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        return SqlCatalog(self.address(path).partition(".")[0], uri=f"sqlite:///{path}.db")
+
+
+FORMATS: tuple[Maker, ...] = (ParquetMaker(), DeltaMaker(), IcebergMaker())
 """Another format is another line here."""
 
 
@@ -132,7 +215,15 @@ def maker(name: str) -> Maker:
 
 def opened(path: Path) -> TableFormat:
     """The format that lies at a path."""
-    return open_format(LocalStorage(str(path)))
+    return opened_in(LocalStorage(str(path)))
+
+
+def opened_in(storage: LocalStorage) -> TableFormat:
+    """The format of a storage, with the catalog of the table where it has one."""
+    found = open_format(storage)
+    if found.name != "iceberg":
+        return found
+    return IcebergFormat(storage, configured_catalog(maker("iceberg").address(Path(storage.root))))
 
 
 def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] | None = None) -> list[Staged]:
@@ -152,8 +243,8 @@ def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] 
 
 def _plain(rows: pa.Table) -> pa.Table:
     """The same with texts of one Arrow type, of which writers use several."""
-    texts = [pa.string() if pa.types.is_string_view(field.type) else field.type for field in rows.schema]
-    return rows.cast(pa.schema(list(zip(rows.column_names, texts, strict=True))))
+    views = pa.types.is_string_view
+    return rows.cast(pa.schema([f.with_type(pa.string()) if views(f.type) else f for f in rows.schema]))
 
 
 def rewrite(
@@ -177,17 +268,25 @@ def rewrite(
         raise
 
 
+def _dying(storage: Dying, work: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **options: storage.at(lambda: work(*arguments, **options))
+
+
 def die_in_rewrite(path: str, step: int, after: bool) -> None:
     """Rewrite a table in a process that is killed at a step; the commits of libraries are steps, too."""
     storage = Dying(path, step, after)
-    form = open_format(storage)
+    form = opened_in(storage)
+    if form.name == "iceberg":
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        from zskip.formats.iceberg_replace import ReplaceFiles
+
+        SqlCatalog.commit_table = _dying(storage, SqlCatalog.commit_table)  # type: ignore[method-assign]
+        SqlCatalog._write_metadata = staticmethod(_dying(storage, SqlCatalog._write_metadata))  # type: ignore[method-assign]
+        ReplaceFiles._written = _dying(storage, ReplaceFiles._written)  # type: ignore[method-assign]
+        ReplaceFiles._commit = _dying(storage, ReplaceFiles._commit)  # type: ignore[method-assign]
     if form.name == "delta":
         from deltalake import DeltaTable
 
-        commit = DeltaTable.create_write_transaction
-
-        def dying_commit(*arguments: Any, **options: Any) -> None:
-            storage.at(lambda: commit(*arguments, **options))
-
-        DeltaTable.create_write_transaction = dying_commit  # type: ignore[method-assign]
+        DeltaTable.create_write_transaction = _dying(storage, DeltaTable.create_write_transaction)  # type: ignore[method-assign]
     rewrite(form)

@@ -4,6 +4,8 @@ from zskip.formats import log
 from zskip.formats.base import Staged, TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
+from zskip.formats.hudi import HudiFormat
+from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.log import HOME
 from zskip.formats.parquet import ParquetFormat
@@ -12,6 +14,8 @@ __all__ = [
     "FORMATS",
     "HOME",
     "DeltaFormat",
+    "HudiFormat",
+    "IcebergFormat",
     "ParquetFormat",
     "Staged",
     "TableFormat",

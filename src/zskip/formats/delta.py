@@ -25,7 +25,6 @@ from zskip.formats import log, staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.delta_commit import (
     NewFile,
-    check_live,
     committed_version,
     describe,
     last_rewrite,
@@ -34,6 +33,7 @@ from zskip.formats.delta_commit import (
 from zskip.formats.delta_protocol import refusal, unreadable, unwritable
 from zskip.formats.delta_values import PARTITION_TYPES, directory_of, partition_text, read_known, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.formats.rewritten import check_live
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import FileInfo, Storage

@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 
-from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError
+from zskip.errors import StorageError, UnsupportedError
 from zskip.formats.base import Staged
 from zskip.formats.delta_stats import columns_with_statistics, file_statistics
 from zskip.formats.delta_values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, directory_values
-from zskip.index import footers_only
-from zskip.records import Partition, Snapshot
+from zskip.formats.rewritten import check_rows, read_staged
+from zskip.records import Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -66,9 +65,10 @@ def describe(
     do not hold as many rows in each partition as the old ones.
     """
     files = sorted(added, key=lambda file: file.path)
-    rows, statistics = _read(storage, old, files, columns_with_statistics(old.fields, configuration, by))
+    index = read_staged(storage, old, files)
+    statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by))
     new = []
-    for file, count, text in zip(files, rows, statistics, strict=True):
+    for file, count, text in zip(files, index.rows.tolist(), statistics, strict=True):
         name = file.path.rpartition("/")[2]
         new.append(
             NewFile(
@@ -79,7 +79,7 @@ def describe(
                 statistics=text,
             )
         )
-    _check_rows(old, new)
+    check_rows(old, ((file.staged.directory, file.rows) for file in new))
     return new
 
 
@@ -111,65 +111,6 @@ def partition_of(directory: str) -> dict[str, str | None]:
     {'r': 'a=b', 'n': None}
     """
     return {name: None if text == DEFAULT_PARTITION else text for name, text in directory_values(directory)}
-
-
-def _read(
-    storage: Storage, old: Snapshot, files: Sequence[Staged], paths: Sequence[tuple[str, ...]]
-) -> tuple[list[int], list[str]]:
-    """Rows and statistics of staged files, by their footers."""
-    found = [storage.stat(file.path) for file in files]
-    for file, info in zip(files, found, strict=True):
-        if info is None or info.size != file.size:
-            raise StorageError(f'"{storage.uri(file.path)}" is not the file that was written; nothing was committed')
-    snapshot = Snapshot(
-        root=old.root,
-        version=old.version,
-        fields=old.fields,
-        partition_fields=(),
-        partitions=(Partition(directory=""),),
-        paths=tuple(file.path for file in files),
-        sizes=np.array([file.size for file in files], np.int64),
-        mtimes_ms=np.array([info.mtime_ms for info in found if info is not None], np.int64),
-        partition_of=np.zeros(len(files), np.int32),
-    )
-    index = footers_only(storage, snapshot)
-    if (index.rows < 0).any():
-        path = snapshot.paths[int(np.argmin(index.rows))]
-        raise CorruptFileError(f'"{storage.uri(path)}" cannot be read; nothing was committed, call again')
-    return index.rows.tolist(), file_statistics(index, paths)
-
-
-def _check_rows(old: Snapshot, new: Sequence[NewFile]) -> None:
-    """Raise ConflictError where a partition would have other rows, as far as the log knows, or is none of the old."""
-    used = np.unique(old.partition_of)
-    directories = {old.partitions[i].directory: i for i in used.tolist()}
-    counts = dict.fromkeys(directories, 0)
-    for file in new:
-        if file.staged.directory not in counts:
-            raise ConflictError(
-                f'no file of the partition "{file.staged.directory}" is replaced; nothing was committed'
-            )
-        counts[file.staged.directory] += file.rows
-    if old.known is None:
-        return
-    for directory, place in directories.items():
-        rows = old.known.rows[old.partition_of == place]
-        if (rows >= 0).all() and int(rows.sum()) != counts[directory]:
-            raise ConflictError(
-                f'the log of "{old.root}" says that partition "{directory}" has {int(rows.sum())} rows, but '
-                f"{counts[directory]} were written; nothing was committed"
-            )
-
-
-def check_live(current: Snapshot, old: Snapshot) -> None:
-    """Raise ConflictError where a file that a rewrite has read is no longer live as it was."""
-    live = {file.path: (file.size, file.mtime_ms) for file in current}
-    for file in old:
-        if live.get(file.path) != (file.size, file.mtime_ms):
-            raise ConflictError(
-                f'another writer removed "{file.path}" from "{old.root}" since the rewrite read it; '
-                "nothing was committed, call again"
-            )
 
 
 def transact(

@@ -1,16 +1,25 @@
-"""Iceberg tables through `pyiceberg`, without a JVM: the live files of the newest metadata that lies at the path."""
+"""Iceberg tables through `pyiceberg`: the live files of their newest metadata, and one snapshot for a rewrite."""
 
 from __future__ import annotations
 
+import json
+import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
+from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import log, staging
 from zskip.formats.base import Staged
+from zskip.formats.iceberg_catalog import IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
 from zskip.storage import FileInfo, Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.table.metadata import TableMetadata
+
+    from zskip.formats.iceberg_table import Contents
 
 _HOME = "metadata"
 _HINT = f"{_HOME}/version-hint.text"
@@ -20,39 +29,62 @@ _NUMBERED = re.compile(
 )
 """What catalogs call a version that is, or was about to be, committed: `v3` or `00003-` and a UUID."""
 
+_NOTE = "_moved.json"
+"""In a staging directory: where its files went, and when."""
+_UNKNOWN_FOR = 600
+"""Seconds in which a commit of which nothing was heard may still come."""
+_LOG = logging.getLogger("zskip.iceberg")
+
 
 class IcebergFormat:
-    """Reads an Iceberg table by its path."""
+    """Reads an Iceberg table by its path, or by its catalog, to which it then commits, too."""
 
     name = "iceberg"
     home = log.HOME
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None) -> None:
         self._storage = storage
+        self._catalog = catalog
 
     def snapshot(self) -> Snapshot:
         """The live files of the current snapshot, with the statistics that the manifests have of them.
 
         Raises TableNotFoundError where there is no metadata, UnsupportedError for what zskip would read wrongly.
         """
-        try:
-            import pyiceberg  # noqa: F401
-        except ImportError as error:
-            raise MissingDependencyError(
-                f'"{self._storage.root}" is an Iceberg table, for which pyiceberg is not installed; '
-                'run: pip install "zskip[iceberg]"'
-            ) from error
-        from zskip.formats.iceberg_table import read_table
+        return self._contents().snapshot()
 
-        return read_table(self._storage, newest_metadata(self._storage))
+    def _contents(self) -> Contents:
+        check_installed(self._storage.root)
+        from zskip.formats.iceberg_table import read_contents
+
+        return read_contents(self._storage, self._metadata_path())
+
+    def _metadata(self) -> TableMetadata:
+        from zskip.formats.iceberg_table import read_metadata
+
+        return read_metadata(self._storage, self._metadata_path())
+
+    def _metadata_path(self) -> str:
+        """Where the current metadata lies in the table: as its catalog says, or as the files there say."""
+        if self._catalog is None:
+            return newest_metadata(self._storage)
+        from zskip.formats.iceberg_table import Places
+
+        current = self._catalog.current()
+        return Places(self._storage, current.root).relative(current.metadata)
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError: a commit to Iceberg is its catalog's, which a path does not tell."""
-        raise self._unsupported()
+        """Raise UnsupportedError where the catalog is not known, or a rewrite would lose something."""
+        self._need_catalog()
+        contents = self._contents()
+        from zskip.formats.iceberg_commit import check_rewritable
+
+        check_rewritable(contents)
 
     def stage(self) -> str:
-        """Raise UnsupportedError, as `check_replaceable` does."""
-        raise self._unsupported()
+        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
+        self._need_catalog()
+        return staging.begin(self._storage, self.abort)
 
     def staged_files(self, staged_in: str) -> list[FileInfo]:
         """The data files of a staging directory, in path order."""
@@ -61,22 +93,83 @@ class IcebergFormat:
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
     ) -> int:
-        """Raise UnsupportedError, as `check_replaceable` does."""
-        raise self._unsupported()
+        """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
+
+        The files go to their places first, where no reader looks for them; one snapshot of the operation `replace` then
+        adds them and removes the others. Raises ConflictError where one of those is no longer live.
+        """
+        catalog, contents = self._need_catalog(), self._contents()
+        from zskip.formats.iceberg_commit import committed, describe
+        from zskip.formats.iceberg_sweep import sweep_attempts
+
+        staged_in = added[0].path.rpartition("/")[0] if added else self.stage()
+        rewrite = describe(contents, base.select(removed), added, staged_in.rpartition("/")[2], info or {})
+        note: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
+        self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode())
+        for file in rewrite.new:
+            self._storage.rename(file.staged.path, file.target)
+        try:
+            catalog.commit(rewrite, self._contents)
+        except UnknownCommitError:
+            note["since"] = time.time()
+            self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode(), overwrite=True)
+            raise
+        metadata = self._metadata()
+        found = committed(metadata, rewrite.name)
+        sweep_attempts(self._storage, metadata, rewrite.name, note["at_ms"])
+        self._storage.delete(staged_in)
+        return 0 if found is None else found.sequence_number or 0
 
     def abort(self, staged_in: str) -> None:
-        """Remove the files of a rewrite that was not committed."""
+        """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
+
+        Where the table cannot be read, or its catalog is not known, all stays for a later call, and for a while where a
+        commit may still come.
+        """
+        try:
+            note = json.loads(self._storage.read(f"{staged_in}/{_NOTE}"))
+        except FileNotFoundError:
+            note = None
+        if note is not None:
+            from zskip.formats.iceberg_sweep import undo
+
+            if self._catalog is None:
+                _LOG.warning('"%s" stays in "%s": its catalog knows what is committed', staged_in, self._storage.root)
+                return
+            if time.time() - note.get("since", 0) < _UNKNOWN_FOR:
+                return
+            try:
+                undo(self._storage, self._metadata(), staged_in.rpartition("/")[2], note)
+            except ZskipError as error:
+                _LOG.warning('"%s" stays in "%s": %s', staged_in, self._storage.root, error)
+                return
         self._storage.delete(staged_in)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
-        """None: no rewrite of zskip is ever in an Iceberg table."""
-        return None
+        """Version of zskip's latest rewrite in the table's history, and what it said of itself."""
+        check_installed(self._storage.root)
+        from zskip.formats.iceberg_commit import last_rewrite
 
-    def _unsupported(self) -> UnsupportedError:
-        return UnsupportedError(
-            f'zskip does not rewrite Iceberg tables ("{self._storage.root}"); cluster it with its engine, such as '
-            "Spark's rewrite_data_files, and let zskip index it. Nothing was written"
-        )
+        return last_rewrite(self._metadata())
+
+    def _need_catalog(self) -> IcebergCatalog:
+        if self._catalog is None:
+            raise UnsupportedError(
+                f'zskip does not rewrite the Iceberg table "{self._storage.root}" by its path, since a commit is its '
+                'catalog\'s: open it by its name there, as in zskip.table(spark, "catalog.db.table"), or cluster it '
+                "with its engine, such as Spark's rewrite_data_files, and let zskip index it. Nothing was written"
+            )
+        return self._catalog
+
+
+def check_installed(table: str) -> None:
+    """Raise MissingDependencyError where pyiceberg is not installed."""
+    try:
+        import pyiceberg  # noqa: F401
+    except ImportError as error:
+        raise MissingDependencyError(
+            f'"{table}" is an Iceberg table, for which pyiceberg is not installed; run: pip install "zskip[iceberg]"'
+        ) from error
 
 
 def newest_metadata(storage: Storage) -> str:

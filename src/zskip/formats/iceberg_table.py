@@ -6,8 +6,9 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -27,10 +28,11 @@ from pyiceberg.transforms import IdentityTransform
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.base import HADOOP_SCHEMES
 from zskip.formats.iceberg_deletes import check_deletes
+from zskip.formats.iceberg_partitions import read_partitions
 from zskip.formats.iceberg_protocol import check_columns, check_raw
 from zskip.formats.iceberg_values import Live, read_known, spark_schema
 from zskip.formats.schema import declared_fields
-from zskip.records import Partition, Snapshot
+from zskip.records import Snapshot
 from zskip.storage import Storage
 
 _THREADS = 8
@@ -39,37 +41,77 @@ _GZIP = b"\x1f\x8b"
 _T = TypeVar("_T")
 
 
-def read_table(storage: Storage, metadata_path: str) -> Snapshot:
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Contents:
+    """The current snapshot of a table with all its manifests."""
+
+    storage: Storage
+    metadata: TableMetadata
+    manifests: tuple[tuple[ManifestFile, tuple[ManifestEntry, ...]], ...]
+    """With their live entries; those of delete files, too."""
+    files: tuple[Live, ...]
+    """The live data files, in path order."""
+
+    @property
+    def version(self) -> int:
+        """The sequence number of the snapshot, which tables of version 1 do not have."""
+        current = self.metadata.current_snapshot()
+        return 0 if current is None else current.sequence_number or 0
+
+    def snapshot(self) -> Snapshot:
+        """The live files with columns, partitions and what the manifests say of them."""
+        schema, files = self.metadata.schema(), self.files
+        data = spark_schema(schema)
+        fields = declared_fields(data)
+        partitions, partition_of = read_partitions(files, self.metadata.specs(), schema)
+        return Snapshot(
+            root=self.storage.root,
+            version=self.version,
+            fields=fields,
+            partition_fields=(),
+            partitions=partitions,
+            paths=tuple(file.path for file in files),
+            sizes=np.array([file.data.file_size_in_bytes for file in files], np.int64),
+            mtimes_ms=np.zeros(len(files), np.int64),
+            partition_of=partition_of,
+            declared=(data, json.dumps({"type": "struct", "fields": []})),
+            known=read_known(files, schema, fields),
+        )
+
+
+def read_contents(storage: Storage, metadata_path: str) -> Contents:
     """The current snapshot of a table by its metadata file.
 
     Raises UnsupportedError for tables that zskip would read wrongly, and StorageError for metadata that cannot be read.
     """
-    metadata = _read_metadata(storage, metadata_path)
-    places = _Places(storage, metadata.location)
-    files = sorted(_live_files(_Reader(storage, places), metadata, places), key=lambda file: file.path)
-    paths = tuple(file.path for file in files)
-    if len(set(paths)) < len(paths):
+    metadata = read_metadata(storage, metadata_path)
+    places = Places(storage, metadata.location)
+    manifests = _read_manifests(storage, metadata, places)
+    files = sorted(_live_files(manifests, metadata, places), key=lambda file: file.path)
+    paths = {file.path for file in files}
+    if len(paths) < len(files):
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
-    schema = metadata.schema()
-    data = spark_schema(schema)
-    fields = declared_fields(data)
-    current = metadata.current_snapshot()
-    return Snapshot(
-        root=storage.root,
-        version=0 if current is None else current.sequence_number or 0,
-        fields=fields,
-        partition_fields=(),
-        partitions=(Partition(directory=""),) * bool(files),
-        paths=paths,
-        sizes=np.array([file.data.file_size_in_bytes for file in files], np.int64),
-        mtimes_ms=np.zeros(len(files), np.int64),
-        partition_of=np.zeros(len(files), np.int32),
-        declared=(data, json.dumps({"type": "struct", "fields": []})),
-        known=read_known(files, schema, fields),
-    )
+    return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files))
 
 
-def _read_metadata(storage: Storage, path: str) -> TableMetadata:
+def files_ever(storage: Storage, metadata: TableMetadata) -> set[str]:
+    """The places of all files, live or dead, that the manifests of any snapshot name."""
+    places = Places(storage, metadata.location)
+    reader = _Reader(storage, places)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = pool.map(lambda manifest: reader.entries(manifest, discard_deleted=False), reader.ever(metadata))
+        return {places.relative(entry.data_file.file_path) for entries in found for entry in entries}
+
+
+def manifests_ever(storage: Storage, metadata: TableMetadata) -> set[str]:
+    """The places of the manifests of all snapshots, and of the lists of them."""
+    places = Places(storage, metadata.location)
+    lists = {places.relative(snapshot.manifest_list) for snapshot in metadata.snapshots}
+    return lists | {places.relative(m.manifest_path) for m in _Reader(storage, places).ever(metadata)}
+
+
+def read_metadata(storage: Storage, path: str) -> TableMetadata:
+    """The metadata of a table from its file; raises as `read_contents` does."""
     try:
         content = storage.read(path)
     except FileNotFoundError as error:
@@ -106,7 +148,7 @@ def _explained(storage: Storage, path: str, read: Callable[[], _T]) -> _T:
         ) from error
 
 
-class _Places:
+class Places:
     """Turns the absolute paths of a table's metadata into places below its root."""
 
     def __init__(self, storage: Storage, location: str) -> None:
@@ -165,7 +207,7 @@ class _Bytes(InputFile):
 class _Reader(FileIO):
     """Lets pyiceberg read the metadata below a table's root through the table's own storage."""
 
-    def __init__(self, storage: Storage, places: _Places) -> None:
+    def __init__(self, storage: Storage, places: Places) -> None:
         super().__init__()
         self._storage = storage
         self._places = places
@@ -187,34 +229,49 @@ class _Reader(FileIO):
         path = self._places.relative(location)
         return _explained(self._storage, path, lambda: list(read_manifest_list(self.new_input(location))))
 
-    def entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
-        """Those that are live."""
+    def ever(self, metadata: TableMetadata) -> list[ManifestFile]:
+        """Those of all snapshots."""
+        found = {m.manifest_path: m for s in metadata.snapshots for m in self.manifests(s.manifest_list)}
+        return list(found.values())
+
+    def entries(self, manifest: ManifestFile, discard_deleted: bool = True) -> list[ManifestEntry]:
+        """Those of a manifest, by default those that are live."""
         path = self._places.relative(manifest.manifest_path)
-        return _explained(self._storage, path, lambda: manifest.fetch_manifest_entry(self))
+        return _explained(self._storage, path, lambda: manifest.fetch_manifest_entry(self, discard_deleted))
 
 
-def _live_files(reader: _Reader, metadata: TableMetadata, places: _Places) -> Iterator[Live]:
+def _read_manifests(
+    storage: Storage, metadata: TableMetadata, places: Places
+) -> tuple[tuple[ManifestFile, tuple[ManifestEntry, ...]], ...]:
     snapshot = metadata.current_snapshot()
     if snapshot is None:
-        return
+        return ()
+    reader = _Reader(storage, places)
     manifests = reader.manifests(snapshot.manifest_list)
-    imported = metadata.name_mapping() is not None
-    deletes, files = [], []
     with ThreadPoolExecutor(_THREADS) as pool:
-        for manifest, entries in zip(manifests, pool.map(reader.entries, manifests), strict=True):
-            if manifest.content == ManifestContent.DELETES:
-                deletes += entries
-                continue
-            files += entries
-            spec = _spec_of(metadata, manifest)
-            for entry in entries:
-                file = entry.data_file
-                _check_file(metadata.location, file)
-                identity = _identity(spec, file)
-                if imported:
-                    _check_imported(metadata.location, file, identity)
-                    identity = {}
-                yield Live(path=places.relative(file.file_path), data=file, identity=identity)
+        return tuple(zip(manifests, map(tuple, pool.map(reader.entries, manifests)), strict=True))
+
+
+def _live_files(
+    manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]], metadata: TableMetadata, places: Places
+) -> Iterator[Live]:
+    imported = metadata.name_mapping() is not None
+    deletes: list[ManifestEntry] = []
+    files: list[ManifestEntry] = []
+    for manifest, entries in manifests:
+        if manifest.content == ManifestContent.DELETES:
+            deletes += entries
+            continue
+        files += entries
+        spec = _spec_of(metadata, manifest)
+        for entry in entries:
+            file = entry.data_file
+            _check_file(metadata.location, file)
+            identity = _identity(spec, file)
+            if imported:
+                _check_imported(metadata.location, file, identity)
+                identity = {}
+            yield Live(path=places.relative(file.file_path), data=file, spec=spec.spec_id, identity=identity)
     check_deletes(metadata.location, deletes, files)
 
 

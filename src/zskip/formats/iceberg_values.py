@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyiceberg.conversions import from_bytes
 from pyiceberg.manifest import DataFile
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.types import (
     BinaryType,
     BooleanType,
@@ -66,6 +66,8 @@ _WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
     TimeType: (8,),
 }
 """Bytes of a bound; the shorter are of files that are older than the column's type."""
+_FIELD_ID = "parquet.field.id"
+"""As Spark calls the id of a column in a file."""
 _UNORDERED = (UUIDType,)
 """Of which writers have compared values in more than one way."""
 
@@ -77,6 +79,8 @@ class Live:
     path: str
     """Relative to the table."""
     data: DataFile
+    spec: int
+    """Id of the partition spec under which it was written."""
     identity: Mapping[int, object]
     """By the ids of columns, the one value that all rows of the file hold."""
 
@@ -84,22 +88,32 @@ class Live:
 def spark_schema(schema: Schema) -> str:
     """A schema in Spark's JSON; every column may be null.
 
-    >>> spark_schema(Schema(NestedField(1, "a", LongType())))
-    '{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}'
+    It has the ids of columns, with which Spark writes files, but for schemas with lists and maps, for whose elements
+    Spark would write none.
+
+    >>> json.loads(spark_schema(Schema(NestedField(1, "a", LongType()))))["fields"]
+    [{'name': 'a', 'type': 'long', 'nullable': True, 'metadata': {'parquet.field.id': 1}}]
     """
-    return json.dumps(_spark_type(schema.as_struct()))
+    with_ids = not any(isinstance(field.field_type, ListType | MapType) for field in index_by_id(schema).values())
+    return json.dumps(_spark_type(schema.as_struct(), with_ids))
 
 
-def _spark_type(kind: IcebergType) -> Any:
+def _spark_type(kind: IcebergType, with_ids: bool) -> Any:
     if isinstance(kind, StructType):
         fields = [
-            {"name": f.name, "type": _spark_type(f.field_type), "nullable": True, "metadata": {}} for f in kind.fields
+            {
+                "name": f.name,
+                "type": _spark_type(f.field_type, with_ids),
+                "nullable": True,
+                "metadata": {_FIELD_ID: f.field_id} if with_ids else {},
+            }
+            for f in kind.fields
         ]
         return {"type": "struct", "fields": fields}
     if isinstance(kind, ListType):
-        return {"type": "array", "elementType": _spark_type(kind.element_type), "containsNull": True}
+        return {"type": "array", "elementType": _spark_type(kind.element_type, with_ids), "containsNull": True}
     if isinstance(kind, MapType):
-        key, value = _spark_type(kind.key_type), _spark_type(kind.value_type)
+        key, value = _spark_type(kind.key_type, with_ids), _spark_type(kind.value_type, with_ids)
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     if isinstance(kind, DecimalType):
         return f"decimal({kind.precision},{kind.scale})"

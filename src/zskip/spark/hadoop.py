@@ -108,7 +108,7 @@ class HadoopStorage:
                 iterator = self._files.listStatusIterator(self._at(path))
                 statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
             except Py4JJavaError as error:
-                if _is(error, "java.io.FileNotFoundException"):
+                if raised_as(error, "java.io.FileNotFoundException"):
                     return []
                 raise
         return [f for f in self._bring(statuses) if f.path != path]
@@ -132,7 +132,9 @@ class HadoopStorage:
             try:
                 status = self._files.getFileStatus(self._at(path))
             except Py4JJavaError as error:
-                if _is(error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"):
+                if raised_as(
+                    error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"
+                ):
                     return None
                 raise
             is_dir = status.isDirectory()
@@ -279,7 +281,7 @@ class _Stream(io.RawIOBase):
         super().close()
 
 
-def _is(error: Py4JJavaError, *names: str) -> bool:
+def raised_as(error: Py4JJavaError, *names: str) -> bool:
     """Whether a Java exception is of one of these classes or below."""
     found = error.java_exception.getClass()
     while found is not None:
@@ -298,8 +300,8 @@ def _explained(action: str, path: str) -> Iterator[None]:
         raise StorageError(f'cannot {action} "{path}": {error}') from error
     except Py4JJavaError as error:
         message = f'cannot {action} "{path}": {error.java_exception.toString()}'
-        if _is(error, "java.io.FileNotFoundException"):
+        if raised_as(error, "java.io.FileNotFoundException"):
             raise FileNotFoundError(message) from error
-        if _is(error, "org.apache.hadoop.fs.FileAlreadyExistsException"):
+        if raised_as(error, "org.apache.hadoop.fs.FileAlreadyExistsException"):
             raise FileExistsError(message) from error
         raise StorageError(message) from error

@@ -30,6 +30,8 @@ _SETTINGS = {
     # What was read is what is written: no shift between calendars, and no refusal of dates before 1582.
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    # Columns that a table format knows by ids have them in its files.
+    "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 _WRITER_OPTIONS = {
@@ -50,9 +52,12 @@ class WriteOptions:
     page_rows: int = 20_000
 
 
-def writing_session(spark: SparkSession) -> SparkSession:
-    """A session like this one, with the settings of the write: the user's own session stays as it is."""
-    return private_session(spark, _SETTINGS)
+def writing_session(spark: SparkSession, *, by_name: bool = False) -> SparkSession:
+    """A session like this one, with the settings of the write: the user's own session stays as it is.
+
+    by_name: whether columns are found by their names, although they have ids to be written.
+    """
+    return private_session(spark, _SETTINGS | ({"spark.sql.parquet.fieldId.read.enabled": "false"} if by_name else {}))
 
 
 def check_writable(frame: DataFrame) -> None:

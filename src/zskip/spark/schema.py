@@ -64,7 +64,7 @@ def read_schema(
     """
     jvm = Jvm.of(spark)
     if declared is None and snapshot.declared is not None:
-        of_files, of_partitions = (jvm.call(_TYPE, "fromJson")(text) for text in snapshot.declared)
+        of_files, of_partitions = (jvm.call(_TYPE, "fromJson")(_without_ids(text)) for text in snapshot.declared)
         declared = of_files, of_partitions
     data = _data_schema(spark, jvm, snapshot) if declared is None else declared[0]
     partition, rows = _partitions(spark, jvm, snapshot, None if declared is None else declared[1])
@@ -86,6 +86,18 @@ def read_schema(
     return TableSchema(
         snapshot=seen, data=data, partition=partition, rows=rows, data_json=data_json, partition_json=partition_json
     )
+
+
+def _without_ids(schema_json: str) -> str:
+    """A schema by which no session looks for columns by their ids."""
+    return json.dumps(json.loads(schema_json, object_hook=lambda part: {k: part[k] for k in part if k != _FIELD_ID}))
+
+
+def with_declared_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
+    """The same with the ids of columns as the table's format declares them, which files that are written get."""
+    if schema.snapshot.declared is None:
+        return schema
+    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.declared[0]))
 
 
 def with_ordinals(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
@@ -158,11 +170,11 @@ def _partitions(
     directories = [p.directory * bool(declared is None or declared.size()) for p in snapshot.partitions]
     if declared is not None and not directories:
         return declared, jvm.list_of()
-    if not any(directories):
+    if not any(directories) or (snapshot.declared is not None and not snapshot.partition_fields):
         row = jvm.call(_ROW, "empty")()
         struct = jvm.find("org.apache.spark.sql.types.StructType")()
         _check_declared(snapshot, struct, declared)
-        return struct, jvm.list_of(*[row] * len(directories))
+        return struct, jvm.call("java.util.Collections", "nCopies")(len(directories), row)
     root = qualified(snapshot.root)
     make = jvm.handles.function(path_maker(jvm, root))
     paths = jvm.map(jvm.strings(directories), make)

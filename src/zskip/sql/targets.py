@@ -13,6 +13,7 @@ from zskip.sql.parser import Target
 from zskip.sql.relations import FileRelation, obstacle, read_relation, same_partitions
 from zskip.sql.text import quoted
 from zskip.table import Table
+from zskip.table.address import find_catalog, in_catalog
 from zskip.table.handle import Handle
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ def find_table(spark: SparkSession, target: Target) -> Found:
     check_session(spark)
     if target.path is not None:
         return _at(spark, target.path)
+    catalog = find_catalog(".".join(target.parts), spark)
+    if catalog is not None:
+        handle = in_catalog(catalog, spark, None)
+        return Found(handle=handle, table=Table(handle))
     relation = _named(spark, target)
     if relation is None:
         format_name, path = target.parts

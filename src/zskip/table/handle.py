@@ -6,8 +6,9 @@ import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from zskip.errors import IndexFormatError, InputError, StorageError, ZskipWarning
-from zskip.formats import HOME, TableFormat, check_name, open_format
+from zskip.errors import IndexFormatError, InputError, StorageError, UnsupportedError, ZskipWarning
+from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_format
+from zskip.formats.iceberg_catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.rehomed import Rehomed
@@ -29,9 +30,11 @@ class Handle:
         spark: SparkSession | None,
         index_storage: Storage | None = None,
         format_name: str | None = None,
+        catalog: IcebergCatalog | None = None,
     ) -> None:
-        """format_name: of the table's format; None for the one that lies there."""
+        """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table."""
         check_name(format_name)
+        self._catalog = catalog
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
@@ -45,6 +48,8 @@ class Handle:
 
     def format_on(self, storage: Storage) -> TableFormat:
         """The same over another storage of the same table."""
+        if self._catalog is not None:
+            return IcebergFormat(storage, self._catalog)
         from zskip.spark.engines import has_own_reader
 
         if self.spark is None:
@@ -98,19 +103,28 @@ class Handle:
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
-        from zskip.spark.engines import has_own_reader, reads_hudi
-        from zskip.spark.engines.delta import read_version
+        from zskip.spark.engines import read_whole
         from zskip.spark.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
             return spark.read.parquet(self.storage.root)
-        if self.format.name == "hudi" and reads_hudi(spark):
-            return spark.read.format("hudi").load(self.storage.root)
         schema = self.schema()
-        if has_own_reader(spark, self.format.name):
-            return read_version(spark, self.storage.root, schema.snapshot.version)
-        return scan(spark, schema)
+        found = read_whole(spark, self.format.name, schema.snapshot)
+        return scan(spark, schema) if found is None else found
+
+    def read_by_engine(self, reason: UnsupportedError) -> DataFrame:
+        """All rows as the format's own reader in the session gives them, which then does the skipping.
+
+        reason: why zskip does not read the table itself; raised where the session has no such reader.
+        """
+        if self._catalog is None or not self._catalog.in_session:
+            raise reason
+        name = self._catalog.table
+        warnings.warn(
+            f'"{name}" is read by Iceberg itself, without the index of zskip: {reason}', ZskipWarning, stacklevel=4
+        )
+        return self.need_spark("df()").table(".".join(f"`{part}`" for part in name.split(".")))
 
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""

@@ -96,7 +96,7 @@ def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: 
 
 
 def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snapshot:
-    """The files of the partitions for which `where` is true.
+    """The files of the partitions for which `where` is true; with hidden partitions, the files for all rows of which.
 
     Raises PredicateError where it is no predicate, where it names other columns, or where the values of the
     partitions alone cannot decide it; ColumnError for unknown columns.
@@ -107,7 +107,7 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
     predicate = parse(where, Columns(columns, case_sensitive=handle.case_sensitive), timezone=handle.timezone)
     names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     for column in columns_of(predicate):
-        if column.path[0] not in names:
+        if column.path[0] not in names and not snapshot.has_hidden_partitions:
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
     # Of partition columns that the files hold, footers know what the table's metadata does not; nothing is written.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
+    from pyiceberg.table import Table as IcebergTable
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.records import (
@@ -217,30 +218,39 @@ class Table:
         return f"zskip.Table({self.path!r})"
 
 
-def table(spark: SparkSession, path: str, *, index_path: str | None = None, format: str | None = None) -> Table:
+def table(
+    spark: SparkSession,
+    path: str | IcebergTable,
+    *,
+    index_path: str | None = None,
+    format: str | None = None,
+) -> Table:
     """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach.
 
-    index_path: a directory for the index of a table that may not be written to; it must be given whenever the table is
-    opened. What is done with a directory that holds the index of another table raises InputError. format: "parquet",
-    "delta", "iceberg" or "hudi"; by default what lies at the path.
+    path: also the name of an Iceberg table, "catalog.db.table", of one of the session's catalogs or of pyiceberg's,
+    where there is no directory of that name; or a `pyiceberg.table.Table`. index_path: a directory for the index of a
+    table that may not be written to; it must be given whenever the table is opened. What is done with a directory that
+    holds the index of another table raises InputError. format: "parquet", "delta", "iceberg" or "hudi"; by default what
+    lies at the path.
     """
     from zskip.spark.hadoop import storage_for
-    from zskip.table.handle import Handle
+    from zskip.table.address import find
 
     index_storage = None if index_path is None else storage_for(spark, index_path)
-    return Table(Handle(storage_for(spark, path), spark, index_storage, format))
+    return Table(find(path, spark, index_storage, format))
 
 
-def open(path: str, *, index_path: str | None = None, format: str | None = None) -> Table:
+def open(path: str | IcebergTable, *, index_path: str | None = None, format: str | None = None) -> Table:
     """Open a table on a local disk without Spark: for `index`, `files`, `prune`, `info` and `clean`.
 
-    index_path, format: as in `table`.
+    path: also the name or the object of an Iceberg table, but of pyiceberg's catalogs only; index_path, format: as in
+    `table`.
     """
     from zskip.errors import InputError
     from zskip.storage import LocalStorage
-    from zskip.table.handle import Handle
+    from zskip.table.address import find
 
     if index_path == "":
         raise InputError("index_path is empty; give a directory, or leave it out to keep the index in the table")
     index_storage = None if index_path is None else LocalStorage(index_path)
-    return Table(Handle(LocalStorage(path), None, index_storage, format))
+    return Table(find(path, None, index_storage, format))

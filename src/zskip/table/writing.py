@@ -104,12 +104,14 @@ class FileWriter:
         from zskip.spark.relation import ORDINAL, scan_with_ordinals
         from zskip.spark.rewrite import WriteOptions, described, file_of, writing_session
         from zskip.spark.rewrite import rewrite as write
+        from zskip.spark.schema import with_declared_ids
 
         self._base = snapshot = rewrite.schema.snapshot
         target = self._target
         options = WriteOptions(codec=rewrite.codec, sort_within_files=rewrite.sort_within_files)
         with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
-            frame = scan_with_ordinals(writing_session(self._spark), rewrite.schema)
+            session = writing_session(self._spark, by_name=snapshot.declared is not None)
+            frame = scan_with_ordinals(session, with_declared_ids(session, rewrite.schema))
             write(frame, ORDINAL, rewrite.layout, target.storage.uri(self._staging), options)
         files = target.format.staged_files(self._staging)
         rows = [footer.rows for footer in read_footers(target.storage, [file.path for file in files])]

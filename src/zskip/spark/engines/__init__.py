@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from zskip.formats import DeltaFormat, TableFormat
-from zskip.formats.hudi import HudiFormat
-from zskip.spark.engines import delta
+from zskip.formats import DeltaFormat, HudiFormat, TableFormat
+from zskip.formats.iceberg import check_installed
+from zskip.records import Snapshot
+from zskip.spark.engines import delta, hudi
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
-from zskip.spark.engines.hudi import HudiEngine, reads_hudi
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "reads_hudi"]
+    from zskip.spark.engines.iceberg import SessionCatalog
+
+__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "read_whole", "session_catalog"]
+
+
+class _Reader(Protocol):
+    def is_loaded(self, spark: SparkSession) -> bool: ...
+
+    def read_version(self, spark: SparkSession, root: str, version: int) -> DataFrame: ...
+
+
+_READERS: dict[str, _Reader] = {"delta": delta, "hudi": hudi}
 
 
 def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | None:
@@ -21,13 +32,34 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
 
     root: absolute path or URI of the table.
     """
+    if isinstance(table, HudiFormat):
+        return hudi.HudiEngine(spark, table)
     if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.foreign() is not None:
         return delta.DeltaEngine(spark, root)
-    if isinstance(table, HudiFormat):
-        return HudiEngine(spark, table)
     return None
+
+
+def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
+    """The Iceberg table of a name whose first part is a catalog of the session; None for other names.
+
+    Raises MissingDependencyError where pyiceberg is not installed.
+    """
+    setting = f"spark.sql.catalog.{table.partition('.')[0]}"
+    if not str(spark.conf.get(setting, "")).startswith("org.apache.iceberg.spark."):
+        return None
+    check_installed(table)
+    from zskip.spark.engines.iceberg import SessionCatalog
+
+    return SessionCatalog(spark, table)
 
 
 def has_own_reader(spark: SparkSession | None, name: str) -> bool:
     """Whether the session can read tables of a format by the format's own code."""
-    return name == "delta" and spark is not None and delta.is_loaded(spark)
+    return spark is not None and name in _READERS and _READERS[name].is_loaded(spark)
+
+
+def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame | None:
+    """All rows of a version of a table by the code of its format; None where the session has none."""
+    if not has_own_reader(spark, name):
+        return None
+    return _READERS[name].read_version(spark, snapshot.root, snapshot.version)

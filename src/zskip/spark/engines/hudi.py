@@ -27,7 +27,7 @@ from zskip.spark.jvm import JavaObject, Jvm
 from zskip.spark.statuses import qualified
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _HUDI = "org.apache.hudi"
 _BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
@@ -63,7 +63,7 @@ _CONFLICT = re.compile("HoodieWriteConflictException|HoodieHeartbeatException|Co
 _LOG = logging.getLogger("zskip.hudi")
 
 
-def reads_hudi(spark: SparkSession) -> bool:
+def is_loaded(spark: SparkSession) -> bool:
     """Whether the session has Hudi's bundle loaded."""
     from py4j.protocol import Py4JError
 
@@ -72,6 +72,11 @@ def reads_hudi(spark: SparkSession) -> bool:
     except Py4JError:
         return False
     return True
+
+
+def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
+    """All rows of a table as of an instant, read and pruned by Hudi itself."""
+    return spark.read.format("hudi").option("as.of.instant", str(version)).load(root)
 
 
 class HudiEngine:
@@ -87,7 +92,7 @@ class HudiEngine:
     def check(self) -> None:
         """Raise UnsupportedError where the session or the table does not let zskip commit."""
         root = self._storage.root
-        if not reads_hudi(self._spark):
+        if not is_loaded(self._spark):
             raise UnsupportedError(
                 f'to rewrite the Hudi table "{root}" the session needs Hudi\'s bundle; start it with '
                 f"spark.jars.packages={_BUNDLE} and spark.serializer={_KRYO}. Nothing was written"

@@ -1,0 +1,116 @@
+"""What a manifest says of a new data file: counts, and bounds as Iceberg cuts and writes them.
+
+Bounds come from the statistics of footers that zskip believes, so that a file of a writer who gets some wrong has none.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow.parquet as pq
+from pyiceberg.conversions import to_bytes
+from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector, compute_statistics_plan
+from pyiceberg.schema import Schema
+from pyiceberg.types import BinaryType, DecimalType, PrimitiveType, StringType, StructType
+from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
+
+from zskip.formats.base import Staged
+from zskip.index import BoundIndex
+from zskip.records import ALL_NULL, ColumnStats
+from zskip.storage import Storage
+from zskip.types import DataType, Encoded, Form, decode_decimal
+
+_COUNTED = (MetricModeTypes.COUNTS, MetricModeTypes.TRUNCATE, MetricModeTypes.FULL)
+_BOUNDED = (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL)
+
+
+def file_metrics(
+    storage: Storage, files: Sequence[Staged], index: BoundIndex, schema: Schema, properties: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The counts, bounds and offsets of files, as fields of `pyiceberg.manifest.DataFile`.
+
+    index: of the same files in the same order; properties: of the table, which say of which columns it wants what.
+    """
+    plan = compute_statistics_plan(schema, dict(properties))
+    columns = [(plan[field_id], index.column(path)) for path, field_id in _leaves(schema.as_struct(), ())]
+    wanted = [(how, stats) for how, stats in columns if stats is not None and how.mode.type in _COUNTED]
+    return [_layout(storage, file, schema) | _statistics(int(index.rows[i]), wanted, i) for i, file in enumerate(files)]
+
+
+def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Paths and ids of the columns that have one value in each row."""
+    for field in struct.fields:
+        path = (*prefix, field.name)
+        if isinstance(field.field_type, StructType):
+            yield from _leaves(field.field_type, path)
+        elif isinstance(field.field_type, PrimitiveType):
+            yield path, field.field_id
+
+
+def _layout(storage: Storage, file: Staged, schema: Schema) -> dict[str, Any]:
+    """Where row groups begin, and the bytes of each column."""
+    with storage.open(file.path) as stream:
+        footer = pq.read_metadata(stream)
+    ids = {".".join(path): field_id for path, field_id in _leaves(schema.as_struct(), ())}
+    sizes: dict[int, int] = {}
+    offsets = []
+    for i in range(footer.num_row_groups):
+        columns = [footer.row_group(i).column(j) for j in range(footer.num_columns)]
+        first = columns[0]
+        dictionary = first.dictionary_page_offset if first.has_dictionary_page else None
+        offsets.append(first.data_page_offset if not dictionary else min(dictionary, first.data_page_offset))
+        for column in columns:
+            field_id = ids.get(column.path_in_schema)
+            if field_id is not None:
+                sizes[field_id] = sizes.get(field_id, 0) + column.total_compressed_size
+    return {"column_sizes": sizes, "split_offsets": offsets}
+
+
+def _statistics(rows: int, columns: Sequence[tuple[StatisticsCollector, ColumnStats]], file: int) -> dict[str, Any]:
+    found: dict[str, dict[int, Any]] = {
+        name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
+    }
+    for how, stats in columns:
+        key = how.field_id
+        nulls = rows if stats.nulls[file] == ALL_NULL else int(stats.nulls[file])
+        found["value_counts"][key] = rows
+        if nulls >= 0:
+            found["null_value_counts"][key] = nulls
+        if stats.type.form is Form.FLOAT and not stats.may_nan[file]:
+            found["nan_value_counts"][key] = 0
+        if how.mode.type in _BOUNDED and stats.bounded[file] and nulls != rows:
+            lower = _bound(stats.lower[file], stats.type, how, upper=False)
+            upper = _bound(stats.upper[file], stats.type, how, upper=True)
+            if lower is not None and upper is not None:
+                found["lower_bounds"][key], found["upper_bounds"][key] = lower, upper
+    return {"record_count": rows, **found}
+
+
+def _bound(value: Encoded, data_type: DataType, how: StatisticsCollector, *, upper: bool) -> bytes | None:
+    """A bound as manifests hold it; None where there is none so short."""
+    kind, length = how.iceberg_type, how.mode.length
+    if isinstance(kind, DecimalType):
+        with decimal.localcontext(decimal.Context(prec=80)):
+            return to_bytes(kind, decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale))
+    if isinstance(kind, StringType):
+        try:
+            text = bytes(value).decode()  # type: ignore[arg-type]
+        except UnicodeDecodeError:
+            return None
+        cut = truncate_upper_bound_text_string(text, length) if upper else text[:length]
+        return None if cut is None or not _is_text(cut) else cut.encode()
+    if isinstance(kind, BinaryType):
+        data = bytes(value)  # type: ignore[arg-type]
+        return truncate_upper_bound_binary_string(data, length) if upper else data[:length]
+    if data_type.form is Form.FLOAT:
+        number = float(value)
+        # Zeros of either sign are equal to Spark, and not to Iceberg.
+        return to_bytes(kind, number if number else (0.0 if upper else -0.0))
+    return to_bytes(kind, bool(value) if data_type.name == "boolean" else int(value))
+
+
+def _is_text(text: str) -> bool:
+    """Whether it can be encoded: a character that was made greater may be half of one."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,63 @@
+"""Hidden partitions of Iceberg: files that were written under one spec with equal partition values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema, index_by_id
+
+from zskip.formats.iceberg_values import Live
+from zskip.records import Partition
+
+_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
+"""A name that nobody escapes, or takes for hidden."""
+
+
+def read_partitions(
+    files: Sequence[Live], specs: Mapping[int, PartitionSpec], schema: Schema
+) -> tuple[tuple[Partition, ...], npt.NDArray[np.int32]]:
+    """The partitions of files in the order in which they first come, and the place of each file's among them.
+
+    Their columns are no partition columns to Spark, so that they have no values. Their names are unique.
+    """
+    places: dict[tuple[int, str], int] = {}
+    names: dict[str, None] = {}
+    partition_of = np.zeros(len(files), np.int32)
+    for i, file in enumerate(files):
+        key = file.spec, repr([file.data.partition[j] for j in range(len(specs[file.spec].fields))])
+        if key not in places:
+            places[key] = len(places)
+            name = _name(file, specs[file.spec], schema)
+            while name in names:
+                name += f"/spec={file.spec}"
+            names[name] = None
+        partition_of[i] = places[key]
+    return tuple(Partition(directory=name) for name in names), partition_of
+
+
+def _name(file: Live, spec: PartitionSpec, schema: Schema) -> str:
+    """What a partition is called in messages and directories; "" for that of a table without partitions."""
+    columns = index_by_id(schema)
+    texts = []
+    for i, field in enumerate(spec.fields):
+        value: Any = file.data.partition[i]
+        source = columns.get(field.source_id)
+        text = str(value) if source is None else field.transform.to_human_string(source.field_type, value)
+        texts.append(f"{quote(field.name, safe='')}={quote(text, safe='')}")
+    return "/".join(texts)
+
+
+def data_path(partition: str, name: str) -> str:
+    """Where a new file goes: below `data`, in a directory of its partition where its name is plain.
+
+    >>> data_path("day=2024-01-01", "a.parquet"), data_path("s=a%20b", "a.parquet"), data_path("", "a.parquet")
+    ('data/day=2024-01-01/a.parquet', 'data/a.parquet', 'data/a.parquet')
+    """
+    plain = all(_PLAIN.fullmatch(part) for part in partition.split("/"))
+    return f"data/{partition}/{name}" if plain else f"data/{name}"

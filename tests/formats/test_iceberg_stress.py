@@ -1,0 +1,55 @@
+"""Two optimizers of an Iceberg table against a process that appends and one that deletes: no row is lost or doubled.
+
+ZSKIP_STRESS_ROUNDS says how often each optimizer tries; 200 take a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sqlalchemy")
+pytest.importorskip("pyiceberg_core")
+
+import iceberg_stress
+from format_tables import content, maker, opened, rewrite
+
+ROUNDS = int(os.environ.get("ZSKIP_STRESS_ROUNDS", "4"))
+
+
+@pytest.mark.slow
+def test_whoever_writes_at_the_same_time(tmp_path: Path) -> None:
+    path, iceberg = tmp_path / "t", maker("iceberg")
+    for start in (0, 40):
+        iceberg.append(path, content(40, start), partitioned=True)
+    context = multiprocessing.get_context("forkserver")
+    logs = {name: tmp_path / name for name in ("appended", "deleted", "one", "two")}
+    writers = [
+        context.Process(target=work, args=(str(path), str(logs[name]), seed))
+        for seed, (name, work) in enumerate((("appended", iceberg_stress.append), ("deleted", iceberg_stress.delete)))
+    ]
+    optimizers = [
+        context.Process(target=iceberg_stress.optimize, args=(str(path), str(logs[name]), seed, ROUNDS))
+        for seed, name in enumerate(("one", "two"), 2)
+    ]
+    for process in (*writers, *optimizers):
+        process.start()
+    for process in optimizers:
+        process.join(60 + 30 * ROUNDS)
+    (tmp_path / "done").touch()
+    for process in writers:
+        process.join(120)
+    assert [process.exitcode for process in (*writers, *optimizers)] == [0] * 4
+    outcomes = Counter(iceberg_stress.read(logs["one"]) + iceberg_stress.read(logs["two"]))
+    assert sum(outcomes.values()) == 2 * ROUNDS
+    expected = Counter([*range(80), *iceberg_stress.read(logs["appended"])])
+    expected.subtract(iceberg_stress.read(logs["deleted"]))
+    print(dict(outcomes), len(iceberg_stress.read(logs["appended"])), len(iceberg_stress.read(logs["deleted"])))
+    assert Counter(iceberg.read(path)["id"].to_pylist()) == +expected
+    rewrite(opened(path), "last")
+    found = Counter(iceberg.read(path)["id"].to_pylist())
+    assert found == +expected
