@@ -174,8 +174,9 @@ def between(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], None])
     monkeypatch.setattr(HudiEngine, step, stepped)
 
 
-@pytest.mark.parametrize("step", ["_write", "_complete", "_check_after"])
-@pytest.mark.parametrize("guarded", [True, False], ids=["guarded", "unguarded"])
+@pytest.mark.parametrize(
+    ("step", "guarded"), [("_write", False), ("_complete", False), ("_complete", True), ("_check_after", True)]
+)
 def test_an_update_meanwhile_wins(
     step: str, guarded: bool, engine_spark: SparkSession, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -228,3 +228,15 @@ def test_metadata_that_the_session_names_is_gone(engine_spark: SparkSession) -> 
         file.unlink()
     with pytest.raises((StorageError, TableNotFoundError), match=r"metadata|local\.db"):
         table.df()
+
+
+def test_renamed_columns_are_left_to_iceberg(engine_spark: SparkSession) -> None:
+    name = filled(engine_spark)
+    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN k TO other")
+    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN id TO k")
+    table = zskip.table(engine_spark, name)
+    with pytest.warns(ZskipWarning, match="by Iceberg itself.*was called"):
+        found = table.df()
+    assert same(found, rows(engine_spark, 0, 4000).withColumnRenamed("k", "other").withColumnRenamed("id", "k"))
+    with pytest.raises(UnsupportedError, match="was called"):
+        table.optimize(["k", "other"], files=4)

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import zipfile
 from pathlib import Path
 
 import format_tables
@@ -201,17 +200,3 @@ def test_an_index_of_another_version_is_not_garbage(table: Path) -> None:
     with pytest.raises(IndexFormatError, match="9"):
         zskip.open(str(table)).clean(delete=True)
     assert len(list(index.iterdir())) > 1
-
-
-def test_what_hudi_knows_of_is_left_to_hudi(tmp_path: Path) -> None:
-    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "hudi" / "plain.zip") as packed:
-        packed.extractall(tmp_path)
-    (home,) = tmp_path.rglob(".hoodie")
-    staging = home / "zskip" / "staging"
-    for name in ("known", "unknown"):
-        (staging / name).mkdir(parents=True)
-        (staging / name / "_owner.json").write_bytes(dead_owner())
-    (staging / "known" / "_instant").write_text("20240101000000000")
-    (found,) = zskip.open(str(home.parent)).clean(delete=True).leftovers
-    assert found.path == str(staging / "unknown")
-    assert [directory.name for directory in staging.iterdir()] == ["known"]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
+import time
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +20,9 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import InputError, MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import open_format
+from zskip.formats.hudi_protocol import check_rewritable
 from zskip.formats.hudi_timeline import read_timeline
+from zskip.formats.hudi_values import spark_schema
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 
@@ -116,6 +122,78 @@ def test_partition_values_prune_a_table_never_seen_before(unpack: Unpack) -> Non
     assert {Path(file).parent.parent.name for file in table.files("p = 1")} == {"1"}
 
 
+@pytest.mark.parametrize("name", ["hive", "plain"])
+def test_what_is_known_of_partition_columns_is_what_their_files_hold(name: str, unpack: Unpack) -> None:
+    path = unpack(name)
+    found = opened(path)
+    assert found.known is not None
+    assert found.grouped_by == {"hive": ("region",), "plain": ("p", "region")}[name]
+    bounded = 0
+    for column in found.grouped_by:
+        stats = found.known.column(column)
+        for i, file in enumerate(found.paths):
+            (held,) = set(pq.ParquetFile(path / file).read([column])[column].to_pylist())
+            if stats is not None and stats.bounded[i]:
+                bounded += 1
+                assert stats.lower[i] == stats.upper[i] == (held.encode() if isinstance(held, str) else held)
+                assert stats.nulls[i] == 0
+            elif stats is not None:
+                assert held is None
+                assert stats.nulls[i] == -1
+    assert bounded == {"hive": 5, "plain": 2}[name]
+    assert found.known.column("id") is None
+
+
+def field(kind: object) -> str:
+    return json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", kind]}]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "refused"),
+    [
+        ({"type": "long", "logicalType": "timestamp-millis"}, "timestamp-millis"),
+        ({"type": "array", "items": {"type": "string", "logicalType": "uuid"}}, "uuid"),
+        ({"type": "map", "values": {"type": "enum", "name": "e", "symbols": ["x"]}}, "enum"),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 5}, "bytes decimal"),
+        ({"type": "fixed", "name": "f", "size": 4, "logicalType": "decimal", "precision": 5}, None),
+        ({"type": "long", "logicalType": "timestamp-micros"}, None),
+        ({"type": "record", "name": "s", "fields": [{"name": "b", "type": "double"}]}, None),
+    ],
+)
+def test_types_that_spark_would_write_as_others_are_not_rewritten(kind: object, refused: str | None) -> None:
+    options = {"hoodie.table.type": "COPY_ON_WRITE"}
+    if refused is None:
+        check_rewritable("/t", options, field(kind))
+    else:
+        with pytest.raises(UnsupportedError, match=refused):
+            check_rewritable("/t", options, field(kind))
+
+
+def test_an_index_that_was_not_tried_is_left_alone() -> None:
+    options = {"hoodie.table.type": "COPY_ON_WRITE", "hoodie.table.metadata.partitions": "files,secondary_index_a"}
+    with pytest.raises(UnsupportedError, match="secondary_index_a"):
+        check_rewritable("/t", options, field("long"))
+
+
+def test_types_are_sparks_own() -> None:
+    kinds = [
+        "int",
+        {"type": "int", "logicalType": "date"},
+        {"type": "long", "logicalType": "local-timestamp-micros"},
+        {"type": "record", "name": "s", "fields": [{"name": "x", "type": ["float", "null"]}]},
+        "s",
+        {"type": "map", "values": ["null", "bytes"]},
+    ]
+    avro = {"type": "record", "name": "t", "fields": [{"name": f"c{i}", "type": kind} for i, kind in enumerate(kinds)]}
+    found = [each["type"] for each in json.loads(spark_schema(json.dumps(avro), "/t"))["fields"]]
+    inner = {"type": "struct", "fields": [{"name": "x", "type": "float", "nullable": True, "metadata": {}}]}
+    held = {"type": "map", "keyType": "string", "valueType": "binary", "valueContainsNull": True}
+    assert found == ["integer", "date", "timestamp_ntz", inner, inner, held]
+    for strange in (["int", "string"], {"type": "int", "logicalType": "time-millis"}, "unknown"):
+        with pytest.raises(UnsupportedError, match="Avro type"):
+            spark_schema(field(strange), "/t")
+
+
 def test_null_partitions_are_pruned_once_indexed(unpack: Unpack) -> None:
     table = zskip.open(str(unpack("hive")))
     table.index()
@@ -160,6 +238,28 @@ def test_pending_instants_are_not_read(unpack: Unpack) -> None:
     (path / ".hoodie" / ".heartbeat").mkdir()
     (path / ".hoodie" / ".heartbeat" / instant).touch()
     assert not read_timeline(LocalStorage(str(path))).unguarded
+
+
+def test_a_killed_rewrite_is_cleaned_up_once_hudi_has_rolled_it_back(unpack: Unpack) -> None:
+    path = unpack("hive")
+    table = zskip.open(str(path))
+    assert not table.clean().leftovers
+    staged = path / ".hoodie" / "zskip" / "staging" / "dead"
+    staged.mkdir(parents=True)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    owner = {"host": os.uname().nodename, "pid": ended.pid, "started_ms": int(time.time() * 1000)}
+    (staged / "_owner.json").write_text(json.dumps(owner))
+    (staged / "_instant").write_text("20261121160000000")
+    begun = path / ".hoodie" / "timeline" / "20261121160000000.replacecommit.requested"
+    begun.touch()
+    assert not table.clean(delete=True).leftovers
+    assert staged.exists()
+    begun.unlink()
+    (found,) = table.clean(delete=True).leftovers
+    assert Path(found.path) == staged
+    assert not staged.exists()
+    assert len(opened(path)) == 7
 
 
 def test_the_timeline_of_hudi_0(unpack: Unpack) -> None:

@@ -32,8 +32,8 @@ def content(rows: int = 40, start: int = 0) -> pa.Table:
         {
             "id": pa.array(ids, pa.int64()),
             "v": pa.array([None if i % 7 == 0 else float(i % 5) for i in ids], pa.float64()),
-            "name": pa.array([None if i % 11 == 0 else f"{'é' * (i % 40)}{i}" for i in ids]),
-            "region": pa.array([PARTITIONS[i % 4] for i in ids]),
+            "name": pa.array([None if i % 11 == 0 else f"{'é' * (i % 40)}{i}" for i in ids], pa.string()),
+            "region": pa.array([PARTITIONS[i % 4] for i in ids], pa.string()),
         }
     )
 

@@ -15,6 +15,7 @@ from zskip.errors import MissingDependencyError, StorageError, TableNotFoundErro
 from zskip.formats import staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.hudi_protocol import check_readable
+from zskip.formats.hudi_timeline import read_timeline
 from zskip.formats.hudi_values import partition_fields, read_known, spark_schema
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Partition, Snapshot
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 INFO_KEY = "zskip"
 """In the extra metadata of a commit: what the optimize was."""
+NOTE = "_instant"
+"""In a staging directory: the instant of its rewrite."""
 _HOME = ".hoodie"
 _MOST_COMMITS = 100
 """That are read for what they say; older ones are few files each, and no promise."""
@@ -32,8 +35,6 @@ _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _ESCAPE = re.compile(r"\\(.)")
 _EMPTY = '{"type": "record", "fields": []}'
 _NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
-NOTE = "_instant"
-"""In a staging directory: the instant of the rewrite, for whoever has Hudi's code to undo it."""
 
 
 class HudiFormat:
@@ -145,8 +146,12 @@ class HudiFormat:
         raise self._unsupported()
 
     def abort(self, staged_in: str) -> None:
-        """Remove the files of a rewrite that was not committed; one that Hudi knows of, the next rewrite rolls back."""
-        if self._storage.stat(f"{staged_in}/{NOTE}") is None:
+        """Remove what a rewrite left besides its commit; while that is pending all stays, for Hudi to roll it back."""
+        try:
+            instant = self._storage.read(f"{staged_in}/{NOTE}").decode()
+        except FileNotFoundError:
+            instant = ""
+        if instant not in read_timeline(self._storage).pending:
             self._storage.delete(staged_in)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:

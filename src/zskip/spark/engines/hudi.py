@@ -264,8 +264,8 @@ class HudiEngine:
         except Exception as error:
             if instant in read_timeline(self._storage).complete:
                 raise StorageError(
-                    f'"{root}" was written to while the instant {instant} was committed, which Hudi then could not roll '
-                    f"back ({root_cause(whole_text(error))}); restore the table to before it (CALL rollback_to_instant)"
+                    f'"{root}" was written to while the instant {instant} was committed, which Hudi then could not '
+                    f"roll back ({root_cause(whole_text(error))}); roll it back with CALL rollback_to_instant"
                 ) from error
             _LOG.warning('the instant %s stays pending in "%s": %s', instant, root, error)
             return False
