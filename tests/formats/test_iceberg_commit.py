@@ -462,6 +462,16 @@ def test_a_catalog_that_does_not_answer(silent: str, monkeypatch: pytest.MonkeyP
     assert time.monotonic() - start < 30
 
 
+def test_a_catalog_in_memory(tmp_path: Path) -> None:
+    from pyiceberg.catalog.memory import InMemoryCatalog
+
+    held = InMemoryCatalog("m", warehouse=f"file://{tmp_path}")
+    held.create_namespace("db")
+    table = small(held)
+    rewrite(form_of(table))
+    assert table.refresh().scan().to_arrow().num_rows == 6
+
+
 def test_a_catalog_that_is_down_in_the_middle(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = small(catalog)
     before = sorted(path_of(table).rglob("*"))
