@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ def append(path: str, log: str, seed: int) -> None:
         if _tried(lambda rows=rows: maker("iceberg").append(Path(path), rows, partitioned=True)):  # type: ignore[misc]
             _write(log, list(range(start, start + count)))
         start += count
+        time.sleep(rng.random())
 
 
 def delete(path: str, log: str, seed: int) -> None:
@@ -42,6 +44,7 @@ def delete(path: str, log: str, seed: int) -> None:
         gone = rng.sample(ids, min(len(ids), 2))
         if gone and _tried(lambda table=table, gone=gone: table.delete(f"id in ({gone[0]}, {gone[-1]})")):  # type: ignore[misc]
             _write(log, gone)
+        time.sleep(rng.random())
 
 
 def optimize(path: str, log: str, seed: int, rounds: int) -> None:

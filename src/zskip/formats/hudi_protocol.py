@@ -12,7 +12,7 @@ _VERSIONS = ("5", "6", "8", "9")
 """Of tables: those of Hudi 0.12 to 0.15 and of 1.0 to 1.2."""
 _CHANGED = {"bytes decimal", "timestamp-millis", "local-timestamp-millis", "uuid", "enum", "fixed"}
 """Types that Spark's own do not tell from others."""
-_KEPT = {"", "files", "column_stats", "partition_stats", "bloom_filters"}
+_KEPT = {"", "files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
 """Parts of a metadata table that Hudi brings up to date from the commit alone."""
 _SCHEMAS = ".hoodie/.schema"
 _PREFIX = "hoodie."

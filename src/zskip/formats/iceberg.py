@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import log, staging
 from zskip.formats.base import Staged
-from zskip.formats.iceberg_catalog import IcebergCatalog, UnknownCommitError
+from zskip.formats.iceberg_catalog import Current, IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
 from zskip.storage import FileInfo, Storage
 
@@ -53,24 +53,25 @@ class IcebergFormat:
         """
         return self._contents().snapshot()
 
-    def _contents(self) -> Contents:
+    def _contents(self, current: Current | None = None, known: Contents | None = None) -> Contents:
+        """What is in the table: now, or where its catalog has just said that it is; known: what was there before."""
         check_installed(self._storage.root)
         from zskip.formats.iceberg_table import read_contents
 
-        return read_contents(self._storage, self._metadata_path())
+        return read_contents(self._storage, self._metadata_path(current), known)
 
     def _metadata(self) -> TableMetadata:
         from zskip.formats.iceberg_table import read_metadata
 
         return read_metadata(self._storage, self._metadata_path())
 
-    def _metadata_path(self) -> str:
+    def _metadata_path(self, current: Current | None = None) -> str:
         """Where the current metadata lies in the table: as its catalog says, or as the files there say."""
         if self._catalog is None:
             return newest_metadata(self._storage)
         from zskip.formats.iceberg_table import Places
 
-        current = self._catalog.current()
+        current = current or self._catalog.current()
         return Places(self._storage, current.root).relative(current.metadata)
 
     def check_replaceable(self) -> None:
@@ -99,6 +100,12 @@ class IcebergFormat:
         adds them and removes the others. Raises ConflictError where one of those is no longer live.
         """
         catalog, contents = self._need_catalog(), self._contents()
+
+        def read(current: Current) -> Contents:
+            nonlocal contents
+            contents = self._contents(current, contents)
+            return contents
+
         from zskip.formats.iceberg_commit import committed, describe
         from zskip.formats.iceberg_sweep import sweep_attempts
 
@@ -109,7 +116,7 @@ class IcebergFormat:
         for file in rewrite.new:
             self._storage.rename(file.staged.path, file.target)
         try:
-            catalog.commit(rewrite, self._contents)
+            catalog.commit(rewrite, read)
         except UnknownCommitError:
             note["since"] = time.time()
             self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode(), overwrite=True)

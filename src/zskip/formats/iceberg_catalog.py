@@ -13,7 +13,6 @@ from zskip.formats.schema import first_line
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-    from pyiceberg.table.metadata import TableMetadata
 
     from zskip.formats.iceberg_commit import Rewrite
     from zskip.formats.iceberg_table import Contents
@@ -53,11 +52,12 @@ class IcebergCatalog(Protocol):
         Raises TableNotFoundError where the catalog has no such table, and StorageError where it is down.
         """
 
-    def commit(self, rewrite: Rewrite, read: Callable[[], Contents]) -> None:
+    def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite, whose files lie where they belong, as one snapshot of the operation `replace`.
 
-        read: gives what the table is now. Raises ConflictError, and changes nothing, where one of the files it removes
-        is no longer live as it was, and UnknownCommitError where it cannot be known whether it is committed.
+        read: gives what is in the table by where it is. Raises ConflictError, and changes nothing, where one of the
+        files it removes is no longer live as it was, and UnknownCommitError where it cannot be known whether it is
+        committed.
         """
 
 
@@ -102,7 +102,7 @@ class PyIcebergCatalog:
                     f'the catalog has no table "{self._table}" (any more); check the name. Nothing was written'
                 ) from error
 
-    def commit(self, rewrite: Rewrite, read: Callable[[], Contents]) -> None:
+    def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite upon what the table is now; where another writer was faster, check again and retry."""
         from pyiceberg.exceptions import CommitFailedException
 
@@ -112,10 +112,8 @@ class PyIcebergCatalog:
 
         for attempt_number in range(TRIES):
             table = self._load()
-            contents = read_again(read)
+            contents = read_again(read, Current(root=table.location(), metadata=table.metadata_location))
             check_unchanged(contents, rewrite)
-            if _state(contents.metadata) != _state(table.metadata):
-                continue
             attempt = ReplaceFiles(table, contents, rewrite, attempt_id(rewrite.name, attempt_number))
             try:
                 with _explained(f'write manifests of "{self._table}"'):
@@ -146,17 +144,12 @@ class PyIcebergCatalog:
             return False
 
 
-def read_again(read: Callable[[], Contents]) -> Contents:
-    """What a table is now; raises ConflictError where another writer has made of it what zskip does not read."""
+def read_again(read: Callable[[Current], Contents], current: Current) -> Contents:
+    """What is in a table; raises ConflictError where another writer has made of it what zskip does not read."""
     try:
-        return read()
+        return read(current)
     except UnsupportedError as error:
         raise ConflictError(f"another writer changed the table meanwhile: {error}") from error
-
-
-def _state(metadata: TableMetadata) -> tuple[object, ...]:
-    """What a commit relies on."""
-    return metadata.table_uuid, metadata.current_snapshot_id, metadata.current_schema_id
 
 
 def configured_catalog(table: str) -> PyIcebergCatalog | None:

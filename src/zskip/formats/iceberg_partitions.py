@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
+from pyiceberg.transforms import IdentityTransform
 
 from zskip.formats.iceberg_values import Live
 from zskip.records import Partition
@@ -39,6 +40,15 @@ def read_partitions(
             names[name] = None
         partition_of[i] = places[key]
     return tuple(Partition(directory=name) for name in names), partition_of
+
+
+def grouped_columns(files: Sequence[Live], specs: Mapping[int, PartitionSpec], schema: Schema) -> tuple[str, ...]:
+    """The columns of which all rows of a partition hold one value, under whatever spec its files were written."""
+    used = [specs[spec] for spec in {file.spec for file in files}]
+    identities = [
+        {part.source_id for part in spec.fields if isinstance(part.transform, IdentityTransform)} for spec in used
+    ]
+    return tuple(f.name for f in schema.fields if used and all(f.field_id in of_spec for of_spec in identities))
 
 
 def _name(file: Live, spec: PartitionSpec, schema: Schema) -> str:

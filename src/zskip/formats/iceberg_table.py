@@ -28,7 +28,7 @@ from pyiceberg.transforms import IdentityTransform
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.base import HADOOP_SCHEMES
 from zskip.formats.iceberg_deletes import check_deletes
-from zskip.formats.iceberg_partitions import read_partitions
+from zskip.formats.iceberg_partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg_protocol import check_columns, check_raw
 from zskip.formats.iceberg_values import Live, read_known, spark_schema
 from zskip.formats.schema import declared_fields
@@ -76,17 +76,19 @@ class Contents:
             partition_of=partition_of,
             declared=(data, json.dumps({"type": "struct", "fields": []})),
             known=read_known(files, schema, fields),
+            grouped_by=grouped_columns(files, self.metadata.specs(), schema),
         )
 
 
-def read_contents(storage: Storage, metadata_path: str) -> Contents:
+def read_contents(storage: Storage, metadata_path: str, known: Contents | None = None) -> Contents:
     """The current snapshot of a table by its metadata file.
 
-    Raises UnsupportedError for tables that zskip would read wrongly, and StorageError for metadata that cannot be read.
+    known: an earlier one, whose manifests need not be read again. Raises UnsupportedError for tables that zskip would
+    read wrongly, and StorageError for metadata that cannot be read.
     """
     metadata = read_metadata(storage, metadata_path)
     places = Places(storage, metadata.location)
-    manifests = _read_manifests(storage, metadata, places)
+    manifests = _read_manifests(storage, metadata, places, () if known is None else known.manifests)
     files = sorted(_live_files(manifests, metadata, places), key=lambda file: file.path)
     paths = {file.path for file in files}
     if len(paths) < len(files):
@@ -241,15 +243,20 @@ class _Reader(FileIO):
 
 
 def _read_manifests(
-    storage: Storage, metadata: TableMetadata, places: Places
+    storage: Storage,
+    metadata: TableMetadata,
+    places: Places,
+    known: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]],
 ) -> tuple[tuple[ManifestFile, tuple[ManifestEntry, ...]], ...]:
     snapshot = metadata.current_snapshot()
     if snapshot is None:
         return ()
     reader = _Reader(storage, places)
     manifests = reader.manifests(snapshot.manifest_list)
+    read = {manifest.manifest_path: entries for manifest, entries in known}
     with ThreadPoolExecutor(_THREADS) as pool:
-        return tuple(zip(manifests, map(tuple, pool.map(reader.entries, manifests)), strict=True))
+        found = pool.map(lambda m: tuple(read.get(m.manifest_path) or reader.entries(m)), manifests)
+        return tuple(zip(manifests, found, strict=True))
 
 
 def _live_files(

@@ -56,6 +56,7 @@ _INDEXES = {
     "column_stats": "hoodie.metadata.index.column.stats.enable",
     "partition_stats": "hoodie.metadata.index.partition.stats.enable",
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+    "record_index": "hoodie.metadata.record.index.enable",
 }
 """What keeps the parts of a metadata table alive."""
 _LOCKS = "hoodie[.]write[.]lock[.]"

@@ -73,9 +73,9 @@ class SessionCatalog:
             table.refresh()
             return table
 
-    def commit(self, rewrite: Rewrite, read: Callable[[], Contents]) -> None:
+    def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which minds what others commit meanwhile, and retries."""
-        contents = read_again(read)
+        contents = read_again(read, self.current())
         check_unchanged(contents, rewrite)
         table = self._load()
         with self._explained("prepare a commit to"):
@@ -97,9 +97,9 @@ class SessionCatalog:
                     "whether its current snapshot is zskip's before you call again. No row is lost either way"
                 ) from error
 
-    def _landed(self, rewrite: Rewrite, read: Callable[[], Contents]) -> bool:
+    def _landed(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> bool:
         try:
-            return committed(read().metadata, rewrite.name) is not None
+            return committed(read(self.current()).metadata, rewrite.name) is not None
         except ZskipError:
             return False
 
