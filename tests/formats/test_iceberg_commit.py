@@ -23,6 +23,7 @@ from format_tables import rewrite, stage_all
 
 import zskip
 from zskip.errors import (
+    ColumnError,
     ConflictError,
     CorruptFileError,
     InputError,
@@ -201,6 +202,7 @@ def test_files_of_several_specs_stay_under_theirs(catalog: SqlCatalog) -> None:
         update.add_identity("s")
     table.append(more)
     before = rows_of(table.scan().to_arrow())
+    assert form_of(table).snapshot().grouped_by == (), "not all files are partitioned by a column itself"
     specs = Counter((e.data_file.spec_id, e.data_file.record_count) for e in entries(table))
     rewrite(form_of(table))
     assert rows_of(table.refresh().scan().to_arrow()) == before
@@ -460,6 +462,16 @@ def test_a_catalog_that_does_not_answer(silent: str, monkeypatch: pytest.MonkeyP
     assert time.monotonic() - start < 30
 
 
+def test_a_catalog_in_memory(tmp_path: Path) -> None:
+    from pyiceberg.catalog.memory import InMemoryCatalog
+
+    held = InMemoryCatalog("m", warehouse=f"file://{tmp_path}")
+    held.create_namespace("db")
+    table = small(held)
+    rewrite(form_of(table))
+    assert table.refresh().scan().to_arrow().num_rows == 6
+
+
 def test_a_catalog_that_is_down_in_the_middle(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     table = small(catalog)
     before = sorted(path_of(table).rglob("*"))
@@ -549,6 +561,9 @@ def test_where_holds_for_whole_files_or_not_at_all(catalog: SqlCatalog, spark: A
     table = filled(catalog, ("s", TruncateTransform(1)), ("b", IdentityTransform()))
     before, old = rows_of(table.scan().to_arrow()), {e.data_file.file_path for e in entries(table)}
     found = zskip.table(spark, table)
+    assert found.info().partition_columns == ("b",)
+    with pytest.raises(ColumnError, match="files are apart already"):
+        found.optimize(["id", "b"])
     with pytest.raises(PredicateError, match="cannot be decided"):
         found.optimize(["id", "i"], where="i = 5")
     result = found.optimize(["id", "i"], where="b", files=2)

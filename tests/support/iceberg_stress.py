@@ -32,7 +32,7 @@ def append(path: str, log: str, seed: int) -> None:
         if _tried(lambda rows=rows: maker("iceberg").append(Path(path), rows, partitioned=True)):  # type: ignore[misc]
             _write(log, list(range(start, start + count)))
         start += count
-        time.sleep(rng.random())
+        time.sleep(2 * rng.random())
 
 
 def delete(path: str, log: str, seed: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
@@ -64,9 +64,13 @@ class IcebergCatalog(Protocol):
 class PyIcebergCatalog:
     """A table of one of pyiceberg's catalogs."""
 
-    def __init__(self, table: str, identifier: Sequence[str], open_catalog: Callable[[], Catalog]) -> None:
-        """identifier: namespaces and name in the catalog."""
+    def __init__(
+        self, table: str, identifier: Sequence[str], open_catalog: Callable[[], Catalog], properties: Mapping[str, Any]
+    ) -> None:
+        """identifier: namespaces and name in the catalog; properties: those of the catalog."""
         self._table = table
+        # SQLite waits for nobody, and may hold a catalog in the memory of one thread.
+        self._at_hand = str(properties.get("uri", "")).startswith("sqlite")
         self._identifier = tuple(identifier)
         self._open_catalog = open_catalog
 
@@ -74,7 +78,7 @@ class PyIcebergCatalog:
     def of(cls, table: Table) -> PyIcebergCatalog:
         """The catalog that a table was loaded from."""
         name = ".".join((table.catalog.name, *table.name()))
-        return cls(name, table.name(), lambda: table.catalog)
+        return cls(name, table.name(), lambda: table.catalog, table.catalog.properties)
 
     @property
     def table(self) -> str:
@@ -96,11 +100,15 @@ class PyIcebergCatalog:
 
         with _explained(f'reach or read the catalog of "{self._table}"'):
             try:
-                return _in_time(self._table, lambda: self._open_catalog().load_table(self._identifier))
+                return self._asked(lambda: self._open_catalog().load_table(self._identifier))
             except NoSuchTableError as error:
                 raise TableNotFoundError(
                     f'the catalog has no table "{self._table}" (any more); check the name. Nothing was written'
                 ) from error
+
+    def _asked(self, work: Callable[[], _T]) -> _T:
+        """What a call to the catalog gives; raises TimeoutError where it takes too long."""
+        return work() if self._at_hand else _in_time(self._table, work)
 
     def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite upon what the table is now; where another writer was faster, check again and retry."""
@@ -122,7 +130,7 @@ class PyIcebergCatalog:
                 attempt.discard()
                 raise
             try:
-                _in_time(self._table, lambda t=table, u=updates, r=requirements: t._do_commit(u, r))  # type: ignore[misc]
+                self._asked(lambda t=table, u=updates, r=requirements: t._do_commit(u, r))  # type: ignore[misc]
                 return
             except CommitFailedException:
                 attempt.discard()
@@ -176,7 +184,7 @@ def configured_catalog(table: str) -> PyIcebergCatalog | None:
                 f"in PYICEBERG_CATALOG__{name.upper()}__... variables. Nothing was written"
             ) from error
 
-    return PyIcebergCatalog(table, identifier, opened)
+    return PyIcebergCatalog(table, identifier, opened, properties)
 
 
 @contextlib.contextmanager

@@ -69,7 +69,7 @@ class SessionCatalog:
         """An `org.apache.iceberg.BaseTable` as it is now."""
         with self._explained("reach the catalog of"):
             load = self._jvm.call(f"{_ICEBERG}.spark.Spark3Util", "loadIcebergTable")
-            table = load(self._spark._jsparkSession, self._table)
+            table = load(self._spark._jsparkSession, ".".join(f"`{part}`" for part in self._table.split(".")))
             table.refresh()
             return table
 
