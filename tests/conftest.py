@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -35,6 +37,19 @@ def spark() -> Iterator[object]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def unpack(tmp_path: Path) -> Callable[[str], Path]:
+    """Unpacks a Hudi table of tests/data/hudi by its name."""
+
+    def unpacked(name: str) -> Path:
+        path = tmp_path / f"{name} ä"
+        with zipfile.ZipFile(Path(__file__).with_name("data") / "hudi" / f"{name}.zip") as packed:
+            packed.extractall(path)
+        return path
+
+    return unpacked
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,17 +29,6 @@ OPTIONS = {
     "hoodie.write.complex.keygen.validation.enable": "false",
 }
 Unpack = Callable[[str], Path]
-
-
-@pytest.fixture
-def unpack(tmp_path: Path) -> Unpack:
-    def unpacked(name: str) -> Path:
-        path = tmp_path / f"{name} ä"
-        with zipfile.ZipFile(DATA / f"{name}.zip") as packed:
-            packed.extractall(path)
-        return path
-
-    return unpacked
 
 
 def read(spark: SparkSession, path: Path, **options: str) -> DataFrame:

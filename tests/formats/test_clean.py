@@ -13,19 +13,13 @@ from pathlib import Path
 
 import format_tables
 import pytest
-from format_tables import FORMATS, Maker, content, opened, rewrite, rows_of, stage_all
+from format_tables import Maker, content, opened, rewrite, rows_of, stage_all
 
 import zskip
 from zskip.errors import IndexFormatError, TableNotFoundError
 from zskip.formats import into
 from zskip.formats.hive import is_hidden
 from zskip.storage import LocalStorage
-
-
-@pytest.fixture(params=FORMATS, ids=lambda maker: maker.name)
-def maker(request: pytest.FixtureRequest) -> Maker:
-    found: Maker = request.param
-    return found
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from format_tables import FORMATS, Maker, content, opened, rewrite, rows_of, stage_all
+from format_tables import Maker, content, opened, rewrite, rows_of, stage_all
 from pyspark.sql import SparkSession
 
 import zskip
@@ -23,12 +23,6 @@ from zskip.errors import ConflictError, InputError, ZskipError
 from zskip.formats import Staged
 from zskip.formats.hive import is_hidden
 from zskip.storage import LocalStorage
-
-
-@pytest.fixture(params=FORMATS, ids=lambda maker: maker.name)
-def maker(request: pytest.FixtureRequest) -> Maker:
-    found: Maker = request.param
-    return found
 
 
 @pytest.fixture(params=[False, True], ids=["flat", "partitioned"])

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,17 +29,6 @@ DATA = Path(__file__).parents[1] / "data" / "hudi"
 SAID: dict[str, Any] = json.loads((DATA / "rows.json").read_text())
 READABLE = ["flat", "hive", "plain", "virtual"]
 Unpack = Callable[[str], Path]
-
-
-@pytest.fixture
-def unpack(tmp_path: Path) -> Unpack:
-    def unpacked(name: str) -> Path:
-        path = tmp_path / f"{name} ä"
-        with zipfile.ZipFile(DATA / f"{name}.zip") as packed:
-            packed.extractall(path)
-        return path
-
-    return unpacked
 
 
 def opened(path: Path) -> Snapshot:

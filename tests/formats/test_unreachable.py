@@ -21,12 +21,6 @@ from zskip.table.handle import Handle
 from zskip.table.table import Table
 
 
-@pytest.fixture(params=FORMATS, ids=lambda maker: maker.name)
-def maker(request: pytest.FixtureRequest) -> Maker:
-    found: Maker = request.param
-    return found
-
-
 @pytest.fixture
 def table(maker: Maker, tmp_path: Path) -> Path:
     path = tmp_path / "t"

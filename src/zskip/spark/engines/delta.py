@@ -36,6 +36,17 @@ _CONFLICT = re.compile(
 )
 _DATA_CHANGE = 5
 """Place of `dataChange` among the arguments of `AddFile.copy`."""
+_CALLED = {
+    "DeltaLog.update": {3},
+    "DeltaLog.getSnapshotAt": {4},
+    "DeltaLog.createDataFrame": {4},
+    "DeltaLog.startTransaction": {2},
+    "OptimisticTransaction.writeFiles": {4},
+    "RowTracking.preserveRowTrackingColumns": {2},
+    "actions.AddFile.removeWithTimestamp": {2},
+    "DeltaOperations$Optimize.copy": {5},
+}
+"""Methods of Delta's own that a rewrite calls, and how many arguments they take."""
 _WRITING = {
     "spark.databricks.delta.stats.collect": "true",
     "spark.databricks.delta.optimizeWrite.enabled": "false",
@@ -83,15 +94,14 @@ class DeltaEngine:
         """Raise UnsupportedError where this Delta Lake is not one that zskip knows how to call."""
         jvm = Jvm.of(self._spark)
         try:
-            known = _defaults(jvm.class_of(f"{_DELTA}.actions.AddFile")) > _DATA_CHANGE
-            jvm.class_of(f"{_DELTA}.DeltaOperations$Optimize")
+            missing = [name for name, counts in _CALLED.items() if not counts & _arguments(jvm, name)]
         except Exception as error:
+            missing = [str(error).splitlines()[0]]
+        if missing:
             raise UnsupportedError(
-                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is none that zskip knows: '
-                f"{str(error).splitlines()[0]}; load Delta Lake 4 from delta-spark"
-            ) from error
-        if not known:
-            raise UnsupportedError(f'the session\'s Delta Lake is too old to rewrite "{self._root}"; load Delta Lake 4')
+                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is none that zskip knows '
+                f"({missing[0]}); load delta-spark 4.4. Nothing was written"
+            )
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
         """Write the rows and commit them instead of the files of `base`, in a transaction upon its version."""
@@ -204,6 +214,15 @@ def _without_change(file: JavaObject) -> JavaObject:
 def _defaults(owner: JavaObject) -> int:
     """How many arguments the `copy` of a case class has."""
     return sum(str(method.getName()).startswith("copy$default$") for method in owner.getMethods())
+
+
+def _arguments(jvm: Jvm, name: str) -> set[int]:
+    """How many arguments the methods of a name take, of a class of Delta's."""
+    owner, _, method = name.rpartition(".")
+    owned = jvm.class_of(f"{_DELTA}.{owner}")
+    lines = jvm.once(f"methods of {owner}", lambda: [str(found.toString()) for found in owned.getMethods()])
+    found = [re.search(rf"[.]{re.escape(method)}\((.*?)\)", line) for line in lines]
+    return {len(arguments[1].split(",")) for arguments in found if arguments is not None}
 
 
 def _operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:

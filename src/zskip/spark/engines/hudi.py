@@ -235,7 +235,7 @@ class HudiEngine:
         if pending:
             raise self._conflict(
                 f"the instant {pending[0]} is pending, and its writer looks for no conflicts "
-                "(hoodie.write.concurrency.mode)"
+                "(hoodie.write.concurrency.mode), or is dead: then a write or clean of Hudi rolls it back"
             )
 
     def _conflict(self, what: str) -> ConflictError:

@@ -1,0 +1,13 @@
+"""Fixtures that the tests of formats share."""
+
+from __future__ import annotations
+
+import pytest
+from format_tables import FORMATS, Maker
+
+
+@pytest.fixture(params=FORMATS, ids=lambda maker: maker.name)
+def maker(request: pytest.FixtureRequest) -> Maker:
+    """Each format in turn."""
+    found: Maker = request.param
+    return found
