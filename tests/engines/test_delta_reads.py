@@ -46,7 +46,7 @@ AWKWARD = ("eu", "us east", "é", "a=b/c%'\"[", "日本", "a+b", "x%20y", "a:b",
 
 
 def test_partitions_of_awkward_names_are_rewritten(engine_spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
+    path = str(tmp_path / "t ü")
     values = [(i, i * 7919 % 240, AWKWARD[i % len(AWKWARD)]) for i in range(240)]
     rows = engine_spark.createDataFrame(values, "id long, v long, region string").coalesce(1)
     rows.write.format("delta").partitionBy("region").save(path)
@@ -57,9 +57,7 @@ def test_partitions_of_awkward_names_are_rewritten(engine_spark: SparkSession, t
     assert sorted(str(tuple(row)) for row in read.collect()) == wanted
     alone = DeltaTable(path).to_pyarrow_table().select(["id", "v", "region"])
     assert sorted(str(tuple(row.values())) for row in alone.to_pylist()) == wanted
-    lazy = pl.scan_delta(path).select("id", "v", "region")
-    assert sorted(map(str, lazy.collect().rows())) == wanted
-    for value in ("é", "a:b"):
+    for value in AWKWARD:
         named = read.where(col("region").eqNullSafe(value))
         assert named.count() == 20
         assert files_read(named) == 2

@@ -22,7 +22,6 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -479,30 +478,26 @@ def test_an_entry_that_zskip_writes_never_replaces_another(tmp_path: Path, monke
     assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
 
 
-def test_new_files_lie_in_the_directories_of_their_partitions(tmp_path: Path) -> None:
+def test_new_files_have_paths_that_nobody_escapes(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), content(16), partition_by=["region"])
     before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
     rewrite(opened(path))
     logged = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
-    assert {name.rpartition("/")[0] for name in logged} == {
-        "region=eu",
-        "region=us%20east",
-        "region=__HIVE_DEFAULT_PARTITION__",
-        "region=a%253Db%252Fc%2525%2527%2522%255Bé",
-    }
-    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
-    assert rows_of(pl.read_delta(str(path)).to_arrow()) == before
-    assert DeltaTable(str(path)).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert sum("/" in name for name in logged) == 2
+    assert all(re.fullmatch(r"(region=(eu|__HIVE_DEFAULT_PARTITION__)/)?new-\d\.parquet", name) for name in logged)
     assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
 
 
-def test_files_whose_directory_would_be_hidden_lie_in_the_root(tmp_path: Path) -> None:
-    write_deltalake(str(tmp_path), content(16).rename_columns(["id", "v", "name", "_region"]), partition_by=["_region"])
-    before = rows_of(DeltaTable(str(tmp_path)).to_pyarrow_table())
-    rewrite(opened(tmp_path))
-    assert all("/" not in path for path in opened(tmp_path).snapshot().paths)
-    assert rows_of(DeltaTable(str(tmp_path)).to_pyarrow_table()) == before
+def test_deltalake_changes_what_was_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(16), partition_by=["region"])
+    rewrite(opened(path))
+    for number in range(4):  # One row of each partition.
+        DeltaTable(str(path)).delete(f"id = {number}")
+        DeltaTable(str(path)).update(predicate=f"id = {8 + number}", updates={"id": str(100 + number)})
+    found = DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()
+    assert sorted(found) == [4, 5, 6, 7, 12, 13, 14, 15, 100, 101, 102, 103]
 
 
 def test_a_change_of_columns_meanwhile_is_a_conflict(tmp_path: Path) -> None:

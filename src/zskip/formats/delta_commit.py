@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import pyarrow as pa
 
@@ -32,10 +31,8 @@ MARK = "zskip"
 """Key of a commit's information under which zskip keeps its own."""
 _LOOKED_BACK = 100
 """Versions in which the latest rewrite is looked for."""
-_ESCAPED = re.compile(
-    r"[^A-Za-z0-9_\-!.~'()*,;:$&+=@/\u00a1-\U0010ffff]|[\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
-)
-"""What a URI of Java has no place for: all else beyond ASCII but spaces it takes as it is."""
+_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
+"""A name that nobody escapes, or takes for hidden."""
 _SAID = ("curve", "build", "where")
 
 
@@ -84,24 +81,16 @@ def describe(
 
 
 def _target(directory: str, name: str) -> str:
-    """Where a file goes: to its partition's directory, or to the table's root where that would be hidden.
+    """Where a file goes: to its partition's directory, or to the table's root where that has to be escaped.
 
-    Delta takes partition values from the log alone, but some who read it take them from the directories.
+    Delta takes partition values from the log alone. Engines escape paths in several ways, and the VACUUM of Delta on
+    Spark deletes live files that the log spells in another way than Spark does.
 
-    >>> _target("day=2024-01-01/region=us east", "a.parquet"), _target("_day=1", "a.parquet"), _target("", "a.parquet")
-    ('day=2024-01-01/region=us east/a.parquet', 'a.parquet', 'a.parquet')
+    >>> _target("day=2024-01-01", "a.parquet"), _target("region=us east", "a.parquet"), _target("", "a.parquet")
+    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
     """
-    hidden = not directory or any(part.startswith(("_", ".")) for part in directory.split("/"))
-    return name if hidden else f"{directory}/{name}"
-
-
-def spelled(path: str) -> str:
-    """A path as Spark spells it in the log: its VACUUM deletes live files whose paths the log spells otherwise.
-
-    >>> spelled("region=us east/é%3A.parquet")
-    'region=us%20east/é%253A.parquet'
-    """
-    return _ESCAPED.sub(lambda found: quote(found[0], safe=""), path)
+    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
+    return f"{directory}/{name}" if plain else name
 
 
 def partition_of(directory: str) -> dict[str, str | None]:
@@ -158,11 +147,11 @@ def transact(
         "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
     }
     entry = _rehearse([*removes, *adds], options)
-    wanted = _spelled_right(table, entry, removes, adds, old.root)
-    if wanted == entry:
+    spelled = _spelled_as_logged(table, entry, removes, adds, old.root)
+    if spelled == entry:
         table.create_write_transaction([*removes, *adds], **options)
     else:
-        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in wanted)
+        lines = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in spelled)
         storage.write(f"_delta_log/{table.version() + 1:020d}.json", lines.encode())
 
 
@@ -177,33 +166,31 @@ def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any
     return [json.loads(line) for line in lines]
 
 
-def _spelled_right(
+def _spelled_as_logged(
     table: DeltaTable,
     entry: Sequence[dict[str, Any]],
     removes: Sequence[RemoveAction],
     adds: Sequence[AddAction],
     root: str,
 ) -> list[dict[str, Any]]:
-    """An entry of the log in which each file that goes is called as it was when it came, each new one as by Spark.
+    """An entry of the log in which each file that goes is called as it was when it came.
 
     deltalake escapes paths by its own rules, but engines find the file to remove by the text of its path: one that is
     spelled otherwise, such as `r=%C3%A9/` for the `r=é/` of Spark, would stay live, and its rows be doubled. Raises
     UnsupportedError where a file of the rewrite would be missing from the entry.
     """
     logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
-    lines = []
+    spelled = []
     for line in entry:
         if "remove" in line:
             path = relative_path(line["remove"]["path"], root)
             line = {"remove": line["remove"] | {"path": logged.get(path, path)}}
-        elif "add" in line:
-            line = {"add": line["add"] | {"path": spelled(relative_path(line["add"]["path"], root))}}
-        lines.append(line)
-    for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {spelled(a.path) for a in adds})):
-        found = {line[kind]["path"] for line in lines if kind in line}
+        spelled.append(line)
+    for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {a.path for a in adds})):
+        found = {line[kind]["path"] for line in spelled if kind in line}
         for path in sorted(actions ^ found):
             raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
-    return lines
+    return spelled
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:
