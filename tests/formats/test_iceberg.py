@@ -387,7 +387,7 @@ def test_optimize_is_refused_and_writes_nothing(
     table = small(catalog)
     before = sorted(tmp_path.rglob("*"))
     more = {name: str(tmp_path / value) for name, value in more.items()}
-    with pytest.raises(UnsupportedError, match=r"does not rewrite Iceberg tables|of the format iceberg"):
+    with pytest.raises(UnsupportedError, match=r"does not rewrite the Iceberg table|of the format iceberg"):
         zskip.table(spark, str(path_of(table))).optimize(["a", "s"], **more)
     assert sorted(tmp_path.rglob("*")) == before
 

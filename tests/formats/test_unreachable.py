@@ -143,7 +143,7 @@ def test_a_file_that_is_gone_is_named(maker: Maker, table: Path, spark: SparkSes
         return
     before = everything(table)
     with pytest.raises(ZskipError, match=Path(paths[0]).name):
-        zskip.table(spark, str(table)).optimize(["id", "v"], files=4)
+        zskip.table(spark, maker.address(table)).optimize(["id", "v"], files=4)
     assert everything(table) == before
 
 
@@ -162,7 +162,7 @@ def test_a_table_dropped_while_it_is_rewritten(
 
     monkeypatch.setattr(optimize, "_sample", dropped)
     with pytest.raises(ZskipError, match=str(table)):
-        zskip.table(spark, str(table)).optimize(["id", "v"], files=4)
+        zskip.table(spark, maker.address(table)).optimize(["id", "v"], files=4)
     assert not [f for f in table.rglob("*") if f.is_file()]
     monkeypatch.undo()
     with pytest.raises(TableNotFoundError, match=str(table)):

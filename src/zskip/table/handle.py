@@ -50,10 +50,10 @@ class Handle:
         """The same over another storage of the same table."""
         if self._catalog is not None:
             return IcebergFormat(storage, self._catalog)
-        from zskip.spark.engines import has_own_reader
-
         if self.spark is None:
             return open_format(storage, self._format_name)
+        from zskip.spark.engines import has_own_reader
+
         return open_format(storage, self._format_name, has_own_reader=lambda name: has_own_reader(self.spark, name))
 
     @property
