@@ -55,7 +55,9 @@ def history(spark: SparkSession, path: str) -> Any:
     return spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [k if k == "deletionVectors" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS]
+)
 def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path, second = str(tmp_path / "t ü"), "b" if kind == "columnMapping" else "a"
     make(engine_spark, path, kind, partitioned=kind != "rowTracking")
@@ -91,6 +93,7 @@ def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path:
         assert len(table.files("id < 300")) <= 6
 
 
+@pytest.mark.slow
 def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     make(engine_spark, path, "deletionVectors", partitioned=True)
@@ -128,7 +131,10 @@ def test_an_append_meanwhile_is_kept(
     assert content(load(engine_spark, path)) == sorted(before + content(more))
 
 
-@pytest.mark.parametrize("change", ["DELETE FROM {} WHERE id = 7", "ALTER TABLE {} ADD COLUMN more int"])
+@pytest.mark.parametrize(
+    "change",
+    ["DELETE FROM {} WHERE id = 7", pytest.param("ALTER TABLE {} ADD COLUMN more int", marks=pytest.mark.slow)],
+)
 def test_a_change_meanwhile_is_a_conflict(
     engine_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow.compute as pc
+import pytest
 from deltalake import DeltaTable
 from format_tables import opened
 from pyspark.sql.functions import col
@@ -45,6 +46,7 @@ def test_delta_reads_the_rows_and_skips_the_files(engine_spark: SparkSession, tm
 AWKWARD = ("eu", "us east", "é", "a=b/c%'\"[", "日本", "a+b", "x%20y", "a:b", "~t", "a&b@c$d,e;f!g(h)", "ü%C3", None)
 
 
+@pytest.mark.slow
 def test_partitions_of_awkward_names_are_rewritten(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t ü")
     values = [(i, i * 7919 % 240, AWKWARD[i % len(AWKWARD)]) for i in range(240)]

@@ -49,7 +49,7 @@ def upsert(spark: SparkSession, path: Path, where: str, name: str, **options: st
     changed.write.format("hudi").options(**{**OPTIONS, **options}).mode("append").save(str(path))
 
 
-@pytest.mark.parametrize("name", ["flat", "hive", "plain"])
+@pytest.mark.parametrize("name", ["hive", *(pytest.param(name, marks=pytest.mark.slow) for name in ("flat", "plain"))])
 def test_an_optimize_keeps_rows_and_hudis_columns(name: str, engine_spark: SparkSession, unpack: Unpack) -> None:
     path = unpack(name)
     before = rows_of(read(engine_spark, path), "_hoodie_file_name")
@@ -78,6 +78,7 @@ def test_an_optimize_keeps_rows_and_hudis_columns(name: str, engine_spark: Spark
     assert not list((path / ".hoodie" / "zskip").glob("staging/*"))
 
 
+@pytest.mark.slow
 def test_the_table_before_is_still_there(engine_spark: SparkSession, unpack: Unpack) -> None:
     path = unpack("hive")
     table = zskip.table(engine_spark, str(path))
@@ -86,6 +87,7 @@ def test_the_table_before_is_still_there(engine_spark: SparkSession, unpack: Unp
     assert rows_of(read(engine_spark, path, **{"as.of.instant": str(version)})) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX"])
 def test_hudi_finds_rows_after_an_optimize(index: str, engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -184,6 +186,7 @@ def test_an_update_meanwhile_wins(
     assert not read_timeline(LocalStorage(str(path))).pending
 
 
+@pytest.mark.slow
 def test_of_two_optimizes_one_wins(engine_spark: SparkSession, unpack: Unpack, monkeypatch: pytest.MonkeyPatch) -> None:
     path = unpack("hive")
     before = rows_of(read(engine_spark, path), "_hoodie_file_name")
@@ -216,6 +219,7 @@ def test_what_hudi_must_cluster_itself_is_refused(engine_spark: SparkSession, un
         assert sorted(path.rglob("*")) == files
 
 
+@pytest.mark.slow
 def test_each_file_is_one_of_the_layout(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     frame = engine_spark.range(4000).selectExpr(

@@ -96,6 +96,7 @@ def test_a_table_of_the_sessions_catalog_is_optimized(engine_spark: SparkSession
     assert same(engine_spark.table(name), after)
 
 
+@pytest.mark.slow
 def test_lists_and_maps_are_found_by_a_name_mapping(engine_spark: SparkSession) -> None:
     name = create(engine_spark, columns="id BIGINT, l ARRAY<INT>, m MAP<STRING, STRUCT<a: INT>>")
     made = engine_spark.range(0, 100, 1, 4).selectExpr(
@@ -109,6 +110,7 @@ def test_lists_and_maps_are_found_by_a_name_mapping(engine_spark: SparkSession) 
     assert engine_spark.table(name).where("other[0] = 7").count() == 1
 
 
+@pytest.mark.slow
 def test_a_statement_names_a_table_of_the_catalog(engine_spark: SparkSession) -> None:
     name = "local.db.`odd-name`"
     rows(engine_spark, 0, 4000).writeTo(name).create()
@@ -146,6 +148,7 @@ def test_another_writer_meanwhile(engine_spark: SparkSession, monkeypatch: pytes
         table.optimize(["id", "k"], files=4)
 
 
+@pytest.mark.slow
 def test_delete_files_are_left_to_iceberg(engine_spark: SparkSession) -> None:
     name = filled(engine_spark)
     engine_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
@@ -229,6 +232,7 @@ def test_metadata_that_the_session_names_is_gone(engine_spark: SparkSession) -> 
         table.df()
 
 
+@pytest.mark.slow
 def test_renamed_columns_are_left_to_iceberg(engine_spark: SparkSession) -> None:
     name = filled(engine_spark)
     engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN k TO other")
