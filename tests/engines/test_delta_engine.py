@@ -17,6 +17,8 @@ from zskip.table import writing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.slow
+
 KINDS = {
     "deletionVectors": {"delta.enableDeletionVectors": "true"},
     "columnMapping": {"delta.columnMapping.mode": "name"},
@@ -55,9 +57,7 @@ def history(spark: SparkSession, path: str) -> Any:
     return spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
 
 
-@pytest.mark.parametrize(
-    "kind", [k if k == "deletionVectors" else pytest.param(k, marks=pytest.mark.slow) for k in KINDS]
-)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path, second = str(tmp_path / "t ü"), "b" if kind == "columnMapping" else "a"
     make(engine_spark, path, kind, partitioned=kind != "rowTracking")
@@ -93,7 +93,6 @@ def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path:
         assert len(table.files("id < 300")) <= 6
 
 
-@pytest.mark.slow
 def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     make(engine_spark, path, "deletionVectors", partitioned=True)
@@ -133,7 +132,7 @@ def test_an_append_meanwhile_is_kept(
 
 @pytest.mark.parametrize(
     "change",
-    ["DELETE FROM {} WHERE id = 7", pytest.param("ALTER TABLE {} ADD COLUMN more int", marks=pytest.mark.slow)],
+    ["DELETE FROM {} WHERE id = 7", "ALTER TABLE {} ADD COLUMN more int"],
 )
 def test_a_change_meanwhile_is_a_conflict(
     engine_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str

@@ -33,6 +33,7 @@ OPTIONS = {
     "hoodie.metadata.enable": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
+pytestmark = pytest.mark.slow
 GUARDED = {
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
@@ -93,7 +94,7 @@ class RandomWriter:
         return threading.Thread(target=run)
 
 
-@pytest.mark.parametrize("options", [GUARDED, pytest.param({}, marks=pytest.mark.slow)], ids=["guarded", "unguarded"])
+@pytest.mark.parametrize("options", [GUARDED, {}], ids=["guarded", "unguarded"])
 def test_a_random_writer_and_the_optimizer_never_lose_or_double_a_row(
     options: dict[str, str], engine_spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -146,7 +147,7 @@ zskip.table(spark, path).optimize(by=["id", "ts"], files=3)
 """
 
 
-@pytest.mark.parametrize("step", ["_write", pytest.param("_check_after", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", ["_write", "_check_after"])
 def test_killed_in_the_middle_nothing_is_lost_and_the_next_one_cleans_up(
     step: str, engine_spark: SparkSession, tmp_path: Path
 ) -> None:

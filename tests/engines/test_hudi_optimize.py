@@ -110,6 +110,7 @@ def test_hudi_finds_rows_after_an_optimize(index: str, engine_spark: SparkSessio
     assert [row.name for row in read(engine_spark, path, **skipping).where("id = 3").collect()] == ["later"]
 
 
+@pytest.mark.slow
 def test_one_partition_is_rewritten_alone(engine_spark: SparkSession, unpack: Unpack) -> None:
     path = unpack("hive")
     table = zskip.table(engine_spark, str(path))
@@ -120,6 +121,7 @@ def test_one_partition_is_rewritten_alone(engine_spark: SparkSession, unpack: Un
     assert len(old & set(table.files())) == 3
 
 
+@pytest.mark.slow
 def test_rows_that_are_appended_meanwhile_stay(
     engine_spark: SparkSession, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +164,7 @@ def between(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], None])
     monkeypatch.setattr(HudiEngine, step, stepped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("step", "guarded"), [("_write", False), ("_complete", False), ("_complete", True), ("_check_after", True)]
 )

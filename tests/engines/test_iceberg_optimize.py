@@ -120,6 +120,7 @@ def test_a_statement_names_a_table_of_the_catalog(engine_spark: SparkSession) ->
     assert same(engine_spark.table(name), rows(engine_spark, 0, 4000))
 
 
+@pytest.mark.slow
 def test_another_writer_meanwhile(engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     from zskip.formats import IcebergFormat
 
@@ -177,6 +178,7 @@ def test_a_name_that_no_catalog_has(engine_spark: SparkSession) -> None:
         zskip.table(engine_spark, "local.db.nothing")
 
 
+@pytest.mark.slow
 def test_others_read_what_was_committed_without_a_jvm(engine_spark: SparkSession, tmp_path: Path) -> None:
     from pyiceberg.catalog.sql import SqlCatalog
 
@@ -206,6 +208,7 @@ def test_others_read_what_was_committed_without_a_jvm(engine_spark: SparkSession
         assert found.to_pylist() == expected
 
 
+@pytest.mark.slow
 def test_a_catalog_of_the_session_that_is_down(engine_spark: SparkSession) -> None:
     settings = {
         "spark.sql.catalog.down": "org.apache.iceberg.spark.SparkCatalog",
@@ -223,6 +226,7 @@ def test_a_catalog_of_the_session_that_is_down(engine_spark: SparkSession) -> No
         zskip.table(spark, "less.db.t")
 
 
+@pytest.mark.slow
 def test_metadata_that_the_session_names_is_gone(engine_spark: SparkSession) -> None:
     name = filled(engine_spark)
     table = zskip.table(engine_spark, name)

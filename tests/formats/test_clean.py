@@ -52,7 +52,7 @@ def dead_owner() -> bytes:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["format_tables", "deltalake"])
+    context.set_forkserver_preload(format_tables.PRELOADED)
     listed = 0
     for step in range(1, 100):
         path = tmp_path / str(step)

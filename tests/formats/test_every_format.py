@@ -183,7 +183,7 @@ def test_a_staged_file_that_is_gone_fails_before_the_commit(maker: Maker, table:
 def test_killed_at_every_step(maker: Maker, partitioned: bool, tmp_path: Path, after: bool) -> None:
     # Not a plain fork: the threads of libraries do not survive it.
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["format_tables", "deltalake"])
+    context.set_forkserver_preload(format_tables.PRELOADED)
     for step in range(1, 100):
         path = tmp_path / str(step)
         maker.append(path, content(8), partitioned=partitioned)

@@ -21,6 +21,16 @@ from zskip.formats.iceberg_catalog import configured_catalog
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 
+PRELOADED = [
+    "format_tables",
+    "deltalake",
+    "pyiceberg.catalog.sql",
+    "pyiceberg.io.pyarrow",
+    "zskip.formats.iceberg_commit",
+    "zskip.formats.iceberg_replace",
+    "zskip.formats.iceberg_sweep",
+]
+"""Modules of the processes that tests kill, imported once for all."""
 PARTITIONS = ("eu", "us east", "a=b/c%'\"[é", None)
 REGION = ds.partitioning(pa.schema([("region", pa.string())]), flavor="hive")
 
