@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from zskip.formats.base import Staged
 from zskip.formats.delta_stats import columns_with_statistics, file_statistics
 from zskip.formats.delta_values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, directory_values
-from zskip.formats.rewritten import check_rows, read_staged
+from zskip.formats.rewritten import check_rows, place_of, read_staged
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -31,8 +30,6 @@ MARK = "zskip"
 """Key of a commit's information under which zskip keeps its own."""
 _LOOKED_BACK = 100
 """Versions in which the latest rewrite is looked for."""
-_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
-"""A name that nobody escapes, or takes for hidden."""
 _SAID = ("curve", "build", "where")
 
 
@@ -70,7 +67,9 @@ def describe(
         new.append(
             NewFile(
                 staged=file,
-                target=_target(file.directory, name),
+                # Delta takes partition values from the log alone, and the VACUUM of Delta on Spark deletes live files
+                # that the log spells in another way than Spark does.
+                target=place_of(file.directory, name),
                 partition=partition_of(file.directory),
                 rows=count,
                 statistics=text,
@@ -78,19 +77,6 @@ def describe(
         )
     check_rows(old, ((file.staged.directory, file.rows) for file in new))
     return new
-
-
-def _target(directory: str, name: str) -> str:
-    """Where a file goes: to its partition's directory, or to the table's root where that has to be escaped.
-
-    Delta takes partition values from the log alone. Engines escape paths in several ways, and the VACUUM of Delta on
-    Spark deletes live files that the log spells in another way than Spark does.
-
-    >>> _target("day=2024-01-01", "a.parquet"), _target("region=us east", "a.parquet"), _target("", "a.parquet")
-    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
-    """
-    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
-    return f"{directory}/{name}" if plain else name
 
 
 def partition_of(directory: str) -> dict[str, str | None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
@@ -14,10 +13,8 @@ from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.formats.iceberg_values import Live
+from zskip.formats.rewritten import place_of
 from zskip.records import Partition
-
-_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
-"""A name that nobody escapes, or takes for hidden."""
 
 
 def read_partitions(
@@ -69,5 +66,4 @@ def data_path(partition: str, name: str) -> str:
     >>> data_path("day=2024-01-01", "a.parquet"), data_path("s=a%20b", "a.parquet"), data_path("", "a.parquet")
     ('data/day=2024-01-01/a.parquet', 'data/a.parquet', 'data/a.parquet')
     """
-    plain = all(_PLAIN.fullmatch(part) for part in partition.split("/"))
-    return f"data/{partition}/{name}" if plain else f"data/{name}"
+    return f"data/{place_of(partition, name)}"

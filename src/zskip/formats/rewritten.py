@@ -1,7 +1,8 @@
-"""What every commit of a rewrite has to be sure of: the files it removes, and the rows of those it adds."""
+"""What every commit of a rewrite has to be sure of: the files it removes, the rows and places of those it adds."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,6 +12,21 @@ from zskip.formats.base import Staged
 from zskip.index import BoundIndex, footers_only
 from zskip.records import Partition, Snapshot
 from zskip.storage import Storage
+
+_PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
+"""A name that nobody escapes, or takes for hidden."""
+
+
+def place_of(directory: str, name: str) -> str:
+    """Where a new file goes: to its partition's directory, or above all partitions where that has to be escaped.
+
+    Engines escape paths in several ways; one that finds a file by its own spelling must find it by that of the others.
+
+    >>> place_of("day=2024-01-01", "a.parquet"), place_of("region=us east", "a.parquet"), place_of("", "a.parquet")
+    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
+    """
+    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
+    return f"{directory}/{name}" if plain else name
 
 
 def read_staged(storage: Storage, old: Snapshot, files: Sequence[Staged]) -> BoundIndex:
