@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from zskip.errors import InputError
 from zskip.formats import check_name
 from zskip.formats.iceberg_catalog import IcebergCatalog, PyIcebergCatalog, configured_catalog
-from zskip.storage import LocalStorage, Storage
-from zskip.table.handle import Handle
+from zskip.storage import Storage
+from zskip.table.handle import Handle, storage_at
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
@@ -29,7 +29,7 @@ def find(
     check_name(format_name)
     if not isinstance(path, str):
         return in_catalog(PyIcebergCatalog.of(path), spark, index_storage)
-    storage = _storage(path, spark)
+    storage = storage_at(path, spark)
     if format_name in (None, "iceberg") and storage.stat("") is None:
         catalog = find_catalog(path, spark)
         if catalog is not None:
@@ -62,12 +62,4 @@ def in_catalog(catalog: IcebergCatalog, spark: SparkSession | None, index_storag
             f'the Iceberg table "{catalog.table}" lies at "{root}", which zskip reaches through Spark only: open it '
             f'with zskip.table(spark, "{catalog.table}")'
         )
-    return Handle(_storage(root, spark), spark, index_storage, "iceberg", catalog)
-
-
-def _storage(path: str, spark: SparkSession | None) -> Storage:
-    if spark is None:
-        return LocalStorage(path)
-    from zskip.spark.hadoop import storage_for
-
-    return storage_for(spark, path)
+    return Handle(storage_at(root, spark), spark, index_storage, "iceberg", catalog)

@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from zskip.spark.statistics import Places
 
 
+def storage_at(path: str, spark: SparkSession | None) -> Storage:
+    """A directory as Spark reaches it, or on the local disk where there is no session."""
+    if spark is None:
+        return LocalStorage(path)
+    from zskip.spark.hadoop import storage_for
+
+    return storage_for(spark, path)
+
+
 class Handle:
     """Everything by which a table is reached."""
 
@@ -70,11 +79,7 @@ class Handle:
 
     def storage_at(self, path: str) -> Storage:
         """The storage of another directory, reached as this one is."""
-        if self.spark is None:
-            return LocalStorage(path)
-        from zskip.spark.hadoop import storage_for
-
-        return storage_for(self.spark, path)
+        return storage_at(path, self.spark)
 
     @property
     def case_sensitive(self) -> bool:
