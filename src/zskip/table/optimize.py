@@ -76,7 +76,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             writer.abort()
             raise
         with clock.step("index"):
-            _index(target)
+            _index(target, plan)
     return dataclasses.replace(
         _result(handle, plan, request, clock),
         version=committed.version,
@@ -166,10 +166,11 @@ def _info(plan: _Plan, request: OptimizeRequest) -> dict[str, Any]:
     }
 
 
-def _index(target: Handle) -> None:
+def _index(target: Handle, plan: _Plan) -> None:
     """Index the new files; they are committed, so that a failure here is no failure of the rewrite."""
     try:
-        if target.format.snapshot().reader is None:
+        # A rewrite by the format's own code may leave a table that zskip reads itself from now on.
+        if plan.schema.snapshot.reader is None or target.format.snapshot().reader is None:
             refresh_index(target, new_only=True)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
