@@ -28,11 +28,11 @@ from zskip.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from zskip.formats import ParquetFormat, Staged, into
+from zskip.formats import ParquetFormat, Staged, into, log
 from zskip.formats.hive import is_hidden
 from zskip.formats.schema import inspect
 from zskip.records import Snapshot
-from zskip.storage import LocalStorage
+from zskip.storage import FileInfo, LocalStorage
 
 LOG = f"_zskip/log/{1:020d}.json"
 OLD = 1_600_000_000
@@ -390,6 +390,29 @@ def test_readers_always_see_each_row_once_while_others_write(table: Path) -> Non
             reader.join(60)
     assert problems == []
     assert ids(visible(table)) == list(range(40))
+
+
+class Torn(LocalStorage):
+    """Lists, once, an entry of the log that is swept before the listing comes to its mark."""
+
+    torn = False
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        found = super().list_dir(path)
+        if path == log.LOG and not self.torn:
+            self.torn = True
+            found.append(FileInfo(f"{path}/{0:020d}.json", 1, 0))
+        return found
+
+
+def test_a_log_that_is_swept_while_it_is_listed(table: Path) -> None:
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "new")
+    form.replace(base, everything(base), added)
+    expected = form.snapshot()
+    found = ParquetFormat(Torn(str(table))).snapshot()
+    assert (found.version, found.paths) == (1, expected.paths)
+    assert log.pending(Torn(str(table))) == []
 
 
 # A commit that is not finished

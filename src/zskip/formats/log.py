@@ -7,6 +7,7 @@ Every step in between is idempotent, so whoever finds an entry without `.done` f
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import defaultdict
 from collections.abc import Mapping
@@ -174,7 +175,13 @@ def dead_trash(storage: Storage) -> list[str]:
 def pending(storage: Storage) -> list[Entry]:
     """The rewrites that are committed, but not known to be finished."""
     entries, done = versions(storage)
-    return [read_entry(storage, version) for version in entries if version not in done]
+    found = []
+    for version in entries:
+        if version not in done:
+            # Another process may have swept it, with the mark that it was done, while the log was being listed.
+            with contextlib.suppress(FileNotFoundError):
+                found.append(read_entry(storage, version))
+    return found
 
 
 def _parent(path: str) -> str:

@@ -86,7 +86,12 @@ class ParquetFormat:
         pending, finished = [], False
         for version in versions[0]:
             if version not in versions[1]:
-                entry = log.read_entry(self._storage, version)
+                try:
+                    entry = log.read_entry(self._storage, version)
+                except FileNotFoundError:
+                    # Done, and swept with its mark while the log was being listed: it is to be looked at again.
+                    finished = True
+                    continue
                 try:
                     log.finish(self._storage, entry)
                     finished = True
