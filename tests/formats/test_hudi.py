@@ -293,6 +293,20 @@ def test_columns_by_id_are_refused(unpack: Unpack) -> None:
         zskip.open(str(path)).files()
 
 
+def test_a_type_at_which_the_package_panics_is_refused(unpack: Unpack) -> None:
+    path = unpack("plain")
+    (last,) = sorted((path / ".hoodie").glob("*.commit"))[-1:]
+    commit = json.loads(last.read_text())
+    schema = json.loads(commit["extraMetadata"]["schema"])
+    schema["fields"].append(
+        {"name": "local", "type": ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]}
+    )
+    commit["extraMetadata"]["schema"] = json.dumps(schema)
+    last.write_text(json.dumps(commit))
+    with pytest.raises(UnsupportedError, match="type of a column"):
+        zskip.open(str(path)).files()
+
+
 def test_a_table_without_properties_or_with_a_broken_timeline(unpack: Unpack) -> None:
     path = unpack("flat")
     (last,) = sorted((path / ".hoodie" / "timeline").glob("*_*.commit"))[-1:]

@@ -250,3 +250,11 @@ def _explained(root: str) -> Iterator[None]:
             f'cannot read the timeline of the Hudi table "{root}" ({first_line(error)}); restore it, or read the table '
             "with Hudi itself"
         ) from error
+    except BaseException as error:
+        # The package gives up on some types, such as timestamps without a time zone, by a panic of Rust.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise UnsupportedError(
+            f'the package hudi cannot read the Hudi table "{root}" ({first_line(error)}), most likely for the type of '
+            "a column; read it with Hudi itself. Nothing was written"
+        ) from error
