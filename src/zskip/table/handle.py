@@ -155,9 +155,12 @@ class Handle:
         except (IndexFormatError, StorageError) as error:
             self._warn(f"{error}. Until then files are read that could be skipped", advice="")
             return self.without_index(snapshot)
-        bound = (
-            self.without_index(snapshot) if index is None else index.bind(snapshot, case_sensitive=self.case_sensitive)
-        )
+        if index is None:
+            bound = self.without_index(snapshot)
+        else:
+            bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
+            if bound.coverage < len(snapshot):
+                bound = index.bind(self._seeded(snapshot), case_sensitive=self.case_sensitive)
         lack = _lack(bound, has_index=index is not None)
         if lack and not bound.warn.done:
             self._warn(lack)
@@ -182,7 +185,15 @@ class Handle:
 
     def without_index(self, snapshot: Snapshot) -> BoundIndex:
         """What the format itself says: the values of the partition columns, and what else its metadata knows."""
-        return bind_without_index(snapshot, case_sensitive=self.case_sensitive)
+        return bind_without_index(self._seeded(snapshot), case_sensitive=self.case_sensitive)
+
+    def _seeded(self, snapshot: Snapshot) -> Snapshot:
+        """With what the session's engine can tell of files that the index does not know."""
+        if self.spark is None:
+            return snapshot
+        from zskip.spark.engines import with_statistics
+
+        return with_statistics(self.spark, self.format, snapshot)
 
     def _warn(self, text: str, advice: str = "; bring the index up to date with Table.index()") -> None:
         warnings.warn(f'"{self.storage.root}": {text}{advice}', ZskipWarning, stacklevel=6)

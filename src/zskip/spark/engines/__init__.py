@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from zskip.formats import DeltaFormat, HudiFormat, TableFormat
 from zskip.formats.iceberg import check_installed
 from zskip.records import Snapshot
-from zskip.spark.engines import delta, hudi
+from zskip.spark.engines import delta, hudi, hudi_statistics
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
 
 if TYPE_CHECKING:
@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from zskip.spark.engines.iceberg import SessionCatalog
 
-__all__ = ["Committed", "Engine", "RoutedRows", "engine_for", "has_own_reader", "read_whole", "session_catalog"]
+__all__ = [
+    "Committed",
+    "Engine",
+    "RoutedRows",
+    "engine_for",
+    "has_own_reader",
+    "read_whole",
+    "session_catalog",
+    "with_statistics",
+]
 
 
 class _Reader(Protocol):
@@ -63,3 +72,10 @@ def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame 
     if not has_own_reader(spark, name):
         return None
     return _READERS[name].read_version(spark, snapshot.root, snapshot.version)
+
+
+def with_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:
+    """The snapshot with the statistics of files that only the engine in the session can read."""
+    if isinstance(table, HudiFormat) and has_own_reader(spark, table.name):
+        return hudi_statistics.with_statistics(spark, table, snapshot)
+    return snapshot
