@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import pytest
 
 import zskip
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError, ZskipWarning
-from zskip.formats import Staged
+from zskip.formats import Staged, iceberg_catalog
 
 pytest.importorskip("sqlalchemy")
 
@@ -218,12 +219,24 @@ def test_a_catalog_of_the_session_that_is_down(engine_spark: SparkSession) -> No
     spark = engine_spark.newSession()
     for key, value in settings.items():
         spark.conf.set(key, value)
-    with pytest.raises(StorageError, match=r"down\.db\.t.*spark\.sql\.catalog"):
+    with pytest.raises(StorageError, match=r"down\.db\.t.*[Cc]onnect.*spark\.sql\.catalog"):
         zskip.table(spark, "down.db.t")
     spark.conf.set("spark.sql.catalog.less", settings["spark.sql.catalog.down"])
     spark.conf.set("spark.sql.catalog.less.type", "rest")
-    with pytest.raises(StorageError, match=r"less\.db\.t.*spark\.sql\.catalog"):
+    with pytest.raises(StorageError, match=r"less\.db\.t.*uri.*spark\.sql\.catalog"):
         zskip.table(spark, "less.db.t")
+
+
+@pytest.mark.slow
+def test_a_catalog_of_the_session_that_is_silent(engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iceberg_catalog, "TIMEOUT", 2.0)
+    spark = engine_spark.newSession()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        spark.conf.set("spark.sql.catalog.silent", "org.apache.iceberg.spark.SparkCatalog")
+        spark.conf.set("spark.sql.catalog.silent.type", "rest")
+        spark.conf.set("spark.sql.catalog.silent.uri", f"http://127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(StorageError, match=r"silent\.db\.t.*no answer within 2 seconds"):
+            zskip.table(spark, "silent.db.t")
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ class PyIcebergCatalog:
 
     def _asked(self, work: Callable[[], _T]) -> _T:
         """What a call to the catalog gives; raises TimeoutError where it takes too long."""
-        return work() if self._at_hand else _in_time(self._table, work)
+        return work() if self._at_hand else in_time(self._table, work)
 
     def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite upon what the table is now; where another writer was faster, check again and retry."""
@@ -201,7 +201,7 @@ def _explained(what: str) -> Iterator[None]:
         ) from error
 
 
-def _in_time(table: str, work: Callable[[], _T]) -> _T:
+def in_time(table: str, work: Callable[[], _T], thread_of: Callable[..., threading.Thread] = threading.Thread) -> _T:
     """What a call to a catalog gives; raises TimeoutError after a while, since clients may wait for ever."""
     found: list[_T] = []
     failed: list[BaseException] = []
@@ -212,7 +212,7 @@ def _in_time(table: str, work: Callable[[], _T]) -> _T:
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=call, name=f"zskip catalog of {table}", daemon=True)
+    thread = thread_of(target=call, name=f"zskip catalog of {table}", daemon=True)
     thread.start()
     thread.join(TIMEOUT)
     if failed:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
-from zskip.formats.iceberg_catalog import Current, UnknownCommitError, read_again
+from zskip.formats.iceberg_catalog import Current, UnknownCommitError, in_time, read_again
 from zskip.formats.iceberg_commit import NewFile, Rewrite, check_unchanged, committed
 from zskip.formats.schema import first_line
+from zskip.spark import compat
+from zskip.spark.failures import root_cause, whole_text
 from zskip.spark.hadoop import raised_as
 from zskip.spark.jvm import JavaObject, Jvm
 
@@ -68,10 +71,17 @@ class SessionCatalog:
     def _load(self) -> JavaObject:
         """An `org.apache.iceberg.BaseTable` as it is now."""
         with self._explained("reach the catalog of"):
-            load = self._jvm.call(f"{_ICEBERG}.spark.Spark3Util", "loadIcebergTable")
-            table = load(self._spark._jsparkSession, ".".join(f"`{part}`" for part in self._table.split(".")))
-            table.refresh()
-            return table
+            return in_time(self._table, self._load_now, InheritableThread)
+
+    def _load_now(self) -> JavaObject:
+        # In a thread of its own: Spark looks catalogs up in the settings of the session that is active in it.
+        compat.set_active(self._spark)
+        # Iceberg takes a catalog that does not start for none, and looks for the whole name in the default one.
+        self._spark._jsparkSession.sessionState().catalogManager().catalog(self._table.partition(".")[0])
+        load = self._jvm.call(f"{_ICEBERG}.spark.Spark3Util", "loadIcebergTable")
+        table = load(self._spark._jsparkSession, ".".join(f"`{part}`" for part in self._table.split(".")))
+        table.refresh()
+        return table
 
     def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which minds what others commit meanwhile, and retries."""
@@ -160,7 +170,7 @@ class SessionCatalog:
         """Raise what Java raises as an error of ours."""
         try:
             yield
-        except (Py4JJavaError, CapturedException) as error:
+        except (Py4JJavaError, CapturedException, TimeoutError) as error:
             name = f'"{self._table}"'
             gone = isinstance(error, Py4JJavaError) and raised_as(error, *_GONE)
             if gone or "NoSuchTable" in repr(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
@@ -168,10 +178,15 @@ class SessionCatalog:
                     f"the session's catalog has no table {name} (any more); check the name. Nothing was written"
                 ) from error
             raise StorageError(
-                f"cannot {what} {name}: {_message(error)[:300]}; see that the catalog runs and that the session's "
+                f"cannot {what} {name}: {_cause(error)[:300]}; see that the catalog runs and that the session's "
                 "spark.sql.catalog properties are right. Nothing was committed"
             ) from error
 
 
 def _message(error: Py4JJavaError | CapturedException) -> str:
-    return first_line(error) if isinstance(error, CapturedException) else str(error.java_exception.toString())
+    return str(error.java_exception.toString()) if isinstance(error, Py4JJavaError) else first_line(error)
+
+
+def _cause(error: Py4JJavaError | CapturedException | TimeoutError) -> str:
+    """What went wrong at the bottom of it."""
+    return first_line(error) if isinstance(error, TimeoutError) else root_cause(whole_text(error))
