@@ -47,10 +47,7 @@ def pieces(spark: SparkSession, path: Path, **options: str) -> None:
         write(spark.sql(ROWS).where(f"id >= {start} AND id < {start + 25}").coalesce(1), path, "bulk_insert", **options)
 
 
-def test_the_first_query_is_pruned_by_them(
-    engine_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TZ", "UTC")
+def test_the_first_query_is_pruned_by_them(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     pieces(engine_spark, path)
     table = zskip.table(engine_spark, str(path))
@@ -65,6 +62,7 @@ def test_the_first_query_is_pruned_by_them(
     assert len(table.files("whole > 1000")) == 0
 
 
+@pytest.mark.slow
 def test_they_follow_the_files_and_give_way_to_the_index(engine_spark: SparkSession, tmp_path: Path) -> None:
     from pyspark.sql import functions as F
 
@@ -84,6 +82,7 @@ def test_they_follow_the_files_and_give_way_to_the_index(engine_spark: SparkSess
     engine_spark.sparkContext.setJobGroup("", "")
 
 
+@pytest.mark.slow
 def test_without_them_every_file_is_kept(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     pieces(engine_spark, path, **{"hoodie.metadata.index.column.stats.enable": "false"})
@@ -92,6 +91,7 @@ def test_without_them_every_file_is_kept(engine_spark: SparkSession, tmp_path: P
     assert table.df().where("whole = 3").count() == 1
 
 
+@pytest.mark.slow
 def test_a_metadata_table_that_is_gone_costs_the_pruning_alone(engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     pieces(engine_spark, path)
