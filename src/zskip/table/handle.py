@@ -160,7 +160,8 @@ class Handle:
         else:
             bound = index.bind(snapshot, case_sensitive=self.case_sensitive)
             if bound.coverage < len(snapshot):
-                bound = index.bind(self._seeded(snapshot), case_sensitive=self.case_sensitive)
+                # Not bound anew: what is damaged costs one warning.
+                bound.snapshot = self._seeded(snapshot)
         lack = _lack(bound, has_index=index is not None)
         if lack and not bound.warn.done:
             self._warn(lack)

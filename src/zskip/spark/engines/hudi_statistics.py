@@ -23,7 +23,7 @@ from zskip.types import DataType, Encoded, Form, encode_decimal
 if TYPE_CHECKING:
     from pyspark.sql import Column, Row, SparkSession
 
-PART = "column_stats"
+_PART = "column_stats"
 _TABLE = ".hoodie/metadata"
 _OF_COLUMNS = 3
 """The kind of record that holds the statistics of one column in one file."""
@@ -39,7 +39,7 @@ def with_statistics(spark: SparkSession, table: HudiFormat, snapshot: Snapshot) 
     """The snapshot with the bounds that Hudi keeps; a job of Spark reads those of a column when it is asked for."""
     parts = table.options().get("hoodie.table.metadata.partitions", "").split(",")
     before = snapshot.known
-    if before is None or PART not in [part.strip() for part in parts]:
+    if before is None or _PART not in [part.strip() for part in parts]:
         return snapshot
     types = {field.name: field.type for field in snapshot.fields}
 
