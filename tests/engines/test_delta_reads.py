@@ -66,5 +66,5 @@ def test_partitions_of_awkward_names_are_rewritten(engine_spark: SparkSession, t
     engine_spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     engine_spark.sql(f"VACUUM delta.`{path}` RETAIN 0 HOURS")
     assert sorted(str(tuple(row)) for row in read.collect()) == wanted
-    live = {*opened(tmp_path / "t").snapshot().paths}
+    live = {*opened(Path(path)).snapshot().paths}
     assert not live & set(DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False))
