@@ -12,10 +12,22 @@ _VERSIONS = ("5", "6", "8", "9")
 """Of tables: those of Hudi 0.12 to 0.15 and of 1.0 to 1.2."""
 _CHANGED = {"bytes decimal", "timestamp-millis", "local-timestamp-millis", "uuid", "enum", "fixed"}
 """Types that Spark's own do not tell from others."""
-_KEPT = {"", "files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
+_KEPT = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
 """Parts of a metadata table that Hudi brings up to date from the commit alone."""
 _SCHEMAS = ".hoodie/.schema"
 _PREFIX = "hoodie."
+
+
+def metadata_parts(options: Mapping[str, str]) -> set[str]:
+    """The parts of a table's metadata table that there are, such as `column_stats`.
+
+    options: what `hoodie.properties` says.
+
+    >>> sorted(metadata_parts({"hoodie.table.metadata.partitions": "files, column_stats"}))
+    ['column_stats', 'files']
+    """
+    parts = (part.strip() for part in options.get("hoodie.table.metadata.partitions", "").split(","))
+    return {part for part in parts if part}
 
 
 def check_readable(storage: Storage, options: Mapping[str, str]) -> None:
@@ -78,7 +90,7 @@ def check_rewritable(root: str, options: Mapping[str, str], avro: str) -> None:
             f'the Hudi table "{root}" has a column of the Avro type {strange[0]}, which Spark would write as another '
             "one; cluster it with Hudi (CALL run_clustering). Nothing was written"
         )
-    parts = {part.strip() for part in options.get("hoodie.table.metadata.partitions", "").split(",")}
+    parts = metadata_parts(options)
     if parts - _KEPT:
         raise UnsupportedError(
             f'the Hudi table "{root}" has the index {sorted(parts - _KEPT)[0]}, which zskip has not been tried with; '

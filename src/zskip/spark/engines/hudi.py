@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats import HOME, staging
 from zskip.formats.hudi import INFO_KEY, NOTE, HudiFormat
-from zskip.formats.hudi_protocol import check_rewritable
+from zskip.formats.hudi_protocol import check_rewritable, metadata_parts
 from zskip.formats.hudi_timeline import Timeline, read_timeline
 from zskip.records import Snapshot
 from zskip.rehomed import Rehomed
@@ -141,7 +141,7 @@ class HudiEngine:
 
     def _client(self, rows: RoutedRows) -> JavaObject:
         options = self._table.options()
-        held = [name.strip() for name in options.get("hoodie.table.metadata.partitions", "").split(",")]
+        held = metadata_parts(options)
         settings = {
             **_SETTINGS,
             **{name: "true" for part, name in _INDEXES.items() if part in held},

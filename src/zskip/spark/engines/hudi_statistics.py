@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.formats import HudiFormat
+from zskip.formats.hudi_protocol import metadata_parts
 from zskip.index import CALENDAR_TYPES, first_sure
 from zskip.records import ColumnStats, Known, Snapshot, Values
 from zskip.spark.failures import root_cause, whole_text
@@ -37,9 +38,8 @@ _LOG = logging.getLogger("zskip.hudi")
 
 def with_statistics(spark: SparkSession, table: HudiFormat, snapshot: Snapshot) -> Snapshot:
     """The snapshot with the bounds that Hudi keeps; a job of Spark reads those of a column when it is asked for."""
-    parts = table.options().get("hoodie.table.metadata.partitions", "").split(",")
     before = snapshot.known
-    if before is None or _PART not in [part.strip() for part in parts]:
+    if before is None or _PART not in metadata_parts(table.options()):
         return snapshot
     types = {field.name: field.type for field in snapshot.fields}
 
