@@ -129,7 +129,6 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 import zskip
-from zskip.formats.hudi import HudiFormat
 from zskip.spark.engines.hudi import HudiEngine
 
 path, step, jars = sys.argv[1:]

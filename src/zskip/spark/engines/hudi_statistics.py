@@ -28,7 +28,7 @@ _PART = "column_stats"
 _TABLE = ".hoodie/metadata"
 _OF_COLUMNS = 3
 """The kind of record that holds the statistics of one column in one file."""
-_HELD = {"integer": (3, 1), "long": (4, 2), "date": (12, 1), "timestamp": (16, 2), "timestamp_ntz": (19, 2)}
+_HELD = {"integer": (3, 1), "long": (4, 2), "date": (12, 1), "timestamp": (16, 2)}
 """Types to Hudi's number for them, and to the branch of the union in which it keeps their values."""
 _HELD_BEFORE = {"integer": 1, "long": 2, "date": 7}
 """The branches in tables of older versions, which do not say the type."""
@@ -52,22 +52,25 @@ def with_statistics(spark: SparkSession, table: HudiFormat, snapshot: Snapshot) 
 
 
 def _column(spark: SparkSession, snapshot: Snapshot, name: str, data_type: DataType) -> ColumnStats | None:
+    held = _DECIMAL if data_type.is_decimal else _HELD.get(data_type.name)
     # A dot may stand for a field in a struct.
-    if "." in name or (data_type.name not in _HELD and not data_type.is_decimal):
+    if held is None or "." in name:
         return None
     try:
-        return _aligned(_read(spark, snapshot.root, name, data_type), snapshot, data_type)
+        return _aligned(_read(spark, snapshot.root, name, data_type, *held), snapshot, data_type)
     except Exception as error:
         # Statistics only save work, and whatever Hudi cannot read here it says itself when the table is read.
         _LOG.warning('no statistics of "%s" in "%s": %s', name, snapshot.root, root_cause(whole_text(error)))
         return None
 
 
-def _read(spark: SparkSession, root: str, name: str, data_type: DataType) -> list[Row]:
-    """File name, rows, nulls, least and greatest value of a column in each file."""
+def _read(spark: SparkSession, root: str, name: str, data_type: DataType, kind: int, branch: int) -> list[Row]:
+    """File name, rows, nulls, least and greatest value of a column in each file.
+
+    kind, branch: Hudi's number for the type, and where in the union its values are.
+    """
     from pyspark.sql import functions as F
 
-    kind, branch = _DECIMAL if data_type.is_decimal else _HELD[data_type.name]
     said = F.col("ColumnStatsMetadata")
     told = said["valueType"]["typeOrdinal"]
     right = told == kind
