@@ -24,6 +24,7 @@ ROWS = """
 PRUNED = [
     "whole = 3", "long < -40", "short = 3", "short = CAST(-48 AS DECIMAL(9, 2))", "wide > 45", "wide = -50",
     "day = DATE'2024-01-03'", "at < TIMESTAMP'1969-12-31 23:59:20'", "at = TIMESTAMP'1970-01-01 00:00:48.000098'",
+    "gaps = 60", "gaps IS NOT NULL",
 ]  # fmt: skip
 KEPT = ["real = 3", "text = 's103'", "inside.x = 3", "flag"]
 """Predicates on columns whose statistics are not believed, or say nothing."""
