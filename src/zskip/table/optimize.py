@@ -55,7 +55,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     clock = Clock()
     with clock.step("snapshot"):
         engine = choose_engine(spark, handle, request)
-        plan = _plan(spark, handle, request, own_reader=handle.format.name == "delta" and engine is not None)
+        plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
     with target_of(handle, request) as target:
@@ -90,10 +90,10 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     )
 
 
-def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, own_reader: bool) -> _Plan:
+def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
     """Look at the table and check everything that can be wrong with it, before anything is written.
 
-    own_reader: whether the format's own code reads the rows.
+    reader: why the format's own code reads the rows; None where zskip does, or where the snapshot has a reason itself.
     """
     from zskip.spark.relation import scan_with_ordinals
     from zskip.spark.rewrite import check_writable
@@ -103,8 +103,8 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, own_
     check_whole(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
     chosen = choose_files(handle, schema.snapshot, request.where)
-    if own_reader and chosen.reader is None:
-        chosen = dataclasses.replace(chosen, reader="a feature that only Delta Lake writes")
+    if chosen.reader is None:
+        chosen = dataclasses.replace(chosen, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
     found = inspect(handle.storage, chosen, merge=handle.merges_schemas or chosen.declared is not None)
     count = len(chosen.partitions)

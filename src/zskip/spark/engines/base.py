@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from zskip.records import Snapshot
 
@@ -36,6 +36,9 @@ class Committed:
 
 class Engine(Protocol):
     """Writes and commits rows to one table by means of the format's own code, loaded into the session."""
+
+    reads: ClassVar[str | None]
+    """Why it reads the rows, too, in the words of `Snapshot.reader`; None where zskip reads them from the files."""
 
     def check(self) -> None:
         """Raise UnsupportedError where `commit` could not be done, with the reason and the way out; reads only."""

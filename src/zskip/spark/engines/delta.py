@@ -11,7 +11,7 @@ import re
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.delta_commit import MARK, partition_of
@@ -85,6 +85,8 @@ def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFr
 
 class DeltaEngine:
     """Rewrites a Delta table through the session's Delta Lake."""
+
+    reads: ClassVar[str | None] = "a feature that only Delta Lake writes"
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self._spark = spark

@@ -12,7 +12,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats import HOME, staging
@@ -82,6 +82,8 @@ def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
 
 class HudiEngine:
     """Writes to one table through the bundle that the session has loaded."""
+
+    reads: ClassVar[str | None] = None
 
     def __init__(self, spark: SparkSession, table: HudiFormat) -> None:
         self._spark = spark
