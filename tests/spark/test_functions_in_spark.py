@@ -4,6 +4,8 @@ import math
 
 import pytest
 from calls import NAMES, ZONES, calls_of, values
+from pyspark.sql import Column
+from pyspark.sql.functions import col
 
 from zskip.predicate import Attributes, Columns, IsNull, Or, Unknown, column_of, nodes, parse, to_sql
 from zskip.predicate.functions import function_of
@@ -217,8 +219,9 @@ def test_functions_of_users_are_not_taken_for_those_of_spark(spark):
     function = Jvm.of(spark).handles.static("java.util.Objects", "hashCode", "int", "java.lang.Object")
     interface = Jvm.of(spark).class_of("org.apache.spark.sql.api.java.UDF1")
     integer = spark._jvm.org.apache.spark.sql.types.DataTypes.IntegerType
-    spark._jsparkSession.udf().register("year", proxies.asInterfaceInstance(interface, function), integer)
-    found = filters_of(spark, frame.where("year(d) = 2024"))
+    user = spark._jvm.org.apache.spark.sql.functions.udf(proxies.asInterfaceInstance(interface, function), integer)
+    year = Column(user.withName("year").apply(Jvm.of(spark).seq_of(col("d")._jc)))
+    found = filters_of(spark, frame.where(year == 2024))
     assert "year(" in found.sql[0]
     assert found.foreign == {0}
     assert isinstance(found.predicate([Field(name="d", type=DataType("date"))], case_sensitive=False), Unknown)

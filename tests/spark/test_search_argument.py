@@ -33,6 +33,7 @@ from zskip.predicate import (
 )
 from zskip.prune import outcomes
 from zskip.records import Field
+from zskip.spark.compat import version
 from zskip.spark.jvm import Jvm
 from zskip.spark.search_argument import from_search_argument
 from zskip.types import DataType, read_type
@@ -321,13 +322,15 @@ def test_what_spark_asks_of_orc(spark: SparkSession, jvm_in_a_zone: Jvm, tmp_pat
     """The arguments that Spark itself makes of its filters, with both kinds of days and times that it may use."""
     columns = Columns([Field(name=f["name"], type=read_type(f["type"])) for f in orc_schema(spark)])
     jvm, sources = jvm_in_a_zone, "org.apache.spark.sql.execution.datasources"
+    make = jvm.call(f"{sources}.orc.OrcFilters", "createFilter")
+    file_schema = [jvm.none] if version(spark) >= (4, 3) else []
     spark.conf.set("spark.sql.datetime.java8API.enabled", java8)
     try:
         for where, sql in ASKED:
             frame = spark.read.schema(SCHEMA).orc(str(tmp_path)).where(where)
             condition = frame._jdf.queryExecution().optimizedPlan().condition()
             asked = jvm.module(f"{sources}.DataSourceStrategy").translateFilter(condition, True).get()
-            argument = jvm.call(f"{sources}.orc.OrcFilters", "createFilter")(frame._jdf.schema(), jvm.seq_of(asked))
+            argument = make(frame._jdf.schema(), jvm.seq_of(asked), *file_schema)
             found = from_search_argument(spark, argument.get(), columns)
             assert to_sql(found) == sql, where
     finally:
