@@ -557,6 +557,7 @@ def test_rounds_of_writers_at_once(tmp_path: Path) -> None:
     model: Counter[int] = Counter(range(48))
     over = threading.Event()
     rng, won, lost = random.Random(7), [0, 0], [0, 0]
+    came_through: Counter[str] = Counter()
 
     def optimizer(number: int) -> None:
         while not over.is_set() or not won[number]:
@@ -588,13 +589,16 @@ def test_rounds_of_writers_at_once(tmp_path: Path) -> None:
                     del model[victim]
             except DeltaError:
                 continue
+            came_through[what] += 1
     finally:
         over.set()
         for thread in optimizers:
             thread.join()
     found = Counter(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist())
     assert found == +model
+    print(came_through, won, lost)
     assert min(won) > 0, (won, lost)
+    assert len(came_through) == 3
     files = {f.relative_to(path).as_posix() for f in path.rglob("*.parquet")}
     snapshot = opened(path).snapshot()
     assert set(snapshot.paths) <= files

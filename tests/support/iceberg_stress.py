@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from format_tables import content, maker, opened, rewrite
@@ -20,7 +21,8 @@ REFUSED = (CommitFailedException, ValidationException, CommitStateUnknownExcepti
 
 
 def _done(log: Path) -> bool:
-    return log.with_name("done").exists()
+    """Whether a writer may end: it is asked to, and has come through at least once."""
+    return log.exists() and log.with_name("done").exists()
 
 
 def append(path: str, log: str, seed: int) -> None:
@@ -28,8 +30,7 @@ def append(path: str, log: str, seed: int) -> None:
     rng, start = random.Random(seed), 10_000 * (1 + seed)
     while not _done(Path(log)):
         count = rng.randrange(1, 6)
-        rows = content(count, start)
-        if _tried(lambda rows=rows: maker("iceberg").append(Path(path), rows, partitioned=True)):  # type: ignore[misc]
+        if _tried(partial(maker("iceberg").append, Path(path), content(count, start), partitioned=True)):
             _write(log, list(range(start, start + count)))
         start += count
         time.sleep(2 * rng.random())
@@ -42,8 +43,21 @@ def delete(path: str, log: str, seed: int) -> None:
         table = maker("iceberg")._load(Path(path))  # type: ignore[attr-defined]
         ids = table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
         gone = rng.sample(ids, min(len(ids), 2))
-        if gone and _tried(lambda table=table, gone=gone: table.delete(f"id in ({gone[0]}, {gone[-1]})")):  # type: ignore[misc]
+        if gone and _tried(partial(table.delete, f"id in ({gone[0]}, {gone[-1]})")):
             _write(log, gone)
+        time.sleep(rng.random())
+
+
+def update(path: str, log: str, seed: int) -> None:
+    """Put a new row in the place of one that is there again and again, and log the ids of both."""
+    rng, new = random.Random(seed), 10_000 * (1 + seed)
+    while not _done(Path(log)):
+        table = maker("iceberg")._load(Path(path))  # type: ignore[attr-defined]
+        ids = table.scan(selected_fields=("id",)).to_arrow()["id"].to_pylist()
+        old = rng.choice(ids or [-1])
+        if ids and _tried(partial(table.overwrite, content(1, new), overwrite_filter=f"id = {old}")):
+            _write(log, [[old, new]])
+        new += 1
         time.sleep(rng.random())
 
 
@@ -59,6 +73,8 @@ def optimize(path: str, log: str, seed: int, rounds: int) -> None:
             _write(log, ["conflict"])
         except UnknownCommitError:
             _write(log, ["unknown"])
+        # Else the others, who have to begin anew after each rewrite, hardly ever come through.
+        time.sleep(2 * rng.random())
 
 
 def _tried(work: Callable[[], object]) -> bool:
