@@ -18,6 +18,7 @@ from pyiceberg.manifest import (
     FileFormat,
     ManifestContent,
     ManifestEntry,
+    ManifestEntryStatus,
     ManifestFile,
     read_manifest_list,
 )
@@ -27,6 +28,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.base import HADOOP_SCHEMES
+from zskip.formats.iceberg_avro import check_blocks, check_count
 from zskip.formats.iceberg_deletes import check_deletes
 from zskip.formats.iceberg_partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg_protocol import check_columns, check_raw
@@ -215,8 +217,10 @@ class _Reader(FileIO):
         self._places = places
 
     def new_input(self, location: str) -> InputFile:
-        """The file at an absolute path."""
-        return _Bytes(location, self._storage.read(self._places.relative(location)))
+        """The manifest, or list of manifests, at an absolute path."""
+        content = self._storage.read(self._places.relative(location))
+        check_blocks(content)
+        return _Bytes(location, content)
 
     def new_output(self, location: str) -> OutputFile:
         """Refuse to write."""
@@ -238,8 +242,13 @@ class _Reader(FileIO):
 
     def entries(self, manifest: ManifestFile, discard_deleted: bool = True) -> list[ManifestEntry]:
         """Those of a manifest, by default those that are live."""
-        path = self._places.relative(manifest.manifest_path)
-        return _explained(self._storage, path, lambda: manifest.fetch_manifest_entry(self, discard_deleted))
+
+        def read() -> list[ManifestEntry]:
+            entries = manifest.fetch_manifest_entry(self, discard_deleted=False)
+            check_count(manifest, entries)
+            return [e for e in entries if not discard_deleted or e.status != ManifestEntryStatus.DELETED]
+
+        return _explained(self._storage, self._places.relative(manifest.manifest_path), read)
 
 
 def _read_manifests(
