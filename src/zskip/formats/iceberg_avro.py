@@ -31,6 +31,7 @@ def check_blocks(content: bytes) -> None:
 
 def check_count(manifest: ManifestFile, entries: list[ManifestEntry]) -> None:
     """Raise EOFError where a manifest has fewer entries, deleted ones too, than the list of manifests says."""
-    said = manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count
-    if len(entries) < sum(count or 0 for count in said):
-        raise EOFError(f"it has {len(entries)} of {sum(count or 0 for count in said)} entries")
+    counts = manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count
+    said = sum(count or 0 for count in counts)
+    if len(entries) < said:
+        raise EOFError(f"it has {len(entries)} of {said} entries")
