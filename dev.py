@@ -31,7 +31,7 @@ SETS = {
     "spark35": ["-r", "requirements/spark35.txt"],
 }
 """What pip is asked to install for a task, in the versions of the lock."""
-PAGES = [f"tests/{name}.py" for name in ("project/test_docs", "project/test_engines", "sketch/test_sketch_docs")]
+PAGES = [f"tests/{name}.py" for name in ("project/test_docs", "project/test_engines", "sketch/test_docs")]
 """The tests that run what the docs show."""
 ENGINES = {
     "dev": (
@@ -97,7 +97,7 @@ def test_engines(rest: "list[str]") -> int:
     """The tests that need the engines' own jars, in one pytest for each version of Spark."""
     worst, more = 0, rest or WORKERS
     for packages, names in ENGINE_TESTS.items():
-        files = [path for name in names for path in sorted((ROOT / "tests" / "engines").glob(f"test_{name}*.py"))]
+        files = [path for name in names for path in sorted((ROOT / "tests" / "engines" / name).glob("test_*.py"))]
         python, jars = environment(packages), engine_jars(packages)
         shown = [path.relative_to(ROOT).as_posix() for path in files]
         worst = max(worst, run(python, "-m", "pytest", *shown, *more, ZSKIP_ENGINE_JARS=os.pathsep.join(jars)))
@@ -216,7 +216,7 @@ def installer(python: str, uv: "str | None") -> "list[str]":
 
 def needs_java(python: str) -> bool:
     """Whether zskip, which is installed by now, finds no Java on this machine that its Spark can run on."""
-    asked = "import sys; from zskip.spark.java import find_java; sys.exit(find_java() is None)"
+    asked = "import sys; from zskip.spark.jvm.java import find_java; sys.exit(find_java() is None)"
     return subprocess.run([python, "-c", asked], check=False).returncode != 0
 
 

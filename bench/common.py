@@ -84,7 +84,7 @@ def lineitem(scale: float) -> Path:
 
 def session(directory: Path | None = None, **conf: str) -> Any:
     """A local Spark session on two cores; `directory` receives its event log."""
-    from zskip.spark.java import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
     from pyspark.sql import SparkSession

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 import common
 from index_data import make_index
 from zskip.index import BoundIndex, Index
-from zskip.index.segment import INDEX_DIR, SegmentReader
+from zskip.index.store.segment import INDEX_DIR, SegmentReader
 from zskip.predicate import Columns, Predicate, parse
 from zskip.prune import prune
 from zskip.records import Field, Partition, Snapshot

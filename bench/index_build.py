@@ -29,9 +29,9 @@ import pyarrow.parquet as pq
 
 import common
 import zskip
-from zskip.formats.parquet import ParquetFormat
+from zskip.formats.parquet.format import ParquetFormat
 from zskip.index import refresh
-from zskip.index.collect import collect
+from zskip.index.collect.files import collect
 from zskip.storage import LocalStorage
 
 DISTINCT = 500

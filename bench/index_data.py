@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zskip.index.builder import MAX_ENTRIES, new_name
-from zskip.index.leaves import Column
-from zskip.index.manifest import Manifest, manifest_path
-from zskip.index.segment import ENTRIES_SCHEMA, FILES_SCHEMA, Segment, write_segment
+from zskip.index.store.leaves import Column
+from zskip.index.store.manifest import Manifest, manifest_path
+from zskip.index.store.segment import ENTRIES_SCHEMA, FILES_SCHEMA, MAX_ENTRIES, Segment, new_name, write_segment
 from zskip.records import Field, Partition, Snapshot
 from zskip.storage import LocalStorage
 from zskip.types import DataType

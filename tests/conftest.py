@@ -24,7 +24,7 @@ def spark() -> Iterator[object]:
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
-    from zskip.spark.java import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
     session = (

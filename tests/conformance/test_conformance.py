@@ -15,7 +15,7 @@ from differences import DIFFERENCES
 from oracle import truth
 from question import Question, ask
 
-from zskip.index import footers
+from zskip.index.collect import footers
 from zskip.predicate import Column, Compare, Unknown, columns_of, nodes
 from zskip.prune.evaluate import evaluate
 from zskip.records import ColumnStats

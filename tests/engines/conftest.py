@@ -35,7 +35,7 @@ def engine_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A local Spark session with the jars of the engines that run on this Spark, made once for all tests."""
     from pyspark.sql import SparkSession
 
-    from zskip.spark.java import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -187,7 +187,7 @@ def test_an_index_of_another_version_is_not_garbage(table: Path) -> None:
         os.utime(file, (1e9, 1e9))
     manifest.write_bytes(kept[:-9])
     assert zskip.open(str(table)).clean(delete=True).leftovers == (), "what is damaged is mended by a refresh"
-    from zskip.index.manifest import zlib
+    from zskip.index.store.manifest import zlib
 
     body = kept[kept.index(b", ") + 2 :].replace(b'"format":1', b'"format":9')
     manifest.write_bytes(b'{"crc": "%08x", %s' % (zlib.crc32(body), body))

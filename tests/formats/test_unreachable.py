@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, ZskipError
 from zskip.formats import open_format
-from zskip.formats.delta import DeltaFormat
+from zskip.formats.delta.format import DeltaFormat
 from zskip.storage import LocalStorage
 from zskip.table.handle import Handle
 from zskip.table.table import Table

@@ -17,7 +17,7 @@ import sketch_files
 import zskip
 from zskip.errors import IndexFormatError, ZskipWarning
 from zskip.index import refresh
-from zskip.index.segment import INDEX_DIR
+from zskip.index.store.segment import INDEX_DIR
 
 WHERE = "a BETWEEN 12 AND 15 OR a < 16 AND b = 31"
 """The first part needs the bounds, the second one the sketch, too."""

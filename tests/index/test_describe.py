@@ -13,7 +13,7 @@ import sketch_files
 import zskip
 from zskip.errors import IndexFormatError, InputError
 from zskip.index import describe_parts, refresh
-from zskip.index.segment import INDEX_DIR
+from zskip.index.store.segment import INDEX_DIR
 from zskip.records import IndexedPart
 
 FIELDS = {"a": "long", "s": "struct<x:long,y.z:string>", "l": "array<long>", "t": "string"}

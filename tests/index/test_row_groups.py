@@ -28,8 +28,10 @@ import tables
 
 import zskip
 from zskip.errors import InputError, ZskipWarning
-from zskip.index import BoundIndex, Index, compact, prune_row_groups, refresh, store
-from zskip.index.segment import INDEX_DIR
+from zskip.index import BoundIndex, Index, prune_row_groups, refresh
+from zskip.index import index as store
+from zskip.index.store import compact
+from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Column, Columns, Compare, Constant, parse, to_sql
 from zskip.records import ColumnStats, Known
 from zskip.types import DataType

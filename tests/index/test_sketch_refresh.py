@@ -21,8 +21,9 @@ import sketch_files
 from crashes import Crash, dying
 
 from zskip.errors import ZskipWarning
-from zskip.index import Index, refresh, refresh_sketches, sketches
-from zskip.index.segment import INDEX_DIR
+from zskip.index import Index, refresh, refresh_sketches
+from zskip.index.store import sketches
+from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Columns, parse
 from zskip.records import Field, Snapshot
 from zskip.sketch import parse_sketch_on

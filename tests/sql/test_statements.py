@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from zskip.errors import PredicateError
-from zskip.sql.parser import Target
-from zskip.sql.skipping_index import DescribeIndex
-from zskip.sql.statements import (
+from zskip.sql.statements.parser import Target
+from zskip.sql.statements.skipping_index import DescribeIndex
+from zskip.sql.statements.statement import (
     DescribeClustering,
     ExplainSkipping,
     Optimize,
@@ -16,7 +16,7 @@ from zskip.sql.statements import (
     Verify,
     read_statement,
 )
-from zskip.sql.text import quoted, string_of, tokens
+from zskip.sql.statements.text import quoted, string_of, tokens
 
 T = Target(parts=("t",))
 READ: list[tuple[str, Statement]] = [

@@ -17,7 +17,7 @@ from crashes import Dying
 
 from zskip.formats import IcebergFormat, Staged, TableFormat, open_format
 from zskip.formats.hive import is_hidden
-from zskip.formats.iceberg_catalog import configured_catalog
+from zskip.formats.iceberg.catalog import configured_catalog
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 
@@ -26,9 +26,9 @@ PRELOADED = [
     "deltalake",
     "pyiceberg.catalog.sql",
     "pyiceberg.io.pyarrow",
-    "zskip.formats.iceberg_commit",
-    "zskip.formats.iceberg_replace",
-    "zskip.formats.iceberg_sweep",
+    "zskip.formats.iceberg.commit",
+    "zskip.formats.iceberg.replace",
+    "zskip.formats.iceberg.sweep",
 ]
 """Modules of the processes that tests kill, imported once for all."""
 PARTITIONS = ("eu", "us east", "a=b/c%'\"[é", None)
@@ -289,7 +289,7 @@ def die_in_rewrite(path: str, step: int, after: bool) -> None:
     if form.name == "iceberg":
         from pyiceberg.catalog.sql import SqlCatalog
 
-        from zskip.formats.iceberg_replace import ReplaceFiles
+        from zskip.formats.iceberg.replace import ReplaceFiles
 
         SqlCatalog.commit_table = _dying(storage, SqlCatalog.commit_table)  # type: ignore[method-assign]
         SqlCatalog._write_metadata = staticmethod(_dying(storage, SqlCatalog._write_metadata))  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from pyiceberg.exceptions import CommitFailedException, CommitStateUnknownExcept
 from sqlalchemy.exc import OperationalError
 
 from zskip.errors import ConflictError
-from zskip.formats.iceberg_catalog import UnknownCommitError
+from zskip.formats.iceberg.catalog import UnknownCommitError
 
 REFUSED = (CommitFailedException, ValidationException, CommitStateUnknownException, OperationalError)
 """What pyiceberg raises where another writer was faster, or SQLite is busy."""

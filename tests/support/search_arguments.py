@@ -7,7 +7,7 @@ from typing import Any
 from arrow_tables import unscaled_decimal
 
 from zskip.predicate import And, Column, Compare, Constant, In, IsNull, Not, Or, Predicate, Unknown
-from zskip.spark.jvm import JavaObject, Jvm
+from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.types import DataType, decode_decimal
 
 SARG = "org.apache.hadoop.hive.ql.io.sarg"

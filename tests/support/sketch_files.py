@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from sketched import computed
 
 from zskip.index import Index, refresh_sketches
-from zskip.index.sketches import BuildSketches
+from zskip.index.store.sketches import BuildSketches
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
 from zskip.sketch import Made, SketchOn, make, parse_sketch_on

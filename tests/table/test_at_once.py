@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import ConflictError, ZskipWarning
-from zskip.spark import sketching
+from zskip.spark.collect import sketching
 from zskip.table import optimize
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

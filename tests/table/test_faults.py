@@ -22,7 +22,7 @@ OPTIMIZE = """
     import resource, signal, sys
     {before}
     import zskip
-    from zskip.spark.session import local_session
+    from zskip.spark.jvm.session import local_session
     spark = local_session("fault", cores=2)
     spark.range(1).count()
     print("ready", flush=True)

@@ -303,7 +303,7 @@ def run_sql(
     """
     from zskip.cli.show import flat, print_json, print_pairs, print_rows, scanned
     from zskip.sql.run import run
-    from zskip.sql.statements import Optimize, Verify, read_statement
+    from zskip.sql.statements.statement import Optimize, Verify, read_statement
 
     statement = read_statement(text)
     scans: dict[str, Any] = {}
@@ -392,7 +392,7 @@ def _is_local(path: str) -> bool:
 
 
 def _spark() -> SparkSession:
-    from zskip.spark.session import local_session
+    from zskip.spark.jvm.session import local_session
 
     return local_session("zskip")
 

@@ -61,7 +61,7 @@ def run_demo(scale: float, keep: str | None = None, *, as_json: bool = False) ->
     with _directory(keep) as directory:
         console.print(f"[bold]1.[/bold] generating TPC-H, scale factor {scale:g}, in {directory}")
         generate(scale, directory)
-        from zskip.spark.session import local_session
+        from zskip.spark.jvm.session import local_session
 
         spark = local_session("zskip demo")
         console.print(

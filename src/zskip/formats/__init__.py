@@ -1,14 +1,12 @@
 """Table formats: what is live, and how a rewrite is committed."""
 
-from zskip.formats import log
-from zskip.formats.base import Staged, TableFormat
+from zskip.formats.base import HOME, Staged, TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
 from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
-from zskip.formats.log import HOME
-from zskip.formats.parquet import ParquetFormat
+from zskip.formats.parquet import ParquetFormat, log
 
 __all__ = [
     "FORMATS",

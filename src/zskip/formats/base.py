@@ -9,6 +9,8 @@ from typing import Any, Protocol
 from zskip.records import Bools, Snapshot
 from zskip.storage import FileInfo
 
+HOME = "_zskip"
+"""Directory in a table in which all lies that is zskip's, but for formats that have a place of their own."""
 HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Schemes of URIs that only Hadoop has, and what everybody else calls the same place."""
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from zskip.formats import into, log, owner
-from zskip.formats.base import TableFormat
+from zskip.formats import into, owner
+from zskip.formats.base import HOME, TableFormat
+from zskip.formats.parquet import log
 from zskip.formats.staging import STAGING
-from zskip.overlay import Overlay
 from zskip.records import Leftover
 from zskip.storage import Storage
+from zskip.storage.overlay import Overlay
 
 TEMPORARY_MS = 6 * 3_600_000
 """Age from which on a file without a name of its own is no longer being written."""
@@ -37,7 +38,7 @@ def leftovers(storage: Storage, open_on: Callable[[Storage], TableFormat]) -> li
 
 def _temporary(storage: Storage) -> Iterator[str]:
     horizon = time.time() * 1000 - TEMPORARY_MS
-    for directory in (log.HOME, log.LOG):
+    for directory in (HOME, log.LOG):
         for file in storage.list_dir(directory):
             name = file.path.rpartition("/")[2]
             if not file.is_dir and name.startswith(".") and name.endswith(".tmp") and file.mtime_ms < horizon:

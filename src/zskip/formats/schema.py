@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.errors import CorruptFileError, UnsupportedError
-from zskip.index.leaves import read_leaves
+from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
 from zskip.storage import Storage
 from zskip.types import DataType, read_type

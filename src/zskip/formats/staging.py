@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from zskip.formats import log, owner
+from zskip.formats import owner
+from zskip.formats.base import HOME
 from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, Storage
 
-STAGING = f"{log.HOME}/staging"
+STAGING = f"{HOME}/staging"
 
 
 def begin(storage: Storage, abort: Callable[[str], None]) -> str:

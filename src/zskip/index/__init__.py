@@ -7,11 +7,11 @@ known of each live file, column by column. An entry is valid for one path, size 
 from __future__ import annotations
 
 from zskip.index.bind import BoundIndex, bind_without_index
+from zskip.index.collect.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
 from zskip.index.describe import describe_parts
-from zskip.index.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
-from zskip.index.manifest import DamagedIndexError
+from zskip.index.index import Index, footers_only, garbage, refresh, refresh_sketches
 from zskip.index.row_groups import prune_row_groups
-from zskip.index.store import Index, footers_only, garbage, refresh, refresh_sketches
+from zskip.index.store.manifest import DamagedIndexError
 
 __all__ = [
     "CALENDAR_TYPES",

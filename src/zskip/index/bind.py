@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.match import BoundSegment, WarnOnce, as_slice, folded, of_each, places_of
 from zskip.index.resolve import Absent, fold, resolve, widening
-from zskip.index.segment import Entries, SegmentReader
-from zskip.index.sketches import BoundSketches
+from zskip.index.store.match import BoundSegment, WarnOnce, as_slice, folded, of_each, places_of
+from zskip.index.store.segment import Entries, SegmentReader
+from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
 from zskip.prune import prune
 from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values

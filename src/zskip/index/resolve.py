@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from zskip.index.leaves import Column
+from zskip.index.store.leaves import Column
 from zskip.records import Values
 from zskip.types import DataType, Form, decode_decimal, encode_decimal
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zskip.index.bind import BoundIndex
-from zskip.index.match import BoundSegment, bind_segments
+from zskip.index.store.match import BoundSegment, bind_segments
 from zskip.predicate import Predicate
 from zskip.prune import prune
 from zskip.records import Bools, Ints

@@ -1,13 +1,13 @@
 """The engine-neutral predicate tree and its translations."""
 
 from zskip.predicate import patterns
+from zskip.predicate.arrow.read import from_pyarrow
+from zskip.predicate.arrow.write import to_pyarrow
 from zskip.predicate.columns import Attributes, Columns
-from zskip.predicate.from_pyarrow import from_pyarrow
+from zskip.predicate.iceberg import to_iceberg
 from zskip.predicate.opaque import register_function
-from zskip.predicate.parse_sql import parse, parse_many, parse_term
-from zskip.predicate.to_iceberg import to_iceberg
-from zskip.predicate.to_pyarrow import to_pyarrow
-from zskip.predicate.to_sql import term_sql, to_sql
+from zskip.predicate.sql.parse import parse, parse_many, parse_term
+from zskip.predicate.text import term_sql, to_sql
 from zskip.predicate.tree import (
     And,
     Call,

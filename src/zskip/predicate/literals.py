@@ -14,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
+import numpy as np
+
 from zskip.predicate.tree import Column, Compare, Constant, In, Predicate, Term
 from zskip.predicate.zones import micros_of, zone_of
 from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal, value_range
@@ -308,3 +310,9 @@ _BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Settle], ...] = (
 def is_nan(value: Encoded) -> bool:
     """Whether an encoded value is NaN."""
     return isinstance(value, float) and math.isnan(value)
+
+
+def is_single(value: float) -> bool:
+    """Whether a float of 32 bits holds this number."""
+    with np.errstate(over="ignore"):
+        return float(np.float32(value)) == value

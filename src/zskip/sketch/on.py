@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from zskip.errors import InputError
 from zskip.predicate import Column, Columns, Predicate, Term, columns_under, parse_term, term_sql
-from zskip.predicate.sql_text import elements, tokens_of
+from zskip.predicate.sql.tokens import elements, tokens_of
 from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import Read, ask
 from zskip.sketch.recipe import Recipe, Struct, recipe_of

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from zskip.spark.failures import explained
+from zskip.spark.jvm.failures import explained
 from zskip.spark.progress import shown
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import numpy as np
 from zskip.errors import UnsupportedError
 from zskip.formats.schema import declared_fields
 from zskip.records import Field, Partition, Snapshot
-from zskip.spark import compat
-from zskip.spark.jvm import JavaObject, Jvm
-from zskip.spark.statuses import FileStatuses, path_maker, qualified
+from zskip.spark.jvm import compat
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.statuses import FileStatuses, path_maker, qualified
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, PredicateError
-from zskip.spark.compat import check_session
+from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
-from zskip.sql.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
-from zskip.sql.statements import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
+from zskip.sql.queries.visible import OnScan, visible
+from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
+from zskip.sql.statements.statement import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
+from zskip.sql.statements.text import marked_error
 from zskip.sql.targets import Found, find_table
-from zskip.sql.text import marked_error
-from zskip.sql.visible import OnScan, visible
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,6 +117,6 @@ def _describe(spark: SparkSession, statement: DescribeClustering) -> DataFrame:
 
 
 def _explain(spark: SparkSession, statement: ExplainSkipping) -> DataFrame:
-    from zskip.sql.skipping import explain_query
+    from zskip.sql.queries.skipping import explain_query
 
     return results.skipped(spark, explain_query(spark, statement.query))

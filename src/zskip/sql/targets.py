@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import TableNotFoundError, UnsupportedError
 from zskip.formats import FORMATS
-from zskip.spark.compat import check_session
-from zskip.spark.jvm import JavaObject, Jvm
-from zskip.sql.parser import Target
-from zskip.sql.relations import FileRelation, obstacle, read_relation, same_partitions
-from zskip.sql.text import quoted
+from zskip.spark.jvm.compat import check_session
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.sql.queries.relations import FileRelation, obstacle, read_relation, same_partitions
+from zskip.sql.statements.parser import Target
+from zskip.sql.statements.text import quoted
 from zskip.table import Table
 from zskip.table.address import find_catalog, in_catalog
 from zskip.table.handle import Handle
@@ -68,7 +68,7 @@ def find_table(spark: SparkSession, target: Target) -> Found:
 
 
 def _at(spark: SparkSession, path: str, name: tuple[str, ...] = (), format_name: str | None = None) -> Found:
-    from zskip.spark.hadoop import storage_for
+    from zskip.spark.jvm.hadoop import storage_for
 
     handle = Handle(storage_for(spark, path), spark, format_name=format_name)
     return Found(handle=handle, table=Table(handle), name=name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import InputError
 from zskip.formats import check_name
-from zskip.formats.iceberg_catalog import IcebergCatalog, PyIcebergCatalog, configured_catalog
+from zskip.formats.iceberg.catalog import IcebergCatalog, PyIcebergCatalog, configured_catalog
 from zskip.storage import Storage
 from zskip.table.handle import Handle, storage_at
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zskip.errors import TableNotFoundError
-from zskip.formats import leftovers, log, measured, unpublished
+from zskip.formats import leftovers, measured, unpublished
+from zskip.formats.parquet import log
 from zskip.index import DamagedIndexError, garbage
 from zskip.records import Cleaning
 from zskip.storage import Storage

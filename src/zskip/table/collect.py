@@ -152,8 +152,8 @@ def _sketched(
     budget: int | None,
 ) -> list[dict[int, Made]]:
     """Build sketches with Spark, one job for each time zone."""
-    from zskip.spark.failures import explained
-    from zskip.spark.sketching import build_sketches
+    from zskip.spark.collect.sketching import build_sketches
+    from zskip.spark.jvm.failures import explained
 
     spark, places = handle.need_spark("building sketches"), handle.places(schema.snapshot)
     found: list[dict[int, Made]] = [{} for _ in wanted]
@@ -173,9 +173,9 @@ def _count(
     handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
 ) -> tuple[Ints, Mapping[tuple[str, ...], Counted]]:
     """Count with Spark, one aggregation by file; nothing, and a warning, where that fails and is not `strict`."""
-    from zskip.spark.failures import explained
-    from zskip.spark.relation import scan_whole
-    from zskip.spark.statistics import count
+    from zskip.spark.collect.statistics import count
+    from zskip.spark.jvm.failures import explained
+    from zskip.spark.scan.relation import scan_whole
 
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:

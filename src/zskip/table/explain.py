@@ -44,7 +44,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
 
 def _able_to_run(handle: Handle, predicate: Predicate) -> Handle:
     """A handle under which Spark takes the text of a predicate as it is meant, if all of it has a meaning."""
-    from zskip.spark.compat import private_session
+    from zskip.spark.jvm.compat import private_session
 
     unknown = next((node for node in nodes(predicate) if isinstance(node, Unknown)), None)
     if unknown is not None:
@@ -94,7 +94,7 @@ def _step(name: str, kept: Bools, snapshot: Snapshot, stats: BoundIndex) -> Scan
 
 def _regret(handle: Handle, where: str | None, snapshot: Snapshot, stats: BoundIndex, kept: Bools) -> Regret:
     """Run the query and count the kept files in which nothing matched."""
-    from zskip.spark.statistics import aggregate_by_file
+    from zskip.spark.collect.statistics import aggregate_by_file
 
     frame = open_frame(handle, lambda _: None)
     matching = frame if where is None else frame.where(where)

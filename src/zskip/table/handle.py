@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_format
-from zskip.formats.iceberg_catalog import IcebergCatalog
+from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.rehomed import Rehomed
 from zskip.storage import LocalStorage, Storage
+from zskip.storage.rehomed import Rehomed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from zskip.spark.collect.statistics import Places
     from zskip.spark.schema import TableSchema
-    from zskip.spark.statistics import Places
 
 
 def storage_at(path: str, spark: SparkSession | None) -> Storage:
     """A directory as Spark reaches it, or on the local disk where there is no session."""
     if spark is None:
         return LocalStorage(path)
-    from zskip.spark.hadoop import storage_for
+    from zskip.spark.jvm.hadoop import storage_for
 
     return storage_for(spark, path)
 
@@ -109,7 +109,7 @@ class Handle:
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""
         from zskip.spark.engines import read_whole
-        from zskip.spark.relation import scan
+        from zskip.spark.scan.relation import scan
 
         spark = self.need_spark("this")
         if self.format.name == "parquet":
@@ -133,7 +133,7 @@ class Handle:
 
     def places(self, snapshot: Snapshot) -> Places:
         """Finds the files of a snapshot by the names that Spark gives them."""
-        from zskip.spark.statistics import Places
+        from zskip.spark.collect.statistics import Places
 
         return Places([self.storage.uri(path) for path in snapshot.paths])
 

@@ -16,8 +16,8 @@ from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.overlay import Overlay
 from zskip.records import Field, FileSizes, Ints, OptimizeResult, Sample
+from zskip.storage.overlay import Overlay
 from zskip.table.clock import Clock
 from zskip.table.collect import refresh_index
 from zskip.table.handle import Handle
@@ -95,8 +95,8 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
 
     reader: why the format's own code reads the rows; None where zskip does, or where the snapshot has a reason itself.
     """
-    from zskip.spark.relation import scan_with_ordinals
-    from zskip.spark.rewrite import check_writable
+    from zskip.spark.scan.relation import scan_with_ordinals
+    from zskip.spark.write.rewrite import check_writable
 
     handle.check_index()
     schema = handle.schema()
@@ -120,9 +120,9 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
 
 
 def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sample:
-    from zskip.spark.draw import draw_bernoulli, draw_reservoir
-    from zskip.spark.relation import ORDINAL, scan_with_ordinals
-    from zskip.spark.rewrite import described
+    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+    from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
+    from zskip.spark.write.rewrite import described
 
     frame = scan_with_ordinals(spark, plan.schema)
     with described(spark, f"sample {len(plan.fields)} columns of {plan.schema.snapshot.root}"):

@@ -20,7 +20,7 @@ from zskip.table.kept import KeptFile
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from zskip.spark.catalyst import Filters
+    from zskip.spark.scan.catalyst import Filters
 
 
 def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFrame:
@@ -30,8 +30,8 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     """
     spark = handle.need_spark("df()")
     from zskip.spark.engines import read_whole
-    from zskip.spark.file_index import Pruning
-    from zskip.spark.relation import scan
+    from zskip.spark.scan.file_index import Pruning
+    from zskip.spark.scan.relation import scan
 
     try:
         schema = handle.schema()

@@ -9,9 +9,9 @@ import numpy as np
 
 from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.index import refresh
-from zskip.overlay import Overlay
 from zskip.predicate import Columns, columns_of, parse
 from zskip.records import Field, Ints, Snapshot
+from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.units import parse_size
 

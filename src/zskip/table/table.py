@@ -233,7 +233,7 @@ def table(
     holds the index of another table raises InputError. format: "parquet", "delta", "iceberg" or "hudi"; by default what
     lies at the path.
     """
-    from zskip.spark.hadoop import storage_for
+    from zskip.spark.jvm.hadoop import storage_for
     from zskip.table.address import find
 
     index_storage = None if index_path is None else storage_for(spark, index_path)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from zskip.index import Counted
-    from zskip.spark.statistics import Places
+    from zskip.spark.collect.statistics import Places
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_COLUMNS = 24
@@ -42,7 +42,7 @@ _CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.i
 
 def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Verification:
     """Audit every statistic of the index, then run one given or some random queries both ways."""
-    from zskip.spark.compat import private_session
+    from zskip.spark.jvm.compat import private_session
 
     _check_count("queries", queries)
     _check_count("seed", seed)
@@ -141,7 +141,7 @@ class _BothWays:
 
     def _blamed(self, text: str) -> str | None:
         """A file that holds matching rows and is skipped all the same."""
-        from zskip.spark.statistics import aggregate_by_file
+        from zskip.spark.collect.statistics import aggregate_by_file
 
         at, table = aggregate_by_file(
             self.plain, {"n": f"count_if({text}\n)"}, self.places, "find the file that is lost"
@@ -189,7 +189,7 @@ def _smallest(predicate: Predicate, differs: Callable[[Predicate], bool]) -> Pre
 
 def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
     """Hold every statistic against the content of its file; the number of columns, and what is wrong."""
-    from zskip.spark.statistics import count
+    from zskip.spark.collect.statistics import count
 
     columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
     known = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
@@ -233,7 +233,7 @@ def _mask(found: Any) -> Bools:
 
 
 def _shown(value: Any, data_type: DataType, what: str) -> str:
-    from zskip.predicate.to_sql import literal_sql
+    from zskip.predicate.text import literal_sql
 
     return literal_sql(value, data_type) if what.endswith("bound") else f"{int(value):,}"
 
@@ -242,10 +242,10 @@ def _drawn(both: _BothWays, count: int, seed: int) -> list[Predicate]:
     """Random predicates over values from a sample of the rows."""
     from pyspark.sql import functions as F
 
-    from zskip.spark.compat import collect_arrow
+    from zskip.spark.collect.statistics import exact_sql
     from zskip.spark.forms import quoted
     from zskip.spark.jobs import described
-    from zskip.spark.statistics import exact_sql
+    from zskip.spark.jvm.compat import collect_arrow
 
     fields = (*both.snapshot.fields, *both.snapshot.partition_fields)
     columns = [Column(*column) for column in ordered_columns(fields)]

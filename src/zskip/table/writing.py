@@ -101,10 +101,10 @@ class FileWriter:
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files and check that they hold every row of each partition."""
-        from zskip.spark.relation import ORDINAL, scan_with_ordinals
-        from zskip.spark.rewrite import WriteOptions, described, file_of, writing_session
-        from zskip.spark.rewrite import rewrite as write
+        from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
         from zskip.spark.schema import with_declared_ids
+        from zskip.spark.write.rewrite import WriteOptions, described, file_of, writing_session
+        from zskip.spark.write.rewrite import rewrite as write
 
         self._base = snapshot = rewrite.schema.snapshot
         target = self._target
@@ -151,8 +151,8 @@ class EngineWriter:
     def commit(self, info: Mapping[str, Any]) -> Committed:
         """Let the engine write the rows and commit them."""
         from zskip.spark.engines import RoutedRows
-        from zskip.spark.relation import ORDINAL, scan_with_ordinals
-        from zskip.spark.rewrite import described, routed, writing_session
+        from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+        from zskip.spark.write.rewrite import described, routed, writing_session
 
         rewrite, snapshot = self._rewrite, self._rewrite.schema.snapshot
         with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from zskip.formats import DeltaFormat, HudiFormat, TableFormat
-from zskip.formats.iceberg import check_installed
+from zskip.formats.iceberg.format import check_installed
 from zskip.records import Snapshot
-from zskip.spark.engines import delta, hudi, hudi_statistics
+from zskip.spark.engines import delta, hudi
 from zskip.spark.engines.base import Committed, Engine, RoutedRows
 
 if TYPE_CHECKING:
@@ -77,5 +77,5 @@ def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame 
 def with_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:
     """The snapshot with the statistics of files that only the engine in the session can read."""
     if isinstance(table, HudiFormat) and has_own_reader(spark, table.name):
-        return hudi_statistics.with_statistics(spark, table, snapshot)
+        return hudi.with_statistics(spark, table, snapshot)
     return snapshot

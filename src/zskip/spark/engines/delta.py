@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.formats.delta_commit import MARK, partition_of
-from zskip.formats.delta_values import relative_path
+from zskip.formats.delta.commit import MARK, partition_of
+from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
-from zskip.spark.compat import active
 from zskip.spark.engines.base import Committed, RoutedRows
-from zskip.spark.failures import whole_text
-from zskip.spark.hadoop import storage_for
-from zskip.spark.jvm import JavaObject, Jvm
+from zskip.spark.jvm.compat import active
+from zskip.spark.jvm.failures import whole_text
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.hadoop import storage_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,18 +12,18 @@ from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
-from zskip.formats.iceberg_catalog import Current, UnknownCommitError, in_time, read_again
-from zskip.formats.iceberg_commit import NewFile, Rewrite, check_unchanged, committed
+from zskip.formats.iceberg.catalog import Current, UnknownCommitError, in_time, read_again
+from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged, committed
 from zskip.formats.schema import first_line
-from zskip.spark import compat
-from zskip.spark.failures import root_cause, whole_text
-from zskip.spark.hadoop import raised_as
-from zskip.spark.jvm import JavaObject, Jvm
+from zskip.spark.jvm import compat
+from zskip.spark.jvm.failures import root_cause, whole_text
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.hadoop import raised_as
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.formats.iceberg_table import Contents
+    from zskip.formats.iceberg.table import Contents
 
 _ICEBERG = "org.apache.iceberg"
 _MAPPING = "schema.name-mapping.default"

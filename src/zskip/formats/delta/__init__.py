@@ -1,0 +1,5 @@
+"""Delta tables: the log through `deltalake`, one transaction a rewrite."""
+
+from zskip.formats.delta.format import DeltaFormat
+
+__all__ = ["DeltaFormat"]

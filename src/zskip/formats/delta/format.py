@@ -1,0 +1,318 @@
+"""Delta tables through `deltalake`, without a JVM: the live files of the log, and one transaction for a rewrite."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.errors import (
+    ConflictError,
+    MissingDependencyError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+    ZskipError,
+)
+from zskip.formats import staging
+from zskip.formats.base import HADOOP_SCHEMES, HOME, Staged
+from zskip.formats.delta.commit import (
+    NewFile,
+    committed_version,
+    describe,
+    last_rewrite,
+    transact,
+)
+from zskip.formats.delta.protocol import refusal, unreadable, unwritable
+from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_known, relative_path
+from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.formats.rewritten import check_live
+from zskip.formats.schema import declared_fields, first_line
+from zskip.records import Bools, Field, Partition, Snapshot
+from zskip.storage import FileInfo, Storage
+from zskip.types import encode
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
+"""Of a column; all else is about writing, or would let Spark look for columns by other means than their names."""
+_FEATURE = re.compile("[Uu]nsupported|not supported|catalog-managed")
+"""In what deltalake says of a protocol that it does not know."""
+_NOTE = "_moved.json"
+"""In a staging directory: where its files went, and upon which version."""
+_REMOTE = {"max_retries": "4", "retry_timeout": "30s"}
+"""Of an object store: without credentials, or without a network, an error comes in seconds."""
+_TRIES = 50
+_LOG = logging.getLogger("zskip.delta")
+
+
+class DeltaFormat:
+    """Reads and commits a Delta table."""
+
+    name = "delta"
+    home = HOME
+
+    def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
+        """has_own_reader: whether Delta Lake itself is there for tables that zskip would read wrongly."""
+        self._storage = storage
+        self._has_own_reader = has_own_reader
+
+    def snapshot(self) -> Snapshot:
+        """The live files of the newest version, with the statistics that the log has of them.
+
+        Raises TableNotFoundError where there is no log, UnsupportedError for features of the protocol that zskip would
+        read wrongly.
+        """
+        return self._read(self._open())
+
+    def _open(self, *, skip_stats: bool = False) -> DeltaTable:
+        try:
+            from deltalake import DeltaTable
+        except ImportError as error:
+            raise MissingDependencyError(
+                f'"{self._storage.root}" is a Delta table, for which deltalake is not installed; '
+                'run: pip install "zskip[delta]"'
+            ) from error
+        uri = _uri(self._storage.root)
+        with _explained(self._storage.root):
+            return DeltaTable(uri, storage_options=None if uri.startswith("file:") else _REMOTE, skip_stats=skip_stats)
+
+    def _read(self, table: DeltaTable) -> Snapshot:
+        root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)
+        if reader is not None and not self._has_own_reader:
+            raise refusal(root, "read", reader)
+        data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
+        fields, partition_fields = declared_fields(data), declared_fields(partition)
+        _check_partition_types(root, partition_fields)
+        table, actions = self._actions(table)
+        paths = [relative_path(path, root) for path in actions["path"].to_pylist()]
+        order = sorted(range(len(paths)), key=paths.__getitem__)
+        actions = actions.take(pa.array(order, pa.int64()))
+        partitions, partition_of = _partitions(root, actions, partition_fields)
+        return Snapshot(
+            root=root,
+            version=table.version(),
+            fields=fields,
+            partition_fields=partition_fields,
+            partitions=partitions,
+            paths=tuple(paths[i] for i in order),
+            sizes=actions["size_bytes"].to_numpy().astype(np.int64),
+            mtimes_ms=actions["modification_time"].to_numpy().astype(np.int64),
+            partition_of=partition_of,
+            declared=(data, partition),
+            known=read_known(actions, fields) if reader is None else None,
+            reader=reader,
+        )
+
+    def _actions(self, table: DeltaTable) -> tuple[DeltaTable, pa.Table]:
+        """The live files as the log has them; statistics that are none must not be the end of the table."""
+        from deltalake.exceptions import DeltaError
+
+        try:
+            return table, pa.table(table.get_add_actions())
+        except DeltaError:
+            table = self._open(skip_stats=True)
+            with _explained(self._storage.root):
+                return table, pa.table(table.get_add_actions())
+
+    def check_replaceable(self) -> None:
+        """Raise UnsupportedError where the protocol asks more of a commit than zskip does."""
+        _check_writable(self._storage.root, self._open())
+
+    def foreign(self) -> str | None:
+        """The feature for which only Delta Lake itself can read or rewrite the table, if any."""
+        table = self._open()
+        return unwritable(table.protocol()) or _unreadable(table)
+
+    def stage(self) -> str:
+        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
+        return staging.begin(self._storage, self.abort)
+
+    def staged_files(self, staged_in: str) -> list[FileInfo]:
+        """The data files of a staging directory, in path order."""
+        return staging.data_files(self._storage, staged_in)
+
+    def replace(
+        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+    ) -> int:
+        """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
+
+        The files go to their places first, where no reader looks for them; one transaction without a change of data
+        then adds them and removes the others. Raises ConflictError where one of those is no longer live.
+        """
+        said, old = dict(info or {}), base.select(removed)
+        configuration = self._open().metadata().configuration
+        new = describe(self._storage, old, added, configuration, said.get("by", ()))
+        staged_in = added[0].path.rpartition("/")[0] if added else self.stage()
+        note = {"version": base.version, "targets": [file.target for file in new]}
+        self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode())
+        for file in new:
+            self._storage.rename(file.staged.path, file.target)
+        version = self._commit(old, new, staged_in.rpartition("/")[2], said)
+        self._storage.delete(staged_in)
+        return version
+
+    def _commit(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
+        from deltalake.exceptions import DeltaError
+
+        root = self._storage.root
+        for _ in range(_TRIES):
+            table = self._open()
+            current = self._read(table)
+            _check_writable(root, table)
+            check_live(current, old)
+            if current.declared != old.declared:
+                raise ConflictError(
+                    f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
+                )
+            try:
+                transact(table, self._storage, old, new, rewrite, info)
+            except (DeltaError, FileExistsError) as error:
+                newest = self._open()
+                # What failed may have been committed all the same: the log alone knows.
+                version = committed_version(newest, rewrite, old.version)
+                if version is not None:
+                    return version
+                if newest.version() == current.version:
+                    raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
+                continue
+            return current.version + 1
+        raise ConflictError(f'"{root}" is written to over and over at this moment; nothing was committed, try again')
+
+    def abort(self, staged_in: str) -> None:
+        """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
+
+        Where the log cannot be read all stays for a later call.
+        """
+        try:
+            note = json.loads(self._storage.read(f"{staged_in}/{_NOTE}"))
+        except FileNotFoundError:
+            note = None
+        if note is not None:
+            try:
+                version = committed_version(self._open(), staged_in.rpartition("/")[2], note["version"])
+            except ZskipError as error:
+                _LOG.warning('"%s" stays in "%s": %s', staged_in, self._storage.root, error)
+                return
+            for target in note["targets"] if version is None else ():
+                self._storage.delete(target)
+        self._storage.delete(staged_in)
+
+    def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
+        """Version of zskip's latest rewrite in the log, and what it said of itself."""
+        return last_rewrite(self._open())
+
+
+def _uri(root: str) -> str:
+    """The table's root as deltalake takes it; raises UnsupportedError for what it cannot reach."""
+    scheme, separator, rest = root.partition("://")
+    if not separator or scheme == "file":
+        path = root.removeprefix("file:")
+        path = "/" + path.lstrip("/")
+        if "%" in path:
+            raise UnsupportedError(f'deltalake cannot open a table below a path with "%", as "{root}" is; rename it')
+        return "file://" + quote(path)
+    if scheme == "hdfs":
+        raise UnsupportedError(f'deltalake does not reach HDFS, where "{root}" lies; work on it with Delta Lake itself')
+    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+
+
+@contextlib.contextmanager
+def _explained(root: str) -> Iterator[None]:
+    """Raise what deltalake says against a log as an error of ours."""
+    from deltalake.exceptions import DeltaError
+    from deltalake.exceptions import TableNotFoundError as NoTable
+
+    try:
+        yield
+    except NoTable as error:
+        raise TableNotFoundError(f'"{root}" has no whole Delta log ({first_line(error)}); check the path') from error
+    except DeltaError as error:
+        said = first_line(error)
+        if _FEATURE.search(said):
+            raise UnsupportedError(
+                f'zskip cannot read the Delta table "{root}": {said}; work on it with Delta Lake itself. '
+                "Nothing was written"
+            ) from error
+        raise StorageError(f'cannot read the log of the Delta table "{root}": {said}') from error
+    except OSError as error:
+        said = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", " ", str(error)).split())
+        raise StorageError(
+            f'cannot reach the log of the Delta table "{root}" ({said[:300]}); check the network, and give the '
+            "credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        ) from error
+
+
+def _unreadable(table: DeltaTable) -> str | None:
+    """The feature for which zskip would read the table wrongly, if any."""
+    from deltalake.exceptions import DeltaError
+
+    protocol = table.protocol()
+    feature = unreadable(protocol, table.metadata().configuration)
+    if feature is not None or "deletionVectors" not in (protocol.reader_features or ()):
+        return feature
+    try:
+        files = f"{pa.table(table.deletion_vectors()).num_rows:,}"
+    except DeltaError:
+        files = "some"
+    return None if files == "0" else f"deletionVectors ({files} live files have rows that are deleted)"
+
+
+def _check_writable(root: str, table: DeltaTable) -> None:
+    feature = unwritable(table.protocol())
+    if feature is not None:
+        raise refusal(root, "rewrite", feature)
+
+
+def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, str]:
+    """Spark's JSON of the columns in the files, and of the partition columns in their order."""
+    described = {field["name"]: field for field in json.loads(schema_json)["fields"]}
+    for field in described.values():
+        field["nullable"] = True
+        field["metadata"] = {k: v for k, v in field.get("metadata", {}).items() if k in _KEPT_METADATA}
+    data = [field for name, field in described.items() if name not in partition_columns]
+    partition = [described[name] for name in partition_columns]
+    return tuple(json.dumps({"type": "struct", "fields": fields}) for fields in (data, partition))  # type: ignore[return-value]
+
+
+def _check_partition_types(root: str, fields: Sequence[Field]) -> None:
+    for field in fields:
+        if field.type.name not in PARTITION_TYPES and not field.type.is_decimal:
+            raise UnsupportedError(
+                f'"{root}" is partitioned by "{field.name}" of type {field.type}, whose values in Delta\'s log engines '
+                "read differently; partition by a date or a string instead"
+            )
+
+
+def _partitions(
+    root: str, actions: pa.Table, fields: Sequence[Field]
+) -> tuple[tuple[Partition, ...], np.ndarray[Any, np.dtype[np.int32]]]:
+    """The partitions of files in the order in which they first come, and the place of each file's among them."""
+    if not fields:
+        return (Partition(directory=""),) * bool(actions.num_rows), np.zeros(actions.num_rows, np.int32)
+    held = actions["partition"].combine_chunks()
+    columns = [held.field(held.type.get_field_index(field.name)).to_pylist() for field in fields]
+    names = [field.name for field in fields]
+    found: dict[str, Partition] = {}
+    directories = []
+    for row in zip(*columns, strict=True):
+        texts = [partition_text(value) for value in row]
+        if DEFAULT_PARTITION in texts:
+            raise UnsupportedError(
+                f'"{root}" has the partition value {DEFAULT_PARTITION}, which is Hive\'s name of null'
+            )
+        directory = directory_of(names, texts)
+        directories.append(directory)
+        if directory not in found:
+            values = tuple(None if v is None else encode(v, f.type) for v, f in zip(row, fields, strict=True))
+            found[directory] = Partition(directory=directory, values=values)
+    places = {directory: i for i, directory in enumerate(found)}
+    return tuple(found.values()), np.array([places[d] for d in directories], np.int32)

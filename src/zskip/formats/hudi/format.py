@@ -1,0 +1,260 @@
+"""Hudi tables through the `hudi` package, without a JVM: the base files that are live after the latest commit."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
+
+from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
+from zskip.formats import staging
+from zskip.formats.base import HADOOP_SCHEMES, Staged
+from zskip.formats.hudi.protocol import check_readable
+from zskip.formats.hudi.timeline import read_timeline
+from zskip.formats.hudi.values import partition_fields, read_known, spark_schema
+from zskip.formats.schema import declared_fields, first_line
+from zskip.records import Bools, Partition, Snapshot
+from zskip.storage import FileInfo, Storage
+
+if TYPE_CHECKING:
+    from hudi import HudiFileSlice, HudiInstant, HudiTable
+
+INFO_KEY = "zskip"
+"""In the extra metadata of a commit: what the optimize was."""
+NOTE = "_instant"
+"""In a staging directory: the instant of its rewrite."""
+_HOME = ".hoodie"
+_MOST_COMMITS = 100
+"""That are read for what they say; older ones are few files each, and no promise."""
+_INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
+_ESCAPE = re.compile(r"\\(.)")
+_EMPTY = '{"type": "record", "fields": []}'
+_NO_COLUMNS = json.dumps({"type": "struct", "fields": []})
+
+
+class HudiFormat:
+    """Reads a Hudi table by its path."""
+
+    name = "hudi"
+    home = f"{_HOME}/zskip"
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    @property
+    def storage(self) -> Storage:
+        """Where the table lies."""
+        return self._storage
+
+    def options(self) -> dict[str, str]:
+        """What `hoodie.properties` says; raises TableNotFoundError where there is none."""
+        try:
+            text = self._storage.read(f"{_HOME}/hoodie.properties").decode(errors="replace")
+        except FileNotFoundError as error:
+            raise TableNotFoundError(
+                f'"{self._storage.root}/{_HOME}" has no hoodie.properties, so it is no whole Hudi table; check the path'
+            ) from error
+        lines = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
+        return {name.strip(): _ESCAPE.sub(r"\1", value.strip()) for name, _, value in lines}
+
+    def avro_schema(self) -> str:
+        """The table's own columns, without those that Hudi adds, in Avro's JSON."""
+        with _explained(self._storage.root):
+            return str(self._open().get_schema_in_avro_str())
+
+    def touched(self, instant: str) -> frozenset[tuple[str, str]] | None:
+        """Partition and id of each file group that a commit wrote to or replaced; None where it does not tell."""
+        table = self._open()
+        with _explained(self._storage.root):
+            for found in _completed(table):
+                if found.timestamp == instant:
+                    return _file_groups(json.loads(table.get_timeline().get_instant_metadata_in_json(found)))
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """The live base files, with what the latest commits and the names of partitions say of them.
+
+        Raises TableNotFoundError where there is no table, UnsupportedError for what zskip would read wrongly.
+        """
+        root, options = self._storage.root, self.options()
+        check_readable(self._storage, options)
+        table = self._open()
+        with _explained(root):
+            timeline = table.get_timeline()
+            instants = _completed(table)
+            schema = _avro_schema(table, options) if instants else _EMPTY
+            slices = sorted(table.get_file_slices(), key=lambda each: each.base_file_relative_path())
+        _check_slices(root, slices)
+        data = spark_schema(schema, root)
+        fields = declared_fields(data)
+        directories = list(dict.fromkeys(each.partition_path for each in slices))
+        place = {directory: i for i, directory in enumerate(directories)}
+        paths = tuple(each.base_file_relative_path() for each in slices)
+        with _explained(root):
+            said = (json.loads(timeline.get_instant_metadata_in_json(i)) for i in instants[:_MOST_COMMITS])
+            rows = _rows_written(said, frozenset(paths))
+        partition_of = np.array([place[each.partition_path] for each in slices], np.int32)
+        logged = np.array([each.has_log_files() for each in slices], np.bool_)
+        return Snapshot(
+            root=root,
+            version=max((int(instant.timestamp) for instant in instants), default=0),
+            fields=fields,
+            partition_fields=(),
+            partitions=tuple(Partition(directory=directory) for directory in directories),
+            paths=paths,
+            sizes=np.array([each.base_file_size for each in slices], np.int64),
+            mtimes_ms=np.zeros(len(slices), np.int64),
+            partition_of=partition_of,
+            declared=(data, _NO_COLUMNS),
+            known=read_known([rows.get(path, -1) for path in paths], fields, options, directories, partition_of),
+            grouped_by=partition_fields(options),
+            altered=logged if logged.any() else None,
+        )
+
+    def _open(self) -> HudiTable:
+        try:
+            from hudi import HudiTable
+        except ImportError as error:
+            raise MissingDependencyError(
+                f'"{self._storage.root}" is a Hudi table, for which the package hudi is not installed; '
+                'run: pip install "zskip[hudi]"'
+            ) from error
+        with _explained(self._storage.root):
+            return HudiTable(_uri(self._storage.root))
+
+    def check_replaceable(self) -> None:
+        """Raise UnsupportedError: only Hudi's own code, in a session of Spark, commits to its tables."""
+        raise self._unsupported()
+
+    def stage(self) -> str:
+        """Raise UnsupportedError, as `check_replaceable` does."""
+        raise self._unsupported()
+
+    def staged_files(self, staged_in: str) -> list[FileInfo]:
+        """The data files of a staging directory, in path order."""
+        return staging.data_files(self._storage, staged_in)
+
+    def replace(
+        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+    ) -> int:
+        """Raise UnsupportedError, as `check_replaceable` does."""
+        raise self._unsupported()
+
+    def abort(self, staged_in: str) -> None:
+        """Remove what a rewrite left besides its commit; while that is pending all stays, for Hudi to roll it back."""
+        try:
+            instant = self._storage.read(f"{staged_in}/{NOTE}").decode()
+        except FileNotFoundError:
+            instant = ""
+        if instant not in read_timeline(self._storage).pending:
+            self._storage.delete(staged_in)
+
+    def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
+        """Version of zskip's latest rewrite among the newest commits, and what it said of itself."""
+        table = self._open()
+        with _explained(self._storage.root):
+            timeline = table.get_timeline()
+            for instant in [i for i in _completed(table) if i.action != "commit"][:_MOST_COMMITS]:
+                extra = json.loads(timeline.get_instant_metadata_in_json(instant)).get("extraMetadata") or {}
+                if INFO_KEY in extra:
+                    return int(instant.timestamp), json.loads(extra[INFO_KEY])
+        return None
+
+    def _unsupported(self) -> UnsupportedError:
+        return UnsupportedError(
+            f'Hudi itself has to commit to "{self._storage.root}"; open it with zskip.table in a Spark session that '
+            "has loaded Hudi's bundle. Nothing was written"
+        )
+
+
+def _completed(table: HudiTable) -> list[HudiInstant]:
+    """All commits that are complete and not archived, the newest first."""
+    timeline = table.get_timeline()
+    found = {
+        instant.timestamp: instant
+        for instant in (
+            *timeline.get_completed_commits(),
+            *timeline.get_completed_deltacommits(),
+            *timeline.get_completed_replacecommits(),
+            *timeline.get_completed_clustering_commits(),
+        )
+    }
+    for timestamp in found:
+        if not _INSTANT.fullmatch(timestamp):
+            raise UnsupportedError(
+                f'"{table.base_url}" has the instant "{timestamp}", which is no time as Hudi writes it; '
+                "restore the timeline"
+            )
+    return [found[timestamp] for timestamp in sorted(found, reverse=True)]
+
+
+def _rows_written(commits: Iterator[Mapping[str, Any]], live: frozenset[str]) -> dict[str, int]:
+    """Rows of live base files by their paths, as far as the commits that wrote them say it."""
+    found: dict[str, int] = {}
+    for commit in commits:
+        for written in (commit.get("partitionToWriteStats") or {}).values():
+            for file in written:
+                if file.get("path") in live and not file.get("totalWriteErrors"):
+                    found[file["path"]] = int(file.get("numWrites", -1))
+        if len(found) == len(live):
+            break
+    return found
+
+
+def _file_groups(commit: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+    written = commit.get("partitionToWriteStats") or {}
+    replaced = commit.get("partitionToReplaceFileIds") or {}
+    found = {(partition, str(file.get("fileId"))) for partition, files in written.items() for file in files}
+    return frozenset(found | {(partition, group) for partition, groups in replaced.items() for group in groups})
+
+
+def _avro_schema(table: HudiTable, options: Mapping[str, str]) -> str:
+    if options.get("hoodie.populate.meta.fields", "true").lower() == "false":
+        return str(table.get_schema_in_avro_str())
+    return str(table.get_schema_in_avro_str_with_meta_fields())
+
+
+def _check_slices(root: str, slices: Sequence[HudiFileSlice]) -> None:
+    for each in slices:
+        if not each.base_file_name:
+            raise UnsupportedError(
+                f'the Hudi table "{root}" has rows in log files alone ("{each.log_file_names[0]}"), which zskip does '
+                "not read; compact it with CALL run_compaction. Nothing was written"
+            )
+
+
+def _uri(root: str) -> str:
+    """The table's root as the `hudi` package takes it; raises UnsupportedError for what it cannot reach."""
+    scheme, separator, rest = root.partition("://")
+    if not separator or scheme == "file":
+        return "file://" + quote("/" + root.removeprefix("file:").lstrip("/"))
+    if scheme == "hdfs":
+        raise UnsupportedError(f'the package hudi does not reach HDFS, where "{root}" lies; use Hudi itself')
+    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
+
+
+@contextlib.contextmanager
+def _explained(root: str) -> Iterator[None]:
+    """Raise what the package says against a table as an error of ours."""
+    try:
+        yield
+    except ZskipError:
+        raise
+    except Exception as error:
+        raise StorageError(
+            f'cannot read the timeline of the Hudi table "{root}" ({first_line(error)}); restore it, or read the table '
+            "with Hudi itself"
+        ) from error
+    except BaseException as error:
+        # The package gives up on some types, such as timestamps without a time zone, by a panic of Rust.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise UnsupportedError(
+            f'the package hudi cannot read the Hudi table "{root}" ({first_line(error)}), most likely for the type of '
+            "a column; read it with Hudi itself. Nothing was written"
+        ) from error

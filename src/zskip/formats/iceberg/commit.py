@@ -1,0 +1,177 @@
+"""A rewrite of files in an Iceberg table, made ready for whoever commits it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.schema import Schema, index_by_id, index_by_name
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
+from pyiceberg.types import FixedType, TimeType, UUIDType
+
+from zskip.errors import ConflictError, CorruptFileError, UnsupportedError
+from zskip.formats.base import Staged
+from zskip.formats.iceberg.metrics import file_metrics
+from zskip.formats.iceberg.partitions import data_path
+from zskip.formats.iceberg.table import Contents
+from zskip.formats.rewritten import check_live, check_rows, read_staged
+from zskip.records import Snapshot
+from zskip.storage import Storage
+
+REWRITE = "zskip.rewrite"
+"""Key of a snapshot's summary: which rewrite it is."""
+INFO = "zskip.info"
+"""Key of a snapshot's summary: what the rewrite was, in JSON."""
+
+_MOST_VERSION = 2
+_OTHERWISE = (UUIDType, FixedType, TimeType)
+"""Types that Spark reads as others, and would write as those."""
+_ID = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewFile:
+    """A file of a rewrite as a manifest will have it."""
+
+    staged: Staged
+    target: str
+    """Its path below the table."""
+    metrics: Mapping[str, Any]
+    """As fields of `pyiceberg.manifest.DataFile`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Rewrite:
+    """All that a commit needs to know."""
+
+    name: str
+    """Unique."""
+    old: Snapshot
+    """The files that are removed."""
+    new: tuple[NewFile, ...]
+    by_name: bool
+    """Whether files have no ids of columns, so that the table needs a name mapping."""
+    info: Mapping[str, Any]
+
+    @property
+    def summary(self) -> dict[str, str]:
+        """What the snapshot says of itself."""
+        return {REWRITE: self.name, INFO: json.dumps(self.info)}
+
+
+def check_rewritable(contents: Contents) -> None:
+    """Raise UnsupportedError for a table that a rewrite would leave with less than it had."""
+    root, metadata = contents.storage.root, contents.metadata
+    if metadata.format_version > _MOST_VERSION:
+        _refuse(root, f"the format version {metadata.format_version}, whose rows have ids that a rewrite would lose")
+    columns = index_by_id(metadata.schema())
+    for field in columns.values():
+        if isinstance(field.field_type, _OTHERWISE):
+            _refuse(root, f'the type {field.field_type} (column "{field.name}"), which Spark would write as another')
+    for spec_id in {file.spec for file in contents.files}:
+        for part in metadata.specs()[spec_id].fields:
+            if part.source_id not in columns:
+                _refuse(root, f'files that are partitioned by a dropped column ("{part.name}")')
+
+
+def _refuse(root: str, reason: str) -> None:
+    raise UnsupportedError(
+        f'zskip cannot rewrite the Iceberg table "{root}", which has {reason}; cluster it with Iceberg\'s own '
+        "rewrite_data_files, and let zskip index it. Nothing was written"
+    )
+
+
+def describe(contents: Contents, old: Snapshot, added: Sequence[Staged], name: str, info: Mapping[str, Any]) -> Rewrite:
+    """Look at the staged files and say what a manifest will say of them.
+
+    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError where they
+    do not hold as many rows in each partition as the old ones.
+    """
+    storage, schema = contents.storage, contents.metadata.schema()
+    files = sorted(added, key=lambda file: file.path)
+    index = read_staged(storage, old, files)
+    check_rows(old, zip((file.directory for file in files), index.rows.tolist(), strict=True))
+    metrics = file_metrics(storage, files, index, schema, contents.metadata.properties)
+    without_ids = [not _has_ids(storage, file.path, schema) for file in files]
+    return Rewrite(
+        name=name,
+        old=old,
+        new=tuple(
+            NewFile(staged=file, target=data_path(file.directory, file.path.rpartition("/")[2]), metrics=said)
+            for file, said in zip(files, metrics, strict=True)
+        ),
+        by_name=any(without_ids),
+        info=info,
+    )
+
+
+def _has_ids(storage: Storage, path: str, schema: Schema) -> bool:
+    """Whether a file's columns have their ids; raises CorruptFileError where some have others or none."""
+    ids = index_by_name(schema)
+    with storage.open(path) as stream:
+        found = dict(_ids(pq.read_schema(stream), ""))
+    for name, field_id in found.items():
+        if name not in ids or field_id not in (None, ids[name]):
+            raise CorruptFileError(
+                f'"{storage.uri(path)}" holds the column "{name}" with the id {field_id}, and the table '
+                f"{ids.get(name, 'has no such column')}; nothing was committed, please report it"
+            )
+    missing = [name for name, field_id in found.items() if field_id is None]
+    if missing and len(missing) < len(found):
+        raise CorruptFileError(
+            f'"{storage.uri(path)}" holds the column "{missing[0]}" without an id and others with one; nothing was '
+            "committed, please report it"
+        )
+    return not missing
+
+
+def _ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[str, int | None]]:
+    """Full names, as Iceberg has them, of all columns of a file, and their ids."""
+    if isinstance(fields, pa.MapType):
+        parts = [("key", fields.key_field), ("value", fields.item_field)]
+    elif isinstance(fields, pa.ListType | pa.LargeListType):
+        parts = [("element", fields.value_field)]
+    elif isinstance(fields, pa.Schema | pa.StructType):
+        parts = [(field.name, field) for field in fields]
+    else:
+        parts = []
+    for name, field in parts:
+        held = (field.metadata or {}).get(_ID)
+        yield prefix + name, None if held is None else int(held)
+        yield from _ids(field.type, f"{prefix}{name}.")
+
+
+def check_unchanged(contents: Contents, rewrite: Rewrite) -> None:
+    """Raise ConflictError where a rewrite no longer fits the table: files it removes are gone, or columns changed."""
+    current = contents.snapshot()
+    check_live(current, rewrite.old)
+    if current.declared != rewrite.old.declared:
+        raise ConflictError(
+            f'the columns of "{rewrite.old.root}" were changed meanwhile; nothing was committed, call again'
+        )
+
+
+def committed(metadata: TableMetadata, name: str) -> IcebergSnapshot | None:
+    """The snapshot that a rewrite has committed, if the metadata still has it."""
+    return next((s for s in metadata.snapshots if _summary(s).get(REWRITE) == name), None)
+
+
+def last_rewrite(metadata: TableMetadata) -> tuple[int, Mapping[str, Any]] | None:
+    """Sequence number of the latest rewrite in the history of the current snapshot, and what it said of itself."""
+    current = metadata.current_snapshot()
+    while current is not None:
+        text = _summary(current).get(INFO)
+        if text is not None:
+            return current.sequence_number or 0, json.loads(text)
+        parent = current.parent_snapshot_id
+        current = None if parent is None else metadata.snapshot_by_id(parent)
+    return None
+
+
+def _summary(snapshot: IcebergSnapshot) -> Mapping[str, str]:
+    return {} if snapshot.summary is None else snapshot.summary.additional_properties

@@ -1,0 +1,150 @@
+"""A snapshot of the operation `replace`, of which pyiceberg makes none itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from uuid import UUID
+
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+)
+from pyiceberg.table import Table, TableProperties
+from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update import (
+    AssertCurrentSchemaId,
+    AssertTableUUID,
+    SetPropertiesUpdate,
+    TableRequirement,
+    TableUpdate,
+)
+from pyiceberg.table.update.snapshot import _SnapshotProducer
+from pyiceberg.typedef import EMPTY_DICT, Record
+
+from zskip.formats.iceberg.commit import Rewrite
+from zskip.formats.iceberg.table import Contents
+from zskip.formats.iceberg.values import Live
+
+
+class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
+    """One attempt at a rewrite, upon the metadata that a table was loaded with."""
+
+    def __init__(self, table: Table, contents: Contents, rewrite: Rewrite, commit_uuid: UUID) -> None:
+        # pyiceberg counts files for the summary of three operations, of which `replace` is none.
+        super().__init__(
+            Operation.OVERWRITE, table.transaction(), table.io, commit_uuid, snapshot_properties=rewrite.summary
+        )
+        self._contents = contents
+        self._rewrite = rewrite
+        paths = set(rewrite.old.paths)
+        self._removed = {live.data.file_path: live for live in contents.files if live.path in paths}
+        self._deleted_data_files = {live.data for live in self._removed.values()}
+        self._added = self._new_files({live.path: live for live in self._removed.values()})
+        self._added_data_files = [file for files in self._added.values() for file in files]
+
+    def _new_files(self, removed: Mapping[str, Live]) -> dict[int, list[DataFile]]:
+        """The new files by the ids of the specs that those have which they replace."""
+        old, location = self._rewrite.old, self._contents.metadata.location.rstrip("/")
+        like: dict[str, tuple[int, Record]] = {}
+        for i, path in enumerate(old.paths):
+            live = removed[path]
+            like[old.partitions[old.partition_of[i]].directory] = live.spec, live.data.partition
+        found: dict[int, list[DataFile]] = defaultdict(list)
+        for file in self._rewrite.new:
+            spec, partition = like[file.staged.directory]
+            made = DataFile.from_args(
+                content=DataFileContent.DATA,
+                file_path=f"{location}/{file.target}",
+                file_format=FileFormat.PARQUET,
+                partition=partition,
+                file_size_in_bytes=file.staged.size,
+                key_metadata=None,
+                equality_ids=None,
+                sort_order_id=None,
+                **file.metrics,
+            )
+            made.spec_id = spec
+            found[spec].append(made)
+        return found
+
+    def prepare(self) -> tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]:
+        """Write manifests; returns what a catalog has to change, and what it has to check when it does."""
+        metadata = self._contents.metadata
+        updates, requirements = self._commit()
+        if self._rewrite.by_name and metadata.name_mapping() is None:
+            mapping = create_mapping_from_schema(metadata.schema()).model_dump_json()
+            updates = (SetPropertiesUpdate(updates={TableProperties.DEFAULT_NAME_MAPPING: mapping}), *updates)
+        schema = AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id)  # type: ignore[call-arg]
+        return updates, (AssertTableUUID(uuid=metadata.table_uuid), schema, *requirements)
+
+    def discard(self) -> None:
+        """Remove what an attempt that was not committed has written."""
+        self._clean_all_uncommitted()
+
+    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
+        found = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **found.additional_properties)
+
+    def _manifests(self) -> list[ManifestFile]:
+        added = [
+            self._written(spec, [self._entry(ManifestEntryStatus.ADDED, file) for file in files])
+            for spec, files in self._added.items()
+        ]
+        gone: dict[int, list[ManifestEntry]] = defaultdict(list)
+        for entry in self._deleted_entries():
+            gone[entry.data_file.spec_id].append(entry)
+        return [*added, *(self._written(spec, entries) for spec, entries in gone.items()), *self._existing_manifests()]
+
+    def _deleted_entries(self) -> list[ManifestEntry]:
+        return [
+            self._copied(ManifestEntryStatus.DELETED, entry)
+            for manifest, entries in self._contents.manifests
+            for entry in entries
+            if self._is_removed(manifest, entry)
+        ]
+
+    def _existing_manifests(self) -> list[ManifestFile]:
+        """Manifests without the removed files: those that have none stay as they are."""
+        found = []
+        for manifest, entries in self._contents.manifests:
+            kept = [entry for entry in entries if not self._is_removed(manifest, entry)]
+            if len(kept) == len(entries):
+                found += [manifest] if entries else []
+            elif kept:
+                existing = [self._copied(ManifestEntryStatus.EXISTING, entry) for entry in kept]
+                found.append(self._written(manifest.partition_spec_id, existing))
+        return found
+
+    def _is_removed(self, manifest: ManifestFile, entry: ManifestEntry) -> bool:
+        return manifest.content == ManifestContent.DATA and entry.data_file.file_path in self._removed
+
+    def _entry(self, status: ManifestEntryStatus, file: DataFile) -> ManifestEntry:
+        return ManifestEntry.from_args(
+            status=status,
+            snapshot_id=self._snapshot_id,
+            sequence_number=None,
+            file_sequence_number=None,
+            data_file=file,
+        )
+
+    def _copied(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
+        return ManifestEntry.from_args(
+            status=status,
+            snapshot_id=self._snapshot_id if status == ManifestEntryStatus.DELETED else entry.snapshot_id,
+            sequence_number=entry.sequence_number,
+            file_sequence_number=entry.file_sequence_number,
+            data_file=entry.data_file,
+        )
+
+    def _written(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
+        with self.new_manifest_writer(self.spec(spec_id)) as writer:
+            for entry in entries:
+                writer.add_entry(entry)
+        return writer.to_manifest_file()

@@ -1,0 +1,190 @@
+"""Plain Parquet: a directory of files, Hive partitions included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zskip.errors import ConflictError, StorageError, TableNotFoundError
+from zskip.formats import staging
+from zskip.formats.base import HOME, Staged
+from zskip.formats.hive import is_hidden, partitions_of
+from zskip.formats.parquet import log
+from zskip.formats.schema import read_fields
+from zskip.records import Bools, Field, Partition, Snapshot
+from zskip.storage import FileInfo, Storage
+
+_TRIES = 5
+
+Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
+"""Directories to partition columns and, in the same order, partitions."""
+
+
+class ParquetFormat:
+    """Reads and commits a directory of Parquet files."""
+
+    name = "parquet"
+    home = HOME
+
+    def __init__(
+        self,
+        storage: Storage,
+        *,
+        partitioner: Partitioner = partitions_of,
+        fields: Callable[[Storage, Sequence[str]], tuple[Field, ...]] = read_fields,
+    ) -> None:
+        self._storage = storage
+        self._partitioner = partitioner
+        self._fields = fields
+
+    def snapshot(self) -> Snapshot:
+        """The live files now; finishes a rewrite that was cut short, or reads around it where it may not write.
+
+        Raises TableNotFoundError where there is nothing, UnsupportedError for directories that Spark would refuse.
+        """
+        version, files = self._live_files()
+        if not files:
+            raise TableNotFoundError(
+                f'no Parquet files in "{self._storage.root}"; give the directory that holds the data files'
+            )
+        files.sort(key=lambda file: file[1].path)
+        directories = [directory for directory, _ in files]
+        ordinals = {d: i for i, d in enumerate(dict.fromkeys(directories))}
+        partition_fields, partitions = self._partitioner(tuple(ordinals))
+        paths = tuple(file.path for _, file in files)
+        return Snapshot(
+            root=self._storage.root,
+            version=version,
+            fields=self._fields(self._storage, paths),
+            partition_fields=partition_fields,
+            partitions=partitions,
+            paths=paths,
+            sizes=np.array([file.size for _, file in files], np.int64),
+            mtimes_ms=np.array([file.mtime_ms for _, file in files], np.int64),
+            partition_of=np.array([ordinals[d] for d in directories], np.int32),
+        )
+
+    def _live_files(self) -> tuple[int, list[tuple[str, FileInfo]]]:
+        """The version, and each file with the directory where it belongs; read between two equal looks at the log."""
+        if self._storage.stat("") is None:
+            raise TableNotFoundError(f'"{self._storage.root}" does not exist; check the path')
+        for _ in range(_TRIES):
+            before = log.versions(self._storage)
+            pending, finished = self._settle(before)
+            if finished:
+                continue
+            files = [(f.path.rpartition("/")[0], f) for f in self._storage.walk(is_hidden) if f.size]
+            if pending:
+                files = self._as_after(pending, files)
+            if log.versions(self._storage) == before:
+                return max(before[0], default=0), files
+        raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
+
+    def _settle(self, versions: tuple[list[int], set[int]]) -> tuple[list[log.Entry], bool]:
+        """Finish rewrites that were cut short; returns those that it may not finish, and whether it finished any."""
+        pending, finished = [], False
+        for version in versions[0]:
+            if version not in versions[1]:
+                try:
+                    entry = log.read_entry(self._storage, version)
+                except FileNotFoundError:
+                    # Done, and swept with its mark while the log was being listed: it is to be looked at again.
+                    finished = True
+                    continue
+                try:
+                    log.finish(self._storage, entry)
+                    finished = True
+                except StorageError:
+                    log.check_reachable(self._storage, entry)
+                    pending.append(entry)
+        return pending, finished
+
+    def _as_after(self, pending: Sequence[log.Entry], files: list[tuple[str, FileInfo]]) -> list[tuple[str, FileInfo]]:
+        """The files as they will be when the pending rewrites are finished, each under the name it has now."""
+        live = {file.path: (directory, file) for directory, file in files}
+        for entry in pending:
+            for old in entry.removed:
+                found = live.get(old.path)
+                if found is not None and (found[1].size, found[1].mtime_ms) == (old.size, old.mtime_ms):
+                    del live[old.path]
+            for new in entry.added:
+                if new.target not in live:
+                    found_now = self._storage.stat(new.staged) or self._storage.stat(new.target)
+                    if found_now is not None:
+                        live[new.target] = (new.target.rpartition("/")[0], found_now)
+        return list(live.values())
+
+    def check_replaceable(self) -> None:
+        """Any table of files can be committed to; where it may not be written, `stage` says so."""
+
+    def stage(self) -> str:
+        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
+
+        Raises StorageError where the table may not be written.
+        """
+        return staging.begin(self._storage, self.abort)
+
+    def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
+        """Version of the latest rewrite that the log still holds, and what it said of itself."""
+        entries, _ = log.versions(self._storage)
+        return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
+
+    def abort(self, staged_in: str) -> None:
+        """Remove the files of a rewrite that was not committed; one that was, is left for the next call to finish."""
+        if staged_in not in self._committed():
+            self._storage.delete(staged_in)
+
+    def _committed(self) -> set[str]:
+        """Staging directories whose files are live already, though not yet in their places."""
+        return {file.staged.rpartition("/")[0] for entry in log.pending(self._storage) for file in entry.added}
+
+    def staged_files(self, staged_in: str) -> list[FileInfo]:
+        """The data files of a staging directory, in path order."""
+        return staging.data_files(self._storage, staged_in)
+
+    def replace(
+        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+    ) -> int:
+        """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
+
+        removed: (files of base,) mask. Returns the new version. Raises ConflictError, and changes nothing, where one
+        of the removed files was changed since `base` was read.
+        """
+        old = tuple(
+            log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms) for file in base.select(removed)
+        )
+        new = tuple(
+            log.Added(staged=f.path, target=_join(f.directory, f.path.rpartition("/")[2]), size=f.size) for f in added
+        )
+        for _ in range(_TRIES):
+            versions = log.versions(self._storage)
+            if self._settle(versions)[0]:
+                raise StorageError(
+                    f'cannot finish an earlier rewrite of "{self._storage.root}"; see who may write there'
+                )
+            version = max(versions[0], default=0) + 1
+            self._check_unchanged(old)
+            entry = log.Entry(version=version, added=new, removed=old, info=dict(info or {}))
+            try:
+                log.publish(self._storage, entry)
+            except FileExistsError:
+                continue
+            log.finish(self._storage, entry)
+            return version
+        raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
+
+    def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
+        for file in files:
+            found = self._storage.stat(file.path)
+            if found is None or (found.size, found.mtime_ms) != (file.size, file.mtime_ms):
+                what = "is gone" if found is None else "was changed"
+                raise ConflictError(
+                    f'"{self._storage.uri(file.path)}" {what} since the rewrite read it; '
+                    "nothing was committed, call again"
+                )
+
+
+def _join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name

@@ -1,0 +1,211 @@
+"""The commit log of a plain Parquet table: one entry a rewrite, at once its intent and its commit.
+
+`_zskip/log/<version>.json` is created exclusively and names the files that the rewrite adds and removes. From that
+moment zskip's readers see the table as after. `<version>.done` says that the files lie where the entry wants them.
+Every step in between is idempotent, so whoever finds an entry without `.done` finishes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from zskip.errors import IndexFormatError, StorageError
+from zskip.formats.base import HOME
+from zskip.storage import Storage
+
+LOG = f"{HOME}/log"
+TRASH = f"{HOME}/trash"
+FORMAT = 1
+KEEP = 20
+"""Finished entries that stay for a reader to look at."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Added:
+    """A file that a rewrite adds: where it was staged, where it goes, and its size in bytes."""
+
+    staged: str
+    target: str
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Removed:
+    """A file that a rewrite replaces, as the rewrite read it."""
+
+    path: str
+    size: int
+    mtime_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One rewrite."""
+
+    version: int
+    added: tuple[Added, ...]
+    removed: tuple[Removed, ...]
+    info: Mapping[str, Any] = field(default_factory=dict)
+    """What the operation was: clustering columns, curve, time."""
+
+    @property
+    def name(self) -> str:
+        """Path of the entry without its ending."""
+        return f"{LOG}/{self.version:020d}"
+
+    @property
+    def trash(self) -> str:
+        """The directory to which the removed files go before they are deleted."""
+        return f"{TRASH}/{self.version:020d}"
+
+    def to_json(self) -> bytes:
+        """The content of the entry's file."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=1).encode()
+
+
+def versions(storage: Storage) -> tuple[list[int], set[int]]:
+    """The versions that have an entry, ascending, and those which are done."""
+    entries, done = [], set()
+    for file in storage.list_dir(LOG):
+        stem, _, ending = file.path.rpartition("/")[2].partition(".")
+        if stem.isdigit() and ending == "json":
+            entries.append(int(stem))
+        elif stem.isdigit() and ending == "done":
+            done.add(int(stem))
+    return sorted(entries), done
+
+
+def read_entry(storage: Storage, version: int) -> Entry:
+    """Read one entry; raises IndexFormatError where another version of zskip wrote it, or it is damaged."""
+    path = f"{LOG}/{version:020d}.json"
+    try:
+        content = json.loads(storage.read(path))
+        found = content["format"]
+        if found != FORMAT:
+            raise IndexFormatError(
+                f'"{storage.uri(path)}" has format {found}, this zskip knows format {FORMAT}: '
+                "use the zskip that wrote it, or a newer one"
+            )
+        return Entry(
+            version=content["version"],
+            added=tuple(Added(**file) for file in content["added"]),
+            removed=tuple(Removed(**file) for file in content["removed"]),
+            info=content["info"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise IndexFormatError(
+            f'"{storage.uri(path)}" is damaged ({error}); restore it from a backup before anything writes to the table'
+        ) from error
+
+
+def publish(storage: Storage, entry: Entry) -> None:
+    """Commit a rewrite; raises FileExistsError where another writer took the version first."""
+    storage.write(f"{entry.name}.json", entry.to_json())
+
+
+def finish(storage: Storage, entry: Entry) -> None:
+    """Bring the files where the entry wants them: old ones out, new ones in, then nothing is left to do.
+
+    Two processes may do this at once. Nothing is deleted before every added file is in place.
+    """
+    old_by_directory, new_by_directory = _by_directory(entry)
+    for directory in sorted({*old_by_directory, *new_by_directory}):
+        for old in old_by_directory[directory]:
+            _retire(storage, old, entry.trash)
+        for new in new_by_directory[directory]:
+            _place(storage, new)
+    check_added(storage, entry)
+    storage.write(f"{entry.name}.done", b"", overwrite=True)
+    clean(storage, entry)
+
+
+def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, list[Added]]]:
+    old: dict[str, list[Removed]] = defaultdict(list)
+    new: dict[str, list[Added]] = defaultdict(list)
+    for file in entry.removed:
+        old[_parent(file.path)].append(file)
+    for added in entry.added:
+        new[_parent(added.target)].append(added)
+    return old, new
+
+
+def check_added(storage: Storage, entry: Entry) -> None:
+    """Check that every added file is where it belongs; raises StorageError before anything is deleted."""
+    for new in entry.added:
+        found = storage.stat(new.target)
+        if (found is None or found.size != new.size) and storage.stat(f"{entry.name}.done") is None:
+            raise StorageError(
+                f'"{storage.uri(new.target)}" is missing or has another size than the commit {entry.version} says; '
+                f'the replaced files are safe in "{storage.uri(entry.trash)}": move them back by hand'
+            )
+
+
+def check_reachable(storage: Storage, entry: Entry) -> None:
+    """Check that every added file can be read where it is now; raises StorageError where one is lost."""
+    for new in entry.added:
+        if storage.stat(new.target) is None and storage.stat(new.staged) is None:
+            check_added(storage, entry)
+
+
+def clean(storage: Storage, entry: Entry) -> None:
+    """Delete what a finished rewrite leaves: the replaced files, its staging directory, old entries."""
+    for staging in {_parent(file.staged) for file in entry.added}:
+        storage.delete(staging)
+    for path in dead_trash(storage):
+        storage.delete(path)
+    entries, done = versions(storage)
+    for version in entries[:-KEEP]:
+        if version in done:
+            storage.delete(f"{LOG}/{version:020d}.json")
+            storage.delete(f"{LOG}/{version:020d}.done")
+
+
+def dead_trash(storage: Storage) -> list[str]:
+    """The directories of files that finished rewrites have replaced."""
+    done = versions(storage)[1]
+    found = [trash.path for trash in storage.list_dir(TRASH)]
+    return [path for path in found if (name := path.rpartition("/")[2]).isdigit() and int(name) in done]
+
+
+def pending(storage: Storage) -> list[Entry]:
+    """The rewrites that are committed, but not known to be finished."""
+    entries, done = versions(storage)
+    found = []
+    for version in entries:
+        if version not in done:
+            # Another process may have swept it, with the mark that it was done, while the log was being listed.
+            with contextlib.suppress(FileNotFoundError):
+                found.append(read_entry(storage, version))
+    return found
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _retire(storage: Storage, old: Removed, trash: str) -> None:
+    """Move a replaced file away, unless somebody did, or wrote another file under its name."""
+    found = storage.stat(old.path)
+    if found is None or (found.size, found.mtime_ms) != (old.size, old.mtime_ms):
+        return
+    try:
+        storage.rename(old.path, f"{trash}/{old.path}")
+    except FileNotFoundError:
+        return
+    except FileExistsError:
+        storage.delete(old.path)
+
+
+def _place(storage: Storage, new: Added) -> None:
+    """Move an added file to its place, unless somebody did."""
+    try:
+        storage.rename(new.staged, new.target)
+    except FileNotFoundError:
+        return
+    except FileExistsError:
+        storage.delete(new.staged)

@@ -1,0 +1,1 @@
+"""Predicates from and to expressions of pyarrow."""

@@ -1,0 +1,221 @@
+"""SQL text to a predicate: what people write, and what Catalyst prints.
+
+sqlglot reads the text (Spark dialect); this module gives meaning to the forms that statistics can answer. In lenient
+mode, for text that Spark has checked already, whatever is not understood becomes Unknown; in strict mode, for text that
+a user wrote, unknown columns and syntax errors are raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlglot
+from sqlglot import TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+
+from zskip.errors import PredicateError
+from zskip.predicate.columns import Columns
+from zskip.predicate.functions.times import UNITS
+from zskip.predicate.literals import MOST_DIGITS, Literal
+from zskip.predicate.nullness import equals
+from zskip.predicate.opaque import NAMES
+from zskip.predicate.sql.leaves import Leaves
+from zskip.predicate.sql.literals import Node
+from zskip.predicate.sql.terms import Terms
+from zskip.predicate.sql.tokens import Token, has_plain_units, is_deep, long_list, shortened, split, tested, tokens_of
+from zskip.predicate.tree import Not, Predicate, Term, Unknown, conjunction, nodes
+
+_STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
+_UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
+_TEXTS = {TokenType.STRING, TokenType.NUMBER}
+
+
+def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
+    """Read one predicate and bind it to the columns of a table.
+
+    timezone: of the session, in which timestamps without a zone are meant. Raises, unless `lenient`, PredicateError
+    for text that is no predicate and ColumnError for unknown columns.
+
+    >>> from zskip.records import Field
+    >>> from zskip.types import DataType
+    >>> columns = Columns([Field(name="a", type=DataType("integer"))])
+    >>> parse("a BETWEEN 1 AND 2.5", columns) == parse("1 <= a AND a < 3", columns)
+    False
+    >>> parse("NOT a >= 7", columns)
+    Not(child=Compare(op='>=', term=Column(path=('a',), type=DataType(name='integer')), value=7))
+    """
+    try:
+        return _Text(sql, columns, timezone, lenient).predicate()
+    except PredicateError:
+        if not lenient:
+            raise
+        return Unknown(sql)
+
+
+def parse_many(sqls: Sequence[str], columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
+    """Read several predicates that must all hold."""
+    return conjunction(tuple(parse(sql, columns, timezone=timezone, lenient=lenient) for sql in sqls))
+
+
+def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
+    """Read an expression of columns, by which an index is asked for just that expression.
+
+    Raises ColumnError for unknown columns, PredicateError for what is not understood.
+
+    >>> from zskip.predicate import term_sql
+    >>> from zskip.records import Field
+    >>> from zskip.types import DataType
+    >>> term_sql(parse_term("LOWER( Email )", Columns([Field(name="email", type=DataType("string"))])))
+    'lower(email)'
+    """
+    return _Text(sql, columns, timezone, lenient=False).term()
+
+
+class _Text:
+    """One text: split at its ANDs and ORs, its leaves are read by sqlglot."""
+
+    def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
+        self._sql = sql
+        self._lenient = lenient
+        self._escapes = _STRANGE_ESCAPE.match(sql) is not None
+        self._tokens = tokens_of(sql)
+        odd_units = not has_plain_units(self._tokens, _UNITS)
+        self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
+        self._leaves = Leaves(self._terms, timezone, lenient=lenient)
+        self._parser = _parser()
+
+    def predicate(self) -> Predicate:
+        """The predicate that the text writes."""
+        return split(self._sql, self._tokens, self._leaf)
+
+    def term(self) -> Term:
+        """The term that the text writes."""
+        strange = self._escapes and any(map(self._is_strange, self._tokens))
+        found = None if strange or is_deep(self._tokens) else self._terms.find(self._parsed(self._tokens))
+        if found is None:
+            raise PredicateError(
+                f'"{shortened(self._sql, 200)}" is no column and no expression that can be indexed; take a column, a '
+                'function that zskip knows of columns of the right types, such as "lower(email)", or register your own'
+            )
+        return found
+
+    def _leaf(self, tokens: list[Token]) -> Predicate:
+        sql = self._sql[tokens[0].start : tokens[-1].end + 1] if tokens else ""
+        try:
+            if self._escapes and any(map(self._is_strange, tokens)):
+                return Unknown(shortened(sql, 200), "a string with escapes")
+            if is_deep(tokens):
+                return Unknown(shortened(sql, 200), "nested too deeply")
+            listed = long_list(tokens)
+            if listed is None:
+                found = self._leaves.read(self._parsed(tokens))
+                return self._tested(tokens) or found if _is_partial(found) else found
+            node = self._parsed(listed.head)
+            membership = node.find(exp.In)
+            if self._lenient and membership is not None and self._terms.find(membership.this) is None:
+                # Whatever is in the list, which takes long to read.
+                return Unknown(shortened(sql, 200), "not supported")
+            literals = self._literals(listed.elements)
+            return self._leaves.read(node if literals else self._parsed(tokens), literals)
+        except RecursionError:
+            return Unknown(shortened(sql, 200), "nested too deeply")
+        except (PredicateError, ValueError, ArithmeticError):
+            if not self._lenient:
+                raise
+            return Unknown(sql)
+
+    def _is_strange(self, token: Token) -> bool:
+        """Whether a token is a string with escapes that sqlglot may read in another way; in names they mean nothing."""
+        text = self._sql[token.start : token.end + 1]
+        return token.token_type is not TokenType.IDENTIFIER and _STRANGE_ESCAPE.match(text) is not None
+
+    def _tested(self, tokens: list[Token]) -> Predicate | None:
+        """`(condition) IS NULL` and the like; None where it is something else."""
+        test = tested(tokens)
+        if test is None:
+            return None
+        try:
+            found = equals(split(self._sql, test.condition, self._leaf), test.value)
+        except PredicateError:
+            return None
+        return Not(found) if found is not None and test.negated else found
+
+    def _parsed(self, tokens: list[Token]) -> Node:
+        sql = shortened(self._sql)
+        try:
+            found = self._parser.parse_into(exp.Condition, tokens, self._sql) if tokens else []
+        except sqlglot.errors.SqlglotError as error:
+            raise PredicateError(f'cannot read the predicate "{sql}": {_place(error)}') from error
+        if len(found) != 1 or found[0] is None:
+            raise PredicateError(f'cannot read the predicate "{sql}": a part is missing')
+        if isinstance(found[0], exp.Query | exp.Alias | exp.DDL | exp.Tuple):
+            raise PredicateError(f'"{sql}" is no predicate; give a condition such as "a > 3 AND b = \'x\'"')
+        return found[0]
+
+    def _literals(self, elements: list[list[Token]]) -> list[Literal]:
+        """The literals of a long list; none where some element is no plain literal.
+
+        Elements of one shape, such as `DATE '...'`, are parsed once; then only the text in it changes.
+        """
+        shapes: dict[tuple[object, ...], tuple[Node, Node | None]] = {}
+        found = []
+        for element in elements:
+            place = next((i for i, token in enumerate(element) if token.token_type in _TEXTS), len(element))
+            text = element[place].text if place < len(element) else ""
+            rest = [(token.token_type, token.text) for token in element[:place] + element[place + 1 :]]
+            shape = (*rest, place, element[min(place, len(element) - 1)].token_type, _scale(element, text))
+            if shape not in shapes:
+                shapes[shape] = self._template(element, text)
+            node, written = shapes[shape]
+            if written is not None:
+                written.args["this"] = text
+            literal = self._terms.literal(node)
+            if literal is None or (written is None and text):
+                return []
+            found.append(literal)
+        return found
+
+    def _template(self, element: list[Token], text: str) -> tuple[Node, Node | None]:
+        """The node of an element, and the one in it that holds its text; None where no other can take its place."""
+        try:
+            node = self._parsed(element)
+        except PredicateError:
+            return exp.Placeholder(), None  # No literal; the list as a whole says what is wrong, if anything.
+        inside = [found for found in node.find_all(exp.Literal) if not isinstance(found.parent, exp.DataTypeParam)]
+        scale = _scale(element, text)
+        if scale is not None:
+            for size, number in zip(node.find_all(exp.DataTypeParam), (MOST_DIGITS, scale), strict=True):
+                size.set("this", exp.Literal.number(number))
+        return node, inside[0] if len(inside) == 1 and inside[0].this == text else None
+
+
+@lru_cache(maxsize=1)
+def _parser_class() -> Any:
+    """The parser of Spark SQL that leaves opaque functions as they are written: sqlglot's versions differ in them."""
+    base = type(Dialect.get_or_raise("spark").parser())
+    return type("Parser", (base,), {"FUNCTIONS": {k: v for k, v in base.FUNCTIONS.items() if k.lower() not in NAMES}})
+
+
+def _parser() -> Any:
+    return _parser_class()(dialect=Dialect.get_or_raise("spark"))
+
+
+def _is_partial(predicate: Predicate) -> bool:
+    return any(isinstance(node, Unknown) for node in nodes(predicate))
+
+
+def _scale(element: list[Token], text: str) -> int | None:
+    """The digits after the point of a literal such as `1.50BD`, whose type sqlglot makes from its digits."""
+    return len(text.partition(".")[2]) if element[-1].text.upper() == "BD" else None
+
+
+def _place(error: sqlglot.errors.SqlglotError) -> str:
+    details = getattr(error, "errors", None)
+    if details and details[0].get("description"):
+        first = details[0]
+        what = "a part is missing" if "<class" in first["description"] else first["description"]
+        return f'{what} near "{first.get("highlight") or "its end"}", character {first.get("col")}'
+    return "it does not parse as a condition of Spark SQL"

@@ -1,0 +1,262 @@
+"""Terms of SQL text: columns, monotone functions of them, and opaque ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlglot import exp
+
+from zskip.errors import ColumnError
+from zskip.predicate import functions, opaque
+from zskip.predicate.casts import cast_term
+from zskip.predicate.columns import Columns
+from zskip.predicate.literals import Literal
+from zskip.predicate.sql.literals import Node, literal_text, read_literal, type_name
+from zskip.predicate.sql.sums import interval, plus, times
+from zskip.predicate.tree import Call, Column, Term
+
+_DEEPEST = 16
+"""Functions of functions of functions ... that are followed."""
+_UNITS = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
+_ADDED_UNITS = {
+    "MICROSECOND": (0, 1),
+    "MILLISECOND": (0, 10**3),
+    "SECOND": (0, 10**6),
+    "MINUTE": (0, 60 * 10**6),
+    "HOUR": (0, 3600 * 10**6),
+    "DAY": (1, 0),
+    "WEEK": (7, 0),
+}
+"""Days and microseconds."""
+
+
+class Terms:
+    """Finds the terms that nodes of sqlglot's tree write."""
+
+    def __init__(self, columns: Columns, timezone: str, *, lenient: bool, short_units: bool) -> None:
+        """short_units: whether units may be written as `M` or `D`, of which sqlglot makes others than Spark."""
+        self._columns = columns
+        self._timezone = timezone
+        self._lenient = lenient
+        self._short_units = short_units
+        self._depth = 0
+
+    def column(self, node: exp.Column | exp.Dot) -> Column | None:
+        """The column that a name stands for; None where it leads elsewhere. Raises ColumnError in strict mode."""
+        try:
+            return self._columns.find(_parts(node))
+        except ColumnError:
+            if self._lenient:
+                return None
+            raise
+
+    def literal(self, node: Node) -> Literal | None:
+        """The literal that a node writes; None where it is none."""
+        return read_literal(node, self._timezone)
+
+    def find(self, node: Node) -> Term | None:
+        """The term that a node writes; None where it is none that is understood."""
+        node = node.unnest()
+        if isinstance(node, exp.Column | exp.Dot):
+            return self.column(node) if _is_name(node) else None
+        handler, parts = _HANDLERS.get(type(node), (None, frozenset[str]()))
+        if handler is None or any(value and key not in parts for key, value in node.args.items()):
+            return None
+        if self._depth >= _DEEPEST:
+            return None
+        self._depth += 1
+        try:
+            return handler(self, node)
+        finally:
+            self._depth -= 1
+
+    def _cast(self, node: Node) -> Term | None:
+        inner = self.find(node.this)
+        return None if inner is None else self.cast(inner, type_name(node.to))
+
+    def cast(self, term: Term, target: str) -> Term | None:
+        """A term as another type; None where the cast is not monotone."""
+        return cast_term(term, target, self._timezone)
+
+    def _call(self, name: str, term: Term | None, *arguments: int | str) -> Call | None:
+        return None if term is None else functions.call(name, term, *arguments)
+
+    def _date(self, node: Node) -> Term | None:
+        """What Spark takes for a date: dates, and timestamps cut to theirs."""
+        term = self.find(node)
+        return None if term is None or term.type.name == "string" else self.cast(term, "DATE")
+
+    def _year(self, node: Node) -> Term | None:
+        return self._call("year", self._date(node.this))
+
+    def _extract(self, node: Node) -> Term | None:
+        return self._call("year", self._date(node.expression)) if node.name.upper() == "YEAR" else None
+
+    def _to_date(self, node: Node) -> Term | None:
+        return self._date(node.this)
+
+    def _unit(self, node: Node) -> str:
+        unit = node.args["unit"].name.upper()
+        return "" if self._short_units else _UNITS.get(unit, unit)
+
+    def _date_trunc(self, node: Node) -> Term | None:
+        term = self.find(node.this)
+        if term is not None and term.type.name == "date":
+            term = self.cast(term, "TIMESTAMP")
+        return self._call("date_trunc", term, self._unit(node), self._timezone)
+
+    def _trunc(self, node: Node) -> Term | None:
+        return self._call("trunc", self._date(node.this), self._unit(node))
+
+    def _unix(self, node: Node) -> Term | None:
+        return self._call(_UNIX[type(node)], self.find(node.this))
+
+    def _rounded(self, node: Node) -> Term | None:
+        """Floor and ceil of a float or a short integer are those of the double."""
+        term = self.find(node.this)
+        if term is not None and term.type.name in ("float", "byte", "short", "integer"):
+            term = self.cast(term, "DOUBLE")
+        return self._call("floor" if isinstance(node, exp.Floor) else "ceil", term)
+
+    def _substring(self, node: Node) -> Term | None:
+        start, length = self._whole(node.args.get("start")), self._whole(node.args.get("length"))
+        if start not in (0, 1) or length is None:
+            return None
+        return self._call("substring", self.find(node.this), max(length, 0))
+
+    def _left(self, node: Node) -> Term | None:
+        length = self._whole(node.expression)
+        return None if length is None else self._call("substring", self.find(node.this), max(length, 0))
+
+    def _date_add(self, node: Node) -> Term | None:
+        """`date_sub(d, 3)` is written as `d + 3 * -1` by sqlglot."""
+        days = node.expression.unnest()
+        backwards = isinstance(days, exp.Mul) and self._whole(days.expression) == -1
+        number = self._whole(days.this if backwards else days)
+        if number is None or node.args["unit"].name.upper() != "DAY":
+            return None
+        return self._call("date_add", self._date(node.this), -number if backwards else number)
+
+    def _timestamp_add(self, node: Node) -> Term | None:
+        number, unit = self._whole(node.expression), _ADDED_UNITS.get(node.args["unit"].name.upper())
+        term = self.find(node.this)
+        if number is None or unit is None or term is None:
+            return None
+        if term.type.name == "date":
+            term = self.cast(term, "TIMESTAMP")
+        return self._call("shift", term, unit[0] * number, unit[1] * number, self._timezone)
+
+    def _opaque(self, node: Node) -> Term | None:
+        """A function by its name, of which the parser is told to make nothing else."""
+        return self._of_name(opaque.NAMES.get(node.name.lower(), node.name.lower()), node.expressions)
+
+    def _trim(self, node: Node) -> Term | None:
+        name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[node.text("position").upper()]
+        return self._of_name(name, [node.this])
+
+    def _of_name(self, name: str, nodes: Sequence[Node]) -> Term | None:
+        arguments: list[Term | str] = []
+        for node in nodes:
+            literal = self.literal(node)
+            found = literal_text(literal) if literal is not None else self._argument(name, node)
+            if found is None:
+                return None
+            arguments.append(found)
+        return opaque.call(name, tuple(arguments), self._timezone)
+
+    def _argument(self, name: str, node: Node) -> Term | None:
+        """What Spark casts of itself is written with the cast by Catalyst, and without by people."""
+        node = node.unnest()
+        if name in opaque.OF_DATES:
+            return self._date(node)
+        if name in opaque.OF_BYTES and isinstance(node, exp.Cast) and type_name(node.to) == "BINARY":
+            inner = self.find(node.this)
+            return inner if inner is not None and inner.type.name == "string" else None
+        return self.find(node)
+
+    def _negative(self, node: Node) -> Term | None:
+        return self._call("negative", self.find(node.this))
+
+    def _sum(self, node: Node) -> Term | None:
+        sign = -1 if isinstance(node, exp.Sub) else 1
+        left, right = node.this.unnest(), node.expression.unnest()
+        term = self.find(left)
+        if term is not None:
+            return self._plus(term, right, sign)
+        term = self.find(right)
+        if term is not None and sign < 0:
+            term = None if isinstance(left, exp.Interval) else self._call("negative", term)
+        return None if term is None else self._plus(term, left, 1)
+
+    def _product(self, node: Node) -> Term | None:
+        for factor, other in ((node.this, node.expression), (node.expression, node.this)):
+            literal = self.literal(other)
+            term = None if literal is None else self.find(factor)
+            if literal is not None and term is not None:
+                return times(term, literal, other)
+        return None
+
+    def _plus(self, term: Term, node: Node, sign: int) -> Term | None:
+        if isinstance(node, exp.Interval):
+            return interval(term, node, sign, self._timezone)
+        literal = self.literal(node)
+        return None if literal is None else plus(term, literal, node, sign)
+
+    def _whole(self, node: Node | None) -> int | None:
+        literal = None if node is None else self.literal(node)
+        return (
+            literal.value if literal is not None and isinstance(literal.value, int) and literal.kind == "int" else None
+        )
+
+
+def _is_name(node: Node) -> bool:
+    """Whether a node is a name: longer ones than `a.b.c.d` are nodes around those."""
+    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        node = node.this
+    return isinstance(node, exp.Column)
+
+
+def _parts(node: Node) -> list[str]:
+    inside = []
+    while isinstance(node, exp.Dot):
+        inside.append(node.name)
+        node = node.this
+    return [part.name for part in node.parts] + inside[::-1]
+
+
+_UNIX = {
+    exp.UnixSeconds: "unix_seconds",
+    exp.UnixMillis: "unix_millis",
+    exp.UnixMicros: "unix_micros",
+    exp.UnixDate: "unix_date",
+}
+_Handler = Callable[[Terms, Node], "Term | None"]
+
+
+def _handler(method: _Handler, *parts: str) -> tuple[_Handler, frozenset[str]]:
+    return method, frozenset(("this", *parts))
+
+
+_HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
+    exp.Cast: _handler(Terms._cast, "to", "_type"),
+    exp.TryCast: _handler(Terms._cast, "to", "safe", "_type"),
+    exp.TsOrDsToDate: _handler(Terms._to_date, "safe"),
+    exp.Year: _handler(Terms._year),
+    exp.Extract: _handler(Terms._extract, "expression"),
+    exp.TimestampTrunc: _handler(Terms._date_trunc, "unit"),
+    exp.DateTrunc: _handler(Terms._trunc, "unit"),
+    **dict.fromkeys(_UNIX, _handler(Terms._unix)),
+    exp.Floor: _handler(Terms._rounded),
+    exp.Ceil: _handler(Terms._rounded),
+    exp.Substring: _handler(Terms._substring, "start", "length"),
+    exp.Left: _handler(Terms._left, "expression"),
+    exp.TsOrDsAdd: _handler(Terms._date_add, "expression", "unit"),
+    exp.TimestampAdd: _handler(Terms._timestamp_add, "expression", "unit"),
+    exp.Anonymous: _handler(Terms._opaque, "expressions"),
+    exp.Trim: _handler(Terms._trim, "position"),
+    exp.Neg: _handler(Terms._negative),
+    exp.Add: _handler(Terms._sum, "expression"),
+    exp.Sub: _handler(Terms._sum, "expression"),
+    exp.Mul: _handler(Terms._product, "expression"),
+}
+"""What reads a function, and the parts of its node that are looked at: any other part means something else."""

@@ -1,0 +1,1 @@
+"""What only Spark can tell the index: statistics counted from rows, and sketches."""

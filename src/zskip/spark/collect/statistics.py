@@ -1,0 +1,138 @@
+"""What files really hold, counted by Spark: rows, nulls, NaN and bounds of columns, one aggregation by file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.errors import ConflictError
+from zskip.index import Counted
+from zskip.records import Ints
+from zskip.spark.forms import form_sql, quoted
+from zskip.spark.jobs import described
+from zskip.spark.jvm import compat
+from zskip.types import DataType, Form, encode_decimal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Path = tuple[str, ...]
+PREFIX_BYTES = 65
+"""Of strings, one byte more than bounds in the index have: enough to compare with those."""
+_AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
+_COLUMNS_PER_JOB = 100
+_FILE = "zskip_file"
+
+
+class Places:
+    """Finds the files of a snapshot by the names that Spark gives them."""
+
+    def __init__(self, uris: Sequence[str]) -> None:
+        """uris: of the files, in the snapshot's order, as the table's storage names them."""
+        self._places = {_AUTHORITY.sub("", uri): i for i, uri in enumerate(uris)}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def of(self, name: str) -> int:
+        """The place of a file by what `input_file_name()` says; raises ConflictError for a file that is new."""
+        place = self._places.get(_AUTHORITY.sub("", unquote(name)))
+        if place is None:
+            raise ConflictError(f'another writer added "{name}" meanwhile; call again')
+        return place
+
+
+def aggregate_by_file(frame: DataFrame, sums: Mapping[str, str], places: Places, text: str) -> tuple[Ints, pa.Table]:
+    """Compute SQL aggregates over the rows of each file: the places of the files that have rows, and a table.
+
+    sums: aliases and aggregates. text: what the job is called.
+    """
+    from pyspark.sql import functions as F
+
+    spark = frame.sparkSession
+    found = frame.groupBy(F.input_file_name().alias(_FILE)).agg(
+        *(F.expr(sql).alias(name) for name, sql in sums.items())
+    )
+    with described(spark, text):
+        table = compat.collect_arrow(found)
+    names = table[_FILE].to_pylist() if table.num_rows else []
+    return np.array([places.of(name) for name in names], np.int64), table
+
+
+def count(
+    frame: DataFrame, columns: Sequence[tuple[Path, DataType]], places: Places, text: str
+) -> tuple[Ints, dict[Path, Counted]]:
+    """Count the rows of each file, and what they hold of some columns of orderable types.
+
+    frame: rows of the table's files, nothing joined or cached. Reads the columns asked for alone, in one job for each
+    hundred of them.
+    """
+    rows = np.zeros(len(places), np.int64)
+    counted: dict[Path, Counted] = {}
+    for batch in _batches(columns):
+        sums = {"rows": "count(1)"}
+        for i, (path, data_type) in enumerate(batch):
+            sums |= _sums(i, ".".join(map(quoted, path)), data_type)
+        at, table = aggregate_by_file(frame, sums, places, text)
+        if table.num_rows:
+            rows[at] = table["rows"].to_numpy()
+        counted |= {path: _read(table, i, data_type, at, rows) for i, (path, data_type) in enumerate(batch)}
+    return rows, counted
+
+
+def _batches(columns: Sequence[tuple[Path, DataType]]) -> Iterator[Sequence[tuple[Path, DataType]]]:
+    for start in range(0, max(len(columns), 1), _COLUMNS_PER_JOB):
+        yield columns[start : start + _COLUMNS_PER_JOB]
+
+
+def _sums(i: int, column: str, data_type: DataType) -> dict[str, str]:
+    value = exact_sql(column, data_type)
+    sums = {f"count{i}": f"count({column})", f"min{i}": f"min({value})", f"max{i}": f"max({value})"}
+    return sums | ({f"nans{i}": f"count_if(isnan({column}))"} if data_type.form is Form.FLOAT else {})
+
+
+def exact_sql(column: str, data_type: DataType) -> str:
+    """The values of a column in the form of its type as SQL, NaN as null; long decimals as they are.
+
+    >>> exact_sql("x", DataType("float"))
+    'CASE WHEN NOT isnan(x) THEN CAST(x AS DOUBLE) + 0.0D END'
+    """
+    if data_type.is_decimal and data_type.precision > 18:
+        return column
+    if data_type.form is Form.FLOAT:
+        return f"CASE WHEN NOT isnan({column}) THEN CAST({column} AS DOUBLE) + 0.0D END"
+    if data_type.form is Form.BYTES:
+        return f"substring(CAST({column} AS BINARY), 1, {PREFIX_BYTES})"
+    return form_sql(column, data_type)
+
+
+def _read(table: pa.Table, i: int, data_type: DataType, at: Ints, rows: Ints) -> Counted:
+    form = data_type.form
+    dtype: Any = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}[cast(Form, form)]
+    blank: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[cast(Form, form)]
+    ends = [np.full(len(rows), blank, dtype), np.full(len(rows), blank, dtype)]
+    nulls, nans = rows.copy(), np.zeros(len(rows), np.int64)
+    bounded = np.zeros(len(rows), np.bool_)
+    if table.num_rows:
+        nulls[at] -= table[f"count{i}"].to_numpy()
+        if form is Form.FLOAT:
+            nans[at] = table[f"nans{i}"].to_numpy()
+        bounded[at] = table[f"min{i}"].is_valid().to_numpy()
+        for end, name in zip(ends, (f"min{i}", f"max{i}"), strict=True):
+            found = [blank if v is None else v for v in table[name].to_pylist()]
+            if data_type.is_decimal and data_type.precision > 18:
+                found = [v if isinstance(v, bytes) else _long_decimal(v, data_type) for v in found]
+            for place, value in zip(at.tolist(), found, strict=True):
+                end[place] = value
+    return Counted(type=data_type, nulls=nulls, nans=nans, lower=ends[0], upper=ends[1], bounded=bounded)
+
+
+def _long_decimal(value: Any, data_type: DataType) -> Any:
+    sign, digits, exponent = value.as_tuple()
+    unscaled = int("".join(map(str, digits))) * 10 ** (exponent + data_type.scale)
+    return encode_decimal(-unscaled if sign else unscaled, data_type)

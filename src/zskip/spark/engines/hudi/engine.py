@@ -1,0 +1,297 @@
+"""Hudi's own writer: an optimize of a copy-on-write table as one replacecommit.
+
+Hudi's `INSERT OVERWRITE` replaces whatever lies in a partition when it commits. Here the same writer of files is used,
+but the commit names just the file groups that were read, so that rows which others append meanwhile stay. The columns
+that Hudi adds to each row are kept, as its clustering keeps them: the time of a row's commit, too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from zskip.errors import ConflictError, StorageError, UnsupportedError
+from zskip.formats import HOME, staging
+from zskip.formats.hudi.format import INFO_KEY, NOTE, HudiFormat
+from zskip.formats.hudi.protocol import check_rewritable, metadata_parts
+from zskip.formats.hudi.timeline import Timeline, read_timeline
+from zskip.records import Snapshot
+from zskip.spark.engines.base import Committed, RoutedRows
+from zskip.spark.jvm.failures import root_cause, whole_text
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.statuses import qualified
+from zskip.storage.rehomed import Rehomed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_HUDI = "org.apache.hudi"
+_BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
+_OLDEST = (1, 2)
+_ACTION = "replacecommit"
+_KRYO = "org.apache.spark.serializer.KryoSerializer"
+_BUCKET = re.compile(r"0000[0-9]{4}-")
+"""How file ids begin that hold the rows of one bucket, where a bucket index places records by their keys."""
+_LARGEST = str(1 << 50)
+_SETTINGS = {
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    "hoodie.datasource.write.operation": "insert_overwrite",
+    # Others must not take this commit for a dead one, nor this one theirs.
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+    # The table stays what it is: no upgrade, no cleaning, no other service.
+    "hoodie.write.auto.upgrade": "false",
+    "hoodie.clean.automatic": "false",
+    "hoodie.archive.automatic": "false",
+    "hoodie.write.complex.keygen.validation.enable": "false",
+    # A file of the layout is a file.
+    "hoodie.parquet.max.file.size": _LARGEST,
+}
+_INDEXES = {
+    "column_stats": "hoodie.metadata.index.column.stats.enable",
+    "partition_stats": "hoodie.metadata.index.partition.stats.enable",
+    "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
+    "record_index": "hoodie.metadata.record.index.enable",
+}
+"""What keeps the parts of a metadata table alive."""
+_LOCKS = "hoodie[.]write[.]lock[.]"
+_CONFLICT = re.compile("HoodieWriteConflictException|HoodieHeartbeatException|Could not read commit details")
+_LOG = logging.getLogger("zskip.hudi")
+
+
+def is_loaded(spark: SparkSession) -> bool:
+    """Whether the session has Hudi's bundle loaded."""
+    from py4j.protocol import Py4JError
+
+    try:
+        Jvm.of(spark).class_of(f"{_HUDI}.HoodieVersion")
+    except Py4JError:
+        return False
+    return True
+
+
+def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
+    """All rows of a table as of an instant, read and pruned by Hudi itself."""
+    return spark.read.format("hudi").option("as.of.instant", str(version)).load(root)
+
+
+class HudiEngine:
+    """Writes to one table through the bundle that the session has loaded."""
+
+    reads: ClassVar[str | None] = None
+
+    def __init__(self, spark: SparkSession, table: HudiFormat) -> None:
+        self._spark = spark
+        self._table = table
+        self._storage = table.storage
+        self._home = Rehomed(self._storage, HOME, table.home)
+        self._jvm = Jvm.of(spark)
+
+    def check(self) -> None:
+        """Raise UnsupportedError where the session or the table does not let zskip commit."""
+        root = self._storage.root
+        if not is_loaded(self._spark):
+            raise UnsupportedError(
+                f'to rewrite the Hudi table "{root}" the session needs Hudi\'s bundle; start it with '
+                f"spark.jars.packages={_BUNDLE} and spark.serializer={_KRYO}. Nothing was written"
+            )
+        version = self._jvm.call(f"{_HUDI}.HoodieVersion", "get")()
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
+            raise UnsupportedError(
+                f'zskip commits to "{root}" through Hudi 1.2 or later, and the session has loaded {version}; '
+                f"load {_BUNDLE}. Nothing was written"
+            )
+        if self._spark.conf.get("spark.serializer", "") != _KRYO:
+            raise UnsupportedError(f'Hudi writes to "{root}" only where spark.serializer={_KRYO}; start Spark with it')
+        check_rewritable(root, self._table.options(), self._table.avro_schema())
+
+    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
+        """Write the rows and commit them instead of the files of `base`, or change nothing.
+
+        Raises ConflictError where one of those files was changed, or may be at this moment by a writer that does not
+        look for conflicts itself.
+        """
+        self._check_buckets(base)
+        self._check_live(base)
+        client = self._client(rows)
+        try:
+            staged, instant = staging.begin(self._home, lambda path: self._sweep(client, path)), ""
+            try:
+                with self._explained():
+                    instant = client.startCommit(_ACTION)
+                self._home.write(f"{staged}/{NOTE}", instant.encode())
+                with self._explained():
+                    stats = self._write(client, instant, rows)
+                self._check_written(stats, rows)
+                seen = self._check_live(base, instant)
+                with self._explained():
+                    self._complete(client, instant, stats, base, info)
+                self._check_after(base, instant, seen)
+            except BaseException:
+                if self._undo(client, instant):
+                    self._home.delete(staged)
+                raise
+            self._home.delete(staged)
+        finally:
+            client.close()
+        return Committed(version=int(instant), sizes=tuple(int(stat.getFileSizeInBytes()) for stat in stats))
+
+    def _client(self, rows: RoutedRows) -> JavaObject:
+        options = self._table.options()
+        held = metadata_parts(options)
+        settings = {
+            **_SETTINGS,
+            **{name: "true" for part, name in _INDEXES.items() if part in held},
+            **self._locks(),
+            "hoodie.metadata.enable": str("files" in held).lower(),
+            "hoodie.parquet.compression.codec": rows.codec,
+            "hoodie.write.table.version": options.get("hoodie.table.version", "6"),
+        }
+        given = self._jvm.find("java.util.HashMap")()
+        for name, value in settings.items():
+            given.put(name, value)
+        create = self._jvm.call(f"{_HUDI}.DataSourceUtils", "createHoodieClient")
+        name = options["hoodie.table.name"]
+        with self._explained():
+            return create(self._spark._jsc, self._table.avro_schema(), qualified(self._storage.root), name, given)
+
+    def _locks(self) -> dict[str, str]:
+        """What the session says of the lock that all writers to its Hudi tables share."""
+        said = self._spark.sql("SET").where(f"key RLIKE '^(spark[.])?{_LOCKS}'").collect()
+        return {row[0].removeprefix("spark."): row[1] for row in said}
+
+    def _write(self, client: JavaObject, instant: str, rows: RoutedRows) -> list[JavaObject]:
+        jvm, option = self._jvm, f"{_HUDI}.common.util.Option"
+        operation = jvm.find(f"{_HUDI}.common.model.WriteOperationType").INSERT_OVERWRITE
+        table = client.initTable(operation, jvm.call(option, "of")(instant))
+        meta = table.getMetaClient()
+        client.preWrite(instant, operation, meta)
+        requested = jvm.find(f"{_HUDI}.common.table.timeline.HoodieInstant$State").REQUESTED
+        empty = jvm.call(option, "empty")()
+        table.getActiveTimeline().transitionRequestedToInflight(
+            meta.createNewInstant(requested, _ACTION, instant), empty
+        )
+        insert = jvm.call(f"{_HUDI}.HoodieDatasetBulkInsertHelper", "bulkInsert")
+        # The first flag would let Hudi close a file whenever the partition changes; the second keeps its own columns.
+        written = insert(rows.frame._jdf, instant, table, client.getConfig(), False, True)
+        return [status.getStat() for status in written.collectAsList()]
+
+    def _check_written(self, stats: Sequence[JavaObject], rows: RoutedRows) -> None:
+        written, failed = sum(s.getNumWrites() for s in stats), sum(s.getTotalWriteErrors() for s in stats)
+        if written != rows.rows or failed or len(stats) > rows.files:
+            raise ConflictError(
+                f'"{self._storage.root}" has {rows.rows:,} rows to rewrite into {rows.files:,} files, but {written:,} '
+                f"were written into {len(stats):,}, and {failed:,} could not be; nothing was committed. If nobody else "
+                "writes to the table, report this"
+            )
+
+    def _complete(
+        self, client: JavaObject, instant: str, stats: Sequence[JavaObject], base: Snapshot, info: Mapping[str, Any]
+    ) -> None:
+        jvm, option = self._jvm, f"{_HUDI}.common.util.Option"
+        extra, replaced = jvm.find("java.util.HashMap")(), jvm.find("java.util.HashMap")()
+        extra.put(INFO_KEY, json.dumps(dict(info)))
+        for partition, groups in _groups(base).items():
+            replaced.put(partition, jvm.list_of(*groups))
+        if not client.commitStats(
+            instant, jvm.list_of(*stats), jvm.call(option, "of")(extra), _ACTION, replaced, jvm.call(option, "empty")()
+        ):
+            raise ConflictError(f'Hudi refused the commit to "{self._storage.root}"; nothing was committed, call again')
+
+    def _check_buckets(self, base: Snapshot) -> None:
+        groups = [group for held in _groups(base).values() for group in held]
+        if groups and all(_BUCKET.match(group) for group in groups):
+            raise UnsupportedError(
+                f'the Hudi table "{self._storage.root}" has a bucket index, by which the key of a row says in which '
+                "file it lies; cluster it with Hudi (CALL run_clustering). Nothing was written"
+            )
+
+    def _check_live(self, base: Snapshot, mine: str = "") -> frozenset[str]:
+        """Raise ConflictError where a file of `base` is no longer live or may be about to be; what was complete."""
+        looked = read_timeline(self._storage)
+        self._check_pending(looked, mine)
+        now = self._table.snapshot()
+        live = dict(zip(now.paths, now.sizes.tolist(), strict=True))
+        for path, size in zip(base.paths, base.sizes.tolist(), strict=True):
+            if live.get(path) != size:
+                raise self._conflict(f'"{path}" was changed')
+        return looked.complete
+
+    def _check_after(self, base: Snapshot, mine: str, seen: frozenset[str]) -> None:
+        """Raise ConflictError where a writer that does not look for conflicts committed, or began, meanwhile."""
+        groups = {(partition, group) for partition, held in _groups(base).items() for group in held}
+        looked = read_timeline(self._storage)
+        self._check_pending(looked, mine)
+        for instant in sorted(looked.complete - seen - {mine}):
+            touched = self._table.touched(instant)
+            if touched is None or touched & groups:
+                raise self._conflict(f"the instant {instant} changed what is rewritten")
+
+    def _check_pending(self, looked: Timeline, mine: str) -> None:
+        pending = sorted(looked.unguarded - {mine})
+        if pending:
+            raise self._conflict(
+                f"the instant {pending[0]} is pending, and its writer looks for no conflicts "
+                "(hoodie.write.concurrency.mode), or is dead: then a write or clean of Hudi rolls it back"
+            )
+
+    def _conflict(self, what: str) -> ConflictError:
+        return ConflictError(f'"{self._storage.root}" is written to: {what}; nothing was committed, call again')
+
+    def _sweep(self, client: JavaObject, staged: str) -> None:
+        """Roll back the commit of an optimize whose process died."""
+        try:
+            instant = self._home.read(f"{staged}/{NOTE}").decode()
+        except FileNotFoundError:
+            instant = ""
+        if instant in read_timeline(self._storage).pending:
+            with self._explained():
+                client.rollback(instant)
+        self._home.delete(staged)
+
+    def _undo(self, client: JavaObject, instant: str) -> bool:
+        """Roll back a commit; whether that is done: else it stays pending, for a later optimize.
+
+        Raises StorageError where it is complete and stays so.
+        """
+        root = self._storage.root
+        try:
+            looked = read_timeline(self._storage)
+            if instant in looked.pending | looked.complete:
+                client.rollback(instant)
+        except Exception as error:
+            if instant in read_timeline(self._storage).complete:
+                raise StorageError(
+                    f'"{root}" was written to while the instant {instant} was committed, which Hudi then could not '
+                    f"roll back ({root_cause(whole_text(error))}); roll it back with CALL rollback_to_instant"
+                ) from error
+            _LOG.warning('the instant %s stays pending in "%s": %s', instant, root, error)
+            return False
+        return True
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Raise a conflict that Hudi finds as ours."""
+        from py4j.protocol import Py4JJavaError
+
+        try:
+            yield
+        except Py4JJavaError as error:
+            text = whole_text(error)
+            if _CONFLICT.search(text):
+                raise self._conflict(root_cause(text)) from error
+            raise
+
+
+def _groups(base: Snapshot) -> dict[str, list[str]]:
+    """The ids of file groups of a snapshot by their partitions."""
+    found: dict[str, list[str]] = {}
+    for path, place in zip(base.paths, base.partition_of.tolist(), strict=True):
+        name = path.rpartition("/")[2]
+        found.setdefault(base.partitions[place].directory, []).append(name.partition("_")[0])
+    return found

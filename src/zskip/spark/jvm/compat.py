@@ -1,0 +1,150 @@
+"""Where Spark sessions differ: classic or Connect, Spark 3.5 or 4, pinned threads or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from zskip.errors import InputError, UnsupportedError
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_OLDEST = (3, 5)
+
+
+def check_session(spark: SparkSession) -> None:
+    """Refuse what is no running classic Spark session of a version that zskip knows.
+
+    Raises UnsupportedError for Spark Connect and for versions before 3.5, InputError for anything else.
+    """
+    module = type(spark).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            "this is a Spark Connect session: it gives no access to the JVM in which Spark plans its scans; "
+            "use a classic session (SparkSession.builder.master(...)), or read the files that "
+            "zskip.open(path).files(where) names"
+        )
+    if not hasattr(spark, "_jsparkSession"):
+        raise InputError(f"{spark!r} is not a SparkSession; pass the session itself, such as `spark` in a notebook")
+    if spark.sparkContext._jsc is None:
+        raise InputError("this Spark session has been stopped; pass a running one")
+    if version(spark) < _OLDEST:
+        raise UnsupportedError(f"Spark {spark.version} is too old for zskip; use Spark 3.5 or later")
+
+
+def version(spark: SparkSession) -> tuple[int, int]:
+    """Major and minor version of the session's Spark."""
+    match = re.match(r"(\d+)\.(\d+)", spark.version)
+    if match is None:
+        raise UnsupportedError(f"cannot read the Spark version {spark.version!r}")
+    return int(match[1]), int(match[2])
+
+
+def set_active(spark: SparkSession) -> None:
+    """Make a session the active one of the calling thread's twin in the JVM: settings are read from it."""
+    _of_sessions(spark, "setActiveSession")(spark._jsparkSession)
+
+
+@contextmanager
+def active(spark: SparkSession) -> Iterator[None]:
+    """Make a session the active one for a while."""
+    before = _of_sessions(spark, "getActiveSession")()
+    set_active(spark)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            _of_sessions(spark, "setActiveSession")(before.get())
+        else:
+            _of_sessions(spark, "clearActiveSession")()
+
+
+def _of_sessions(spark: SparkSession, method: str) -> Any:
+    """A static method of the JVM's class of sessions."""
+    package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
+    return Jvm.of(spark).call(f"{package}.SparkSession", method)
+
+
+def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: Any, none: Any) -> Any:
+    """Call Spark's own `PartitioningUtils.parsePartitions` with the settings of the session.
+
+    Spark 4.1 has one more argument, whether to skip paths that do not parse.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    conf = spark._jsparkSession.sessionState().conf()
+    arguments = (
+        paths,
+        conf.partitionColumnTypeInferenceEnabled(),
+        base_paths,
+        none,
+        conf.caseSensitiveAnalysis(),
+        conf.validatePartitionColumns(),
+        conf.sessionLocalTimeZone(),
+    )
+    if version(spark) < (4, 0):
+        return utils.parsePartitions(*arguments)
+    try:
+        return utils.parsePartitions(*arguments, conf.ignoreInvalidPartitionPaths())
+    except Py4JJavaError:
+        raise
+    except Py4JError:
+        return utils.parsePartitions(*arguments)
+
+
+def column_of(spark: SparkSession, expression: JavaObject) -> Column:
+    """A column that stands for a Catalyst expression."""
+    from pyspark.sql import Column
+
+    jvm = Jvm.of(spark)
+    if version(spark) < (4, 0):
+        return Column(jvm.find("org.apache.spark.sql.Column")(expression))
+    return Column(jvm.call("org.apache.spark.sql.classic.ExpressionUtils", "column")(expression))
+
+
+def expression_of(spark: SparkSession, column: Column) -> JavaObject:
+    """The Catalyst expression of a column."""
+    java: Any = column._jc
+    if version(spark) < (4, 0):
+        return java.expr()
+    return Jvm.of(spark).call("org.apache.spark.sql.classic.ExpressionUtils", "expression")(java)
+
+
+def call_java(spark: SparkSession, owner: str, method: str, *arguments: Column | JavaObject) -> Column:
+    """Call a static Java method that returns an int, for each row; null where an argument is null.
+
+    arguments: columns or Catalyst expressions. By Catalyst's `StaticInvoke`, which has one more parameter since 4.0.
+    """
+    from pyspark.sql import Column
+
+    jvm = Jvm.of(spark)
+    expressions = [expression_of(spark, a) if isinstance(a, Column) else a for a in arguments]
+    integer = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")('"integer"')
+    invoke = jvm.find("org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke")
+    shape = (jvm.class_of(owner), integer, method, jvm.seq_of(*expressions), jvm.seq_of(), True, True, True)
+    return column_of(spark, invoke(*shape) if version(spark) < (4, 0) else invoke(*shape, jvm.none))
+
+
+def collect_arrow(frame: DataFrame) -> pa.Table:
+    """Bring a small DataFrame to the driver, its partitions in order."""
+    internal: Any = frame
+    if version(frame.sparkSession) >= (4, 0):
+        return internal.toArrow()
+    batches = internal._collect_as_arrow()
+    return pa.Table.from_batches(batches, None if batches else pa.schema([]))
+
+
+def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """A copy of a session with its own settings, temporary views included; the caller's session is left alone."""
+    from pyspark.sql import SparkSession
+
+    java = spark._jsparkSession.cloneSession()
+    for name, value in settings.items():
+        java.conf().set(name, value)
+    return SparkSession(spark.sparkContext, java)

@@ -1,0 +1,1 @@
+"""How a query reads less: the FileIndex, plans, and what they say."""

@@ -1,0 +1,210 @@
+"""Which files a scan reads: decided here, in Python; everything else is Spark's own."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import logging
+import time
+import traceback
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zskip.errors import ZskipWarning
+from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
+from zskip.spark.jvm.compat import set_active
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.statuses import FileStatuses, qualified
+from zskip.spark.scan.catalyst import Filters, read_filters
+from zskip.spark.scan.exact import PartitionFilter
+from zskip.spark.schema import TableSchema
+from zskip.units import show_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger("zskip.scan")
+_PREPARED = 64
+"""Plans whose choice of files is remembered."""
+
+Prune = Callable[[Filters], PruneResult]
+"""Which files might hold rows for which all of these filters are true."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pruning:
+    """How a scan chooses its files, and whom it tells."""
+
+    prune: Prune | None = None
+    """None reads every file of the kept partitions."""
+    rows: Ints | None = None
+    """(files,) rows of each file for the report, -1 where unknown."""
+    on_scan: Callable[[ScanReport], None] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Choice:
+    """The files that a scan reads, and why."""
+
+    kept: Bools
+    leaves: tuple[LeafReport, ...]
+    seconds: float
+
+
+class PrunedFileIndex:
+    """The files of one snapshot, pruned anew for each scan.
+
+    It may be asked from several threads.
+    """
+
+    def __init__(self, spark: SparkSession, schema: TableSchema, pruning: Pruning) -> None:
+        self._spark = spark
+        self._jvm = Jvm.of(spark)
+        self._snapshot = schema.snapshot
+        self._pruning = pruning
+        self._partition_filter = PartitionFilter(spark, schema)
+        self._statuses = FileStatuses(self._jvm, schema.snapshot, schema.rows)
+        self.partition_schema = schema.partition
+        self.root_paths = self._jvm.seq_of(self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
+        self.size = schema.snapshot.bytes
+        """Bytes of all files, for Spark's choice of joins."""
+        self._prepared: OrderedDict[int, _Choice] = OrderedDict()
+        self._tickets = itertools.count()
+        self.identity = _digest(schema)
+        """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
+
+    @property
+    def name(self) -> str:
+        """How plans and logs name it; equal names mean equal rows."""
+        return f"zskip[{self._snapshot.root}, {len(self._snapshot)} files, {self.identity.hex()}]"
+
+    @property
+    def hash_code(self) -> int:
+        """Java's hash code: equal for equal identities."""
+        return int.from_bytes(self.identity[:4], "big") & 0x7FFFFFFF
+
+    def input_files(self) -> JavaObject:
+        """All files of the snapshot, as `DataFrame.inputFiles` shows them."""
+        return self._statuses.uris()
+
+    def list_files(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+        """The files a query has to read, in one PartitionDirectory for each Hive partition.
+
+        Spark does not look at the partition filters again, so they are decided exactly; data filters may keep too
+        much.
+        """
+        set_active(self._spark)
+        return self._listed(self._choose(partition_filters, data_filters))
+
+    def prepare(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+        """What a query would read, for its plan: a ticket for `list_prepared`, bytes, and a text; None if unknown."""
+        try:
+            set_active(self._spark)
+            choice = self._choose(partition_filters, data_filters)
+        except Exception:
+            _log.debug("a plan will not say what is kept", exc_info=True)
+            return None
+        ticket = next(self._tickets)
+        self._prepared[ticket] = choice
+        if len(self._prepared) > _PREPARED:
+            self._prepared.popitem(last=False)
+        report = self._reported(choice)
+        text = (
+            f"kept {report.files} of {report.files_total} files, "
+            f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
+        )
+        return self._jvm.array("java.lang.Object", [ticket, max(1, report.bytes), text])
+
+    def list_prepared(self, ticket: int) -> JavaObject:
+        """The files that were chosen for a plan; None where that is forgotten."""
+        choice = self._prepared.get(ticket)
+        return None if choice is None else self._listed(choice)
+
+    def _choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> _Choice:
+        started = time.perf_counter()
+        of_partitions, leaves = self._kept_by_partition(partition_filters)
+        kept, more = self._kept_by_data(data_filters)
+        kept &= of_partitions
+        return _Choice(kept=kept, leaves=(*leaves, *more), seconds=time.perf_counter() - started)
+
+    def _listed(self, choice: _Choice) -> JavaObject:
+        self._report(choice)
+        return self._statuses.directories(choice.kept)
+
+    def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
+        everything = np.ones(len(self._snapshot), np.bool_)
+        if filters.isEmpty():
+            return everything, ()
+        kept: Bools = self._partition_filter.matching(filters)[self._snapshot.partition_of]
+        try:
+            sql = " AND ".join(read_filters(self._jvm, filters).sql)
+        except Exception:
+            sql = "the partition filters"
+        skipped = int((~kept).sum())
+        return kept, (LeafReport(sql=sql, skipped=skipped, reason="" if skipped else "every partition matches"),)
+
+    def _kept_by_data(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
+        everything = np.ones(len(self._snapshot), np.bool_)
+        if self._pruning.prune is None or filters.isEmpty():
+            return everything, ()
+        try:
+            result = self._pruning.prune(read_filters(self._jvm, filters))
+            return result.kept.copy(), result.leaves
+        except Exception as error:
+            _log.warning("pruning failed; the scan reads every file\n%s", traceback.format_exc())
+            warnings.warn(
+                f"zskip could not prune this scan and reads every file ({error}); please report it",
+                ZskipWarning,
+                stacklevel=2,
+            )
+            return everything, ()
+
+    def _report(self, choice: _Choice) -> None:
+        report = self._reported(choice)
+        _log.info(
+            "%s: kept %d of %d files, %s of %s, in %.1f ms",
+            self._snapshot.root,
+            report.files,
+            report.files_total,
+            show_size(report.bytes),
+            show_size(report.bytes_total),
+            1000 * report.seconds,
+        )
+        if self._pruning.on_scan is not None:
+            try:
+                self._pruning.on_scan(report)
+            except Exception:
+                _log.exception("the callback for scan reports failed")
+
+    def _reported(self, choice: _Choice) -> ScanReport:
+        kept, rows = choice.kept, self._pruning.rows
+        return ScanReport(
+            files=int(kept.sum()),
+            files_total=len(kept),
+            bytes=int(self._snapshot.sizes[kept].sum()),
+            bytes_total=self._snapshot.bytes,
+            rows=None if rows is None else _total(rows[kept]),
+            rows_total=None if rows is None else _total(rows),
+            seconds=choice.seconds,
+            leaves=choice.leaves,
+        )
+
+
+def _digest(schema: TableSchema) -> bytes:
+    """A digest of root, files and partition values."""
+    snapshot, digest = schema.snapshot, hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps([snapshot.root, schema.partition_json, snapshot.paths]).encode())
+    digest.update(repr([p.values for p in snapshot.partitions]).encode())
+    for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.digest()
+
+
+def _total(rows: Ints) -> int | None:
+    return None if (rows < 0).any() else int(rows.sum())

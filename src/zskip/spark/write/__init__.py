@@ -1,0 +1,1 @@
+"""How a rewrite is done: sample, keys, routing, and the full pass."""

@@ -1,0 +1,132 @@
+"""The key and the file of every row, by a layout: in SQL where the curve allows it, else by the layout's own kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from zskip.layout.layout import Layout
+from zskip.records import Ints
+from zskip.spark.forms import curve_form, form_of, quoted
+from zskip.spark.jvm.arrays import lookup, search, search_between
+from zskip.spark.shipping import by_value
+from zskip.types import Form
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_NEUTRAL: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
+
+
+def place(frame: DataFrame, layout: Layout, *, ordinal: str, key: str, file_id: str) -> DataFrame:
+    """Add two columns to a frame: the key on the curve, and the int file id.
+
+    ordinal: name of the integer column that numbers the Hive partitions; key, file_id: names for the new columns.
+    """
+    import pyspark.sql.functions as F
+
+    tie = _tie(frame) if _spreads(layout) else F.lit(0).cast("bigint")
+    of = F.col(quoted(ordinal)).cast("int")
+    if not layout.is_separable:
+        placed = frame.withColumn(key, _by_kernel(layout, of, tie))
+        return placed.withColumn(file_id, F.col(f"{key}.file")).withColumn(key, F.col(f"{key}.key"))
+    spark = frame.sparkSession
+    placed = frame.withColumn(key, separable_key(spark, layout))
+    return placed.withColumn(file_id, _file_id(spark, layout, F.col(key), of, tie))
+
+
+def separable_key(spark: SparkSession, layout: Layout) -> Column:
+    """The key of a separable layout in SQL: the OR of one table lookup for each column."""
+    import pyspark.sql.functions as F
+
+    lookups = []
+    for field, bounds, table in zip(layout.fields, layout.bounds, layout.spread_tables(), strict=True):
+        bits = lookup(spark, table, _passed(search(spark, bounds, form_of(field))))
+        lookups.append(F.coalesce(bits, F.lit(int(table[-1])).cast("bigint")))
+    return reduce(lambda a, b: a.bitwiseOR(b), lookups)
+
+
+def _passed(found: Column) -> Column:
+    """The number of entries at or below a value, by what a binary search among them returns."""
+    import pyspark.sql.functions as F
+
+    return F.when(found < 0, F.bitwise_not(found)).otherwise(found + 1)
+
+
+def _file_id(spark: SparkSession, layout: Layout, key: Column, ordinal: Column, tie: Column) -> Column:
+    """The file id in SQL, by one search among the cuts of the row's Hive partition (as `Layout.file_ids`)."""
+    import pyspark.sql.functions as F
+
+    first, last = (lookup(spark, layout.cut_starts, at).cast("int") for at in (ordinal, ordinal + 1))
+    segment = _passed(search_between(spark, cast(Ints, layout.cut_keys), first, last, key)) + ordinal
+    file_id = lookup(spark, layout.first_file, segment)
+    if _spreads(layout):
+        file_id = file_id + F.pmod(tie, lookup(spark, layout.spread, segment))
+    return file_id.cast("int")
+
+
+def _spreads(layout: Layout) -> bool:
+    return int(layout.spread.max(initial=1)) > 1
+
+
+def _tie(frame: DataFrame) -> Column:
+    """A hash of the row, never negative and the same whenever the row is read: of its place in its file."""
+    import pyspark.sql.functions as F
+    from pyspark.errors import AnalysisException
+
+    try:
+        frame.select("_metadata.file_path", "_metadata.row_index").schema  # noqa: B018
+        hashed = F.xxhash64(F.col("_metadata.file_path"), F.col("_metadata.row_index"))
+    except AnalysisException:
+        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in frame.schema if _hashes(f.dataType.simpleString())))
+    return F.shiftrightunsigned(hashed, 1)
+
+
+def _hashes(kind: str) -> bool:
+    return "map<" not in kind and "variant" not in kind
+
+
+def _by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
+    """A struct of key and file, computed in Spark's Python workers; nulls travel apart, since pandas has none."""
+    import pyspark.sql.functions as F
+    from pyspark.sql.pandas.functions import pandas_udf
+
+    forms = [form_of(field) for field in layout.fields]
+    neutral = [F.lit(_NEUTRAL[curve_form(field.type)]) for field in layout.fields]
+    udf: Any = pandas_udf
+    values = [F.coalesce(form, other) for form, other in zip(forms, neutral, strict=True)]
+    nulls = [F.isnull(form) for form in forms]
+    with by_value():
+        kernel = udf(_kernel(layout), f"key {'binary' if layout.key_is_bytes else 'bigint'}, file int")
+        return cast("Column", kernel(ordinal, tie, *values, *nulls))
+
+
+def _kernel(layout: Layout) -> Callable[..., pd.DataFrame]:
+    """The function that places one batch of rows; it runs in Spark's Python workers.
+
+    The layout travels as JSON: the pickling of Spark 3.5 loses the content of dataclasses with slots.
+    """
+    import pandas as pd
+
+    text = layout.to_json()
+    read: list[Layout] = []
+
+    def place_rows(ordinal: pd.Series, tie: pd.Series, *columns: pd.Series) -> pd.DataFrame:
+        if not read:
+            read.append(Layout.from_json(text))
+        half = len(columns) // 2
+        values = [column.to_numpy() for column in columns[:half]]
+        nulls = [column.to_numpy().astype(bool) for column in columns[half:]]
+        keys = read[0].keys(values, nulls)
+        files = read[0].file_ids(keys, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
+        return pd.DataFrame({"key": keys.astype(object) if read[0].key_is_bytes else keys, "file": files})
+
+    place_rows.__annotations__ = {
+        **{"ordinal": pd.Series, "tie": pd.Series, "columns": pd.Series},
+        "return": pd.DataFrame,
+    }
+    return place_rows

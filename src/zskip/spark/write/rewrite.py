@@ -1,0 +1,125 @@
+"""The one full pass: key, exact routing, sort inside files, write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zskip.errors import UnsupportedError, ZskipError
+from zskip.layout.layout import Layout
+from zskip.spark.jobs import described
+from zskip.spark.jvm.compat import private_session
+from zskip.spark.write.keys import place
+from zskip.spark.write.routing import route
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["WriteOptions", "check_writable", "described", "file_of", "rewrite", "routed", "writing_session"]
+
+_PART = re.compile(r"part-(\d+)-")
+_SETTINGS = {
+    # One task must write one file: partitions that Spark joins or splits would be the end of that.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.files.maxRecordsPerFile": "0",
+    # Literal arrays are folded into the plan, whatever rules the user has switched off.
+    "spark.sql.optimizer.excludedRules": "",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # What was read is what is written: no shift between calendars, and no refusal of dates before 1582.
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    # Columns that a table format knows by ids have them in its files.
+    "spark.sql.parquet.fieldId.write.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+}
+_WRITER_OPTIONS = {
+    "maxRecordsPerFile": "0",
+    "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    "parquet.summary.metadata.level": "NONE",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteOptions:
+    """How files are written."""
+
+    codec: str
+    """Of Parquet, lower case."""
+    sort_within_files: bool
+    row_group_bytes: int = 128 << 20
+    page_rows: int = 20_000
+
+
+def writing_session(spark: SparkSession, *, by_name: bool = False) -> SparkSession:
+    """A session like this one, with the settings of the write: the user's own session stays as it is.
+
+    by_name: whether columns are found by their names, although they have ids to be written.
+    """
+    return private_session(spark, _SETTINGS | ({"spark.sql.parquet.fieldId.read.enabled": "false"} if by_name else {}))
+
+
+def check_writable(frame: DataFrame) -> None:
+    """Refuse a frame with columns that Spark cannot write to Parquet, before any work is done.
+
+    Raises UnsupportedError that names the column.
+    """
+    parquet = frame.sparkSession._jvm.org.apache.spark.sql.execution.datasources.parquet  # type: ignore[union-attr]
+    writer = parquet.ParquetFileFormat()
+    for field in frame._jdf.schema().fields():
+        if not writer.supportDataType(field.dataType()) or not writer.supportFieldName(field.name()):
+            raise UnsupportedError(
+                f'Spark cannot write column "{field.name()}" of type {field.dataType().sql().lower()} to Parquet; '
+                "drop it from the table, or cast or rename it"
+            )
+
+
+def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options: WriteOptions) -> None:
+    """Write every row of a frame into the file that the layout names: `part-<file id>-....parquet` in `target`.
+
+    ordinal: as in `routed`. All else comes back as it was: columns, their order and types. Spark may add one file
+    without rows.
+    """
+    rows = routed(frame, ordinal, layout, sort=options.sort_within_files)
+    writer = rows.write.mode("append").option("compression", options.codec)
+    writer = writer.option("parquet.block.size", options.row_group_bytes)
+    writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
+
+
+def routed(frame: DataFrame, ordinal: str, layout: Layout, *, sort: bool) -> DataFrame:
+    """Bring every row of a frame to the partition of Spark that has the number of its file in the layout.
+
+    ordinal: name of the column with the number of the row's Hive partition, which is dropped; sort: whether the rows of
+    a file are sorted by their key. The frame must come from a `writing_session`. A row in the wrong place fails the
+    job.
+    """
+    key = _free("__zskip_key", frame.columns)
+    file_id = _free("__zskip_file", frame.columns)
+    placed = place(frame, layout, ordinal=ordinal, key=key, file_id=file_id).drop(ordinal)
+    rows = route(placed, file_id, layout.file_count).drop(file_id)
+    return (rows.sortWithinPartitions(key) if sort else rows).drop(key)
+
+
+def file_of(name: str) -> int:
+    """The file id in the name of a written file.
+
+    >>> file_of("part-00012-4b1f-c000.zstd.parquet")
+    12
+    """
+    found = _PART.match(name)
+    if found is None:
+        raise ZskipError(f'Spark wrote a file with the unexpected name "{name}"; please report it')
+    return int(found[1])
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """A column name that is not taken, in any case.
+
+    >>> _free("key", ["a", "KEY"])
+    'key_'
+    """
+    lower = {other.lower() for other in taken}
+    while name.lower() in lower:
+        name += "_"
+    return name

@@ -1,0 +1,1 @@
+"""Spark's own queries over the tables that zskip has indexed."""

@@ -1,0 +1,145 @@
+"""The relations in a query's plan that zskip may read, and why it may not read the others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zskip.records import Snapshot
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.statuses import path_maker, qualified
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SOURCES = "org.apache.spark.sql.execution.datasources"
+_RELATION = f"{_SOURCES}.LogicalRelation"
+_FILES = f"{_SOURCES}.HadoopFsRelation"
+_PARQUET = f"{_SOURCES}.parquet.ParquetFileFormat"
+_OF_PATHS = f"{_SOURCES}.InMemoryFileIndex"
+_OF_CATALOG = f"{_SOURCES}.CatalogFileIndex"
+_CATALOG_PARTITION = "org.apache.spark.sql.catalyst.catalog.CatalogTablePartition"
+_CATALOG_UTILS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
+_PATH = "org.apache.hadoop.fs.Path"
+_STRING = "java.lang.String"
+_MAP = "scala.collection.immutable.Map"
+_HARMLESS = {"path", "serialization.format", "mergeschema", "compression", "header"}
+"""Options of a table that have no say in which files it has and how they are read, beyond its schema."""
+_FIELD_ID = "parquet.field.id"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FileRelation:
+    """A relation over one directory of Parquet files, as Spark has it in a plan."""
+
+    leaf: JavaObject
+    """`LogicalRelation`."""
+    files: JavaObject
+    """`HadoopFsRelation`."""
+    root: str
+    """Path of the directory, as Hadoop writes it."""
+    catalog: JavaObject = None
+    """`CatalogTable`; None for a path."""
+    label: str = ""
+    """How a user calls it."""
+
+
+def read_relation(jvm: Jvm, leaf: JavaObject) -> FileRelation | str | None:
+    """What a leaf of a plan is: a directory of Parquet files, a reason why it is none, or None for what is no table."""
+    kind = str(leaf.getClass().getName())
+    if kind != _RELATION:
+        known = kind.rpartition(".")[2]
+        return f"{known} is no table of Parquet files" if "Relation" in known and _is_table(known) else None
+    files = leaf.relation()
+    if files.getClass().getName() != _FILES:
+        return f"{files.getClass().getSimpleName()} is no table of files"
+    if leaf.isStreaming():
+        return "it is a stream"
+    if files.fileFormat().getClass().getName() != _PARQUET:
+        return f"its format is {files.fileFormat().toString()}, not parquet"
+    roots = [str(path.toString()) for path in jvm.to_list(files.location().rootPaths())]
+    catalog = leaf.catalogTable()
+    found = FileRelation(
+        leaf=leaf,
+        files=files,
+        root=roots[0] if len(roots) == 1 else "",
+        catalog=None if catalog.isEmpty() else catalog.get(),
+        label=_name(catalog.get()) if not catalog.isEmpty() else ", ".join(roots[:3]),
+    )
+    if len(roots) != 1:
+        return f"it has {len(roots)} paths, not one directory"
+    return found
+
+
+def _is_table(kind: str) -> bool:
+    return kind not in ("LocalRelation", "CTERelationRef", "OneRowRelation")
+
+
+def _name(catalog: JavaObject) -> str:
+    return str(catalog.identifier().unquotedString())
+
+
+def is_own(relation: FileRelation) -> bool:
+    """Whether zskip chooses the files already."""
+    location = relation.files.location()
+    return location.getClass().getName() not in (_OF_PATHS, _OF_CATALOG) and location.toString().startswith("zskip[")
+
+
+def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
+    """Why a relation, a table of zskip's by its directory, must be left to Spark; None where zskip may read it."""
+    files = relation.files
+    location = str(files.location().getClass().getName())
+    if location not in (_OF_PATHS, _OF_CATALOG):
+        return "another program chooses its files"
+    if not files.bucketSpec().isEmpty():
+        return "it is bucketed"
+    options = {str(key).lower() for key in jvm.to_list(files.options().keys().toSeq())}
+    strange = sorted(key for key in options - _HARMLESS if not key.startswith("parquet."))
+    if strange:
+        return f"it is read with the option {strange[0]}"
+    if _FIELD_ID in files.dataSchema().json():
+        return "its columns may be matched by field id"
+    return None
+
+
+def same_partitions(spark: SparkSession, relation: FileRelation, snapshot: Snapshot) -> bool:
+    """Whether the catalog knows exactly the partitions that lie in the table's directory, each in its place.
+
+    True for tables whose partitions no catalog keeps.
+    """
+    if relation.files.location().getClass().getName() != _OF_CATALOG:
+        return True
+    jvm = Jvm.of(spark)
+    catalog, handles = relation.catalog, jvm.handles
+    listed = spark._jsparkSession.sessionState().catalog().listPartitions(catalog.identifier(), jvm.none)
+    partitions = jvm.to_list(listed)
+    text = handles.virtual("java.lang.Object", "toString", _STRING)
+    located = handles.chain(
+        handles.virtual(_CATALOG_PARTITION, "location", "java.net.URI"),
+        handles.constructor(_PATH, "java.net.URI"),
+        text,
+    )
+    place = handles.static(_CATALOG_UTILS, "generatePartitionPath", _PATH, _MAP, _seq(jvm), _PATH)
+    names, root = catalog.partitionColumnNames(), jvm.find(_PATH)(qualified(snapshot.root))
+    spec = handles.virtual(_CATALOG_PARTITION, "spec", _MAP)
+    expected = handles.chain(spec, handles.bind(place, 1, names, root), text)
+    there = jvm.read(jvm.map(partitions, handles.function(located)))
+    if there != jvm.read(jvm.map(partitions, handles.function(expected))):
+        return False
+    directories = jvm.strings([partition.directory for partition in snapshot.partitions])
+    made = jvm.map(directories, handles.function(handles.chain(path_maker(jvm, qualified(snapshot.root)), text)))
+    return set(jvm.read(made)) <= set(there)
+
+
+def _seq(jvm: Jvm) -> str:
+    """The class of Spark's sequences, which differs between versions of Scala."""
+    table = jvm.class_of("org.apache.spark.sql.catalyst.catalog.CatalogTable")
+    method = table.getMethod("partitionColumnNames", jvm.array("java.lang.Class", []))
+    return str(method.getReturnType().getName())
+
+
+def columns_with_defaults(schema: JavaObject) -> set[str]:
+    """The columns for which files that lack them do not mean null."""
+    described = json.loads(schema.json())["fields"]
+    return {field["name"] for field in described if any("DEFAULT" in key for key in field.get("metadata", {}))}

@@ -1,0 +1,113 @@
+"""The tokens of a statement, read from left to right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zskip.errors import PredicateError
+from zskip.sql.statements.text import Token, name_of, string_of, syntax_error, tokens
+
+CURVES = {"ZORDER": "zorder", "HILBERT": "hilbert", "LINEAR": "linear"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Target:
+    """The table that a statement is about: a name of some parts, or a path."""
+
+    parts: tuple[str, ...] = ()
+    path: str | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.path is not None else ".".join(self.parts)
+
+
+class Parser:
+    """The tokens of a statement, read from left to right."""
+
+    def __init__(self, sql: str) -> None:
+        self.sql = sql
+        self._tokens = tokens(sql)
+        self._at = 0
+
+    @property
+    def now(self) -> Token:
+        """The token that comes next."""
+        return self._tokens[self._at]
+
+    def take(self) -> Token:
+        """Step over the next token."""
+        token = self.now
+        self._at += token.kind != "end"
+        return token
+
+    def accept(self, *words: str) -> bool:
+        """Step over these words or symbols if they come next."""
+        ahead = self._tokens[self._at : self._at + len(words)]
+        same = [token.upper or token.text for token in ahead if token.kind in ("word", "symbol")] == list(words)
+        if same:
+            self._at += len(words)
+        return same
+
+    def expect(self, word: str, instead: str = "") -> None:
+        """Step over this word or symbol, or fail."""
+        if not self.accept(word):
+            raise self.error(f"expected {instead or word}")
+
+    def error(self, expected: str) -> PredicateError:
+        """The syntax error at the next token."""
+        return syntax_error(self.sql, self.now, expected)
+
+    def finish(self, expected: str) -> None:
+        """Fail unless only semicolons are left."""
+        while self.accept(";"):
+            pass
+        if self.now.kind != "end":
+            raise self.error(f"expected {expected} or the end of the statement")
+
+    def part(self, what: str) -> str:
+        """One name."""
+        if self.now.kind not in ("word", "quoted", "number") or self.now.text == "``":
+            raise self.error(f"expected {what}")
+        return name_of(self.take())
+
+    def parts(self, what: str) -> tuple[str, ...]:
+        """A name of one or more parts."""
+        found = [self.part(what)]
+        while self.accept("."):
+            found.append(self.part(f"the rest of {what}"))
+        return tuple(found)
+
+    def target(self) -> Target:
+        """A table's name or path."""
+        if self.now.kind == "string":
+            return Target(path=string_of(self.take().text))
+        return Target(parts=self.parts("a table: its name, 'path' or parquet.`path`"))
+
+    def columns(self) -> tuple[str, ...]:
+        """Names with commas between, in parentheses or not."""
+        bare = not self.accept("(")
+        found = [".".join(self.parts("a column"))]
+        while self.accept(","):
+            found.append(".".join(self.parts("a column")))
+        if not bare:
+            self.expect(")", "a comma and a column, or )")
+        return tuple(found)
+
+    def predicate(self) -> tuple[str | None, int]:
+        """After WHERE the text up to the next clause or the end of the statement, and its offset."""
+        if not self.accept("WHERE"):
+            return None, 0
+        start, depth = self.now.start, 0
+        end = start
+        while self.now.kind != "end" and (depth or not self._at_clause()):
+            depth += {"(": 1, ")": -1}.get(self.now.text, 0)
+            end = self.take().end
+        if end == start:
+            raise self.error("expected a predicate")
+        return self.sql[start:end], start
+
+    def _at_clause(self) -> bool:
+        following = self._tokens[self._at + 1] if self.now.kind != "end" else self.now
+        if self.now.upper in CURVES:
+            return following.upper == "BY"
+        return self.now.text == ";" or (self.now.upper == "WITH" and following.text == "(")

@@ -1,0 +1,140 @@
+"""CREATE, REFRESH, DROP, SHOW and DESCRIBE SKIPPING INDEX: the sketches of a table's index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from zskip.sql.statements.parser import Parser, Target
+from zskip.sql.statements.text import Token
+
+_ALWAYS = "MINMAX"
+"""Kept of every column, asked for or not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CreateIndex:
+    """`CREATE SKIPPING INDEX ON t (col BLOOM(0.01), lower(email) VALUES(100))`, and `REFRESH SKIPPING INDEX ON t`."""
+
+    target: Target
+    sketches: tuple[str, ...] = ()
+    """As `Table.index` takes them."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DropIndex:
+    """`DROP SKIPPING INDEX ON t [(col BLOOM, ...)]`."""
+
+    target: Target
+    sketches: tuple[str, ...] = ()
+    """Empty for all."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowIndex:
+    """`SHOW SKIPPING INDEX ON t`."""
+
+    target: Target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeIndex:
+    """`DESCRIBE SKIPPING INDEX ON t`."""
+
+    target: Target
+
+
+IndexStatement = CreateIndex | DropIndex | ShowIndex | DescribeIndex
+
+
+def _create(parser: Parser) -> CreateIndex:
+    target = _on(parser)
+    sketches = _sketches(parser)
+    parser.finish("a semicolon")
+    return CreateIndex(target=target, sketches=sketches)
+
+
+def _drop(parser: Parser) -> DropIndex:
+    target = _on(parser)
+    sketches = _sketches(parser) if parser.now.text == "(" else ()
+    parser.finish("a list of sketches" if not sketches else "a semicolon")
+    return DropIndex(target=target, sketches=sketches)
+
+
+def _bare(statement: type[CreateIndex | ShowIndex | DescribeIndex]) -> Callable[[Parser], IndexStatement]:
+    """The reader of a statement that names a table and nothing else."""
+
+    def read(parser: Parser) -> IndexStatement:
+        target = _on(parser)
+        parser.finish("a semicolon")
+        return statement(target=target)
+
+    return read
+
+
+INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
+    "CREATE": _create,
+    "REFRESH": _bare(CreateIndex),
+    "DROP": _drop,
+    "SHOW": _bare(ShowIndex),
+    "DESCRIBE": _bare(DescribeIndex),
+    "DESC": _bare(DescribeIndex),
+}
+"""Who reads what starts with this word and SKIPPING INDEX; each raises PredicateError for what does not parse."""
+
+
+def _on(parser: Parser) -> Target:
+    for _ in range(3):
+        parser.take()
+    parser.expect("ON")
+    return parser.target()
+
+
+def _sketches(parser: Parser) -> tuple[str, ...]:
+    """`(expression KIND(parameters), ...)` as specs."""
+    parser.expect("(", "a list such as (key BLOOM(0.01))")
+    found = []
+    while True:
+        spec = _spec(parser)
+        found += [spec] if spec else []
+        if not parser.accept(","):
+            break
+    parser.expect(")", "a comma and a sketch, or )")
+    return tuple(found)
+
+
+def _spec(parser: Parser) -> str | None:
+    """One item: its last word, with parameters or not, is the kind, all before it the column or expression."""
+    item: list[Token] = []
+    depth = 0
+    while parser.now.kind != "end" and (depth or parser.now.text not in (",", ")")):
+        depth += {"(": 1, ")": -1}.get(parser.now.text, 0)
+        item.append(parser.take())
+    kind = _kind_at(item)
+    if kind is None or kind == 0:
+        raise parser.error("expected a column or expression and a sketch, such as key BLOOM(0.01)")
+    expression = parser.sql[item[0].start : item[kind - 1].end]
+    if item[0].text == "(" and _closing(item, 0) == kind - 1:
+        expression = parser.sql[item[0].end : item[kind - 1].start]
+    written = parser.sql[item[kind].start : item[-1].end]
+    return None if written.upper() == _ALWAYS else f"{written}:{expression}"
+
+
+def _kind_at(item: Sequence[Token]) -> int | None:
+    if not item:
+        return None
+    last = len(item) - 1
+    if item[last].text != ")":
+        return last if item[last].kind == "word" else None
+    places = [i for i in range(1, last) if item[i].text == "(" and _closing(item, i) == last]
+    return places[-1] - 1 if places and item[places[-1] - 1].kind == "word" else None
+
+
+def _closing(item: Sequence[Token], start: int) -> int:
+    """The place of the parenthesis that closes one."""
+    depth = 0
+    for i in range(start, len(item)):
+        depth += {"(": 1, ")": -1}.get(item[i].text, 0)
+        if depth == 0:
+            return i
+    return len(item)

@@ -1,0 +1,210 @@
+"""The statements that are zskip's own, from text; anything else is a `Query`, which Spark reads."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from zskip.errors import PredicateError
+from zskip.sql.statements.parser import CURVES, Parser, Target
+from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
+from zskip.sql.statements.text import Token, string_of, syntax_error, tokens
+
+OPTIONS: dict[str, tuple[type, ...]] = {
+    "build": (str,),
+    "files": (int,),
+    "target_file_size": (int, str),
+    "into": (str,),
+    "sort_within_files": (bool,),
+    "sampling": (str,),
+    "seed": (int,),
+}
+"""What WITH takes: keyword arguments of `Table.optimize`, and their types."""
+_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+
+Option = str | int | bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optimize:
+    """`OPTIMIZE t [WHERE ...] [ZORDER | HILBERT | LINEAR BY (a, b)] [WITH (name = value)]`."""
+
+    target: Target
+    where: str | None = None
+    where_at: int = field(default=0, compare=False)
+    """Offset of the predicate in the statement."""
+    by: tuple[str, ...] = ()
+    """Empty for the layout by which the table was last clustered."""
+    curve: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainSkipping:
+    """`EXPLAIN SKIPPING SELECT ...`."""
+
+    query: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verify:
+    """`VERIFY t [WHERE ...]`."""
+
+    target: Target
+    where: str | None = None
+    where_at: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeClustering:
+    """`DESCRIBE CLUSTERING t [COLUMNS (a, b)]`."""
+
+    target: Target
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """Anything else."""
+
+    text: str
+
+
+Statement = Optimize | ExplainSkipping | Verify | DescribeClustering | IndexStatement | Query
+
+
+def read_statement(sql: str) -> Statement:
+    """Read one statement; raises PredicateError for one of zskip's own that does not parse.
+
+    >>> read_statement("optimize events zorder by a, `b c`;").by
+    ('a', 'b c')
+    >>> read_statement("CREATE SKIPPING INDEX ON t (k BLOOM(0.01), v MINMAX, (a, b) GEO)").sketches
+    ('BLOOM(0.01):k', 'GEO:a, b')
+    >>> read_statement("SELECT 1")
+    Query(text='SELECT 1')
+    """
+    reader = _reader_of(sql)
+    return Query(text=sql) if reader is None else reader(Parser(sql))
+
+
+def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
+    """Who reads a statement that starts with these words; None for Spark."""
+    start = _start(sql)
+    words = tuple(token.upper for token in start)
+    describes = words[:1] in (("DESCRIBE",), ("DESC",))
+    if words[:1] == ("OPTIMIZE",):
+        return _optimize
+    if words[:1] == ("VERIFY",):
+        return _verify
+    if words[1:3] == ("SKIPPING", "INDEX"):
+        # A column INDEX of a table SKIPPING, described alone, is Spark's.
+        return None if describes and _ends(start, 3) else INDEX_READERS.get(words[0])
+    if words[:2] == ("EXPLAIN", "SKIPPING"):
+        return _explain
+    if describes and words[1:2] == ("CLUSTERING",):
+        # And so is a table of that name.
+        return None if _ends(start, 2) else _describe
+    return None
+
+
+def _ends(start: list[Token], at: int) -> bool:
+    """Whether a statement has only so many tokens."""
+    return [token.text for token in start[at : at + 1]] in ([""], [";"])
+
+
+def _start(sql: str) -> list[Token]:
+    """The first four tokens, or those before something that does not parse."""
+    for count in (4, 3, 2, 1):
+        try:
+            return tokens(sql, limit=count)
+        except PredicateError:
+            continue
+    return []
+
+
+def _optimize(parser: Parser) -> Optimize:
+    parser.take()
+    target = parser.target()
+    where, where_at = parser.predicate()
+    curve: str | None = None
+    by: tuple[str, ...] = ()
+    if parser.now.upper in CURVES:
+        curve = CURVES[parser.take().upper]
+        parser.expect("BY")
+        by = parser.columns()
+    options = _options(parser) if parser.accept("WITH") else ()
+    left = ["WHERE"] * (where is None and not by and not options)
+    left += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (not by and not options) + ["WITH"] * (not options)
+    parser.finish(", ".join(left) or "a semicolon")
+    return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
+
+
+def _options(parser: Parser) -> tuple[tuple[str, Option], ...]:
+    parser.expect("(")
+    found: dict[str, Option] = {}
+    while True:
+        place = parser.now
+        name = parser.part("an option").lower()
+        if name not in OPTIONS:
+            raise syntax_error(parser.sql, place, _no_option(name))
+        if name in found:
+            raise syntax_error(parser.sql, place, f'the option "{name}" is given twice')
+        parser.expect("=")
+        place = parser.now
+        value = _value(parser)
+        if type(value) not in OPTIONS[name]:
+            kinds = " or ".join(_TYPES[kind] for kind in OPTIONS[name])
+            raise syntax_error(parser.sql, place, f'the option "{name}" is {kinds}')
+        found[name] = value
+        if not parser.accept(","):
+            break
+    parser.expect(")", "a comma and an option, or )")
+    return tuple(found.items())
+
+
+def _no_option(name: str) -> str:
+    near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+    if name in ("by", "curve", "where"):
+        return f'no option "{name}"; write it as a clause: WHERE ..., or ZORDER, HILBERT or LINEAR BY (a, b)'
+    return f'no option "{name}"; ' + (f'did you mean "{near[0]}"?' if near else "the options: " + ", ".join(OPTIONS))
+
+
+def _value(parser: Parser) -> Option:
+    if parser.now.kind == "string":
+        return string_of(parser.take().text)
+    if parser.accept("TRUE"):
+        return True
+    if parser.accept("FALSE"):
+        return False
+    sign = -1 if parser.accept("-") else 1
+    if parser.now.kind == "number" and parser.now.text.isdecimal():
+        return sign * int(parser.take().text)
+    raise parser.error("expected a string, a whole number, true or false")
+
+
+def _verify(parser: Parser) -> Verify:
+    parser.take()
+    target = parser.target()
+    where, where_at = parser.predicate()
+    parser.finish("a semicolon" if where else "WHERE")
+    return Verify(target=target, where=where, where_at=where_at)
+
+
+def _describe(parser: Parser) -> DescribeClustering:
+    parser.take()
+    parser.take()
+    target = parser.target()
+    columns = parser.columns() if parser.accept("COLUMNS") else ()
+    parser.finish("a semicolon" if columns else "COLUMNS")
+    return DescribeClustering(target=target, columns=columns)
+
+
+def _explain(parser: Parser) -> ExplainSkipping:
+    parser.take()
+    end = parser.take().end
+    if parser.now.kind == "end" or parser.now.text == ";":
+        raise parser.error("expected a query")
+    # Blanks in front, so that the places in Spark's errors are those of this text.
+    return ExplainSkipping(query=re.sub(r"\S", " ", parser.sql[:end]) + parser.sql[end:])

@@ -1,0 +1,76 @@
+"""Where tables lie: the few file operations zskip needs, behind one protocol.
+
+Paths are relative to the root of the storage and use `/`. The implementations are `zskip.storage.LocalStorage` and, for
+anything that the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import BinaryIO, NamedTuple, Protocol
+
+
+class FileInfo(NamedTuple):
+    """One file or directory as a listing shows it."""
+
+    path: str
+    """Relative to the root of the storage."""
+    size: int
+    """In bytes; 0 for a directory."""
+    mtime_ms: int
+    """Modification time, milliseconds since 1970."""
+    is_dir: bool = False
+
+
+class Storage(Protocol):
+    """The file operations that zskip needs.
+
+    Failures of the file system are raised as `StorageError`, except where a method says otherwise.
+    """
+
+    @property
+    def root(self) -> str:
+        """The absolute path or URI of the root, without a trailing slash."""
+
+    def uri(self, path: str) -> str:
+        """The absolute path or URI of a file, as Spark, DuckDB or pyarrow take it."""
+
+    def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
+        """All files below the root, without those whose name, or a parent's name, `skip` accepts."""
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        """What lies directly in a directory, hidden names included; empty where there is none."""
+
+    def stat(self, path: str) -> FileInfo | None:
+        """One file or directory, or None where there is none."""
+
+    def read(self, path: str) -> bytes:
+        """The whole content; raises FileNotFoundError where there is none."""
+
+    def open(self, path: str) -> BinaryIO:
+        """A seekable binary stream for reading."""
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Publish a file at once, parents included: readers see all of it or none.
+
+        Raises FileExistsError where the path is taken and `overwrite` is false, and of several
+        writers racing for one path exactly one succeeds.
+        """
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory, making parents of the target.
+
+        Raises FileNotFoundError where there is no source and FileExistsError where there is a target.
+        """
+
+    def delete(self, path: str) -> None:
+        """Remove a file or a directory with all in it; nothing where there is none."""
+
+
+def expect(stream: BinaryIO, start: int, size: int) -> None:
+    """Tell the system which bytes of an open file are read next, where it takes advice: they then come in one go."""
+    if hasattr(os, "posix_fadvise"):
+        with contextlib.suppress(AttributeError, OSError, OverflowError):
+            os.posix_fadvise(stream.fileno(), start, size, os.POSIX_FADV_WILLNEED)

@@ -1,0 +1,207 @@
+"""The local file system."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from zskip.errors import StorageError
+from zskip.storage.base import FileInfo
+
+_ADVICE = {
+    errno.ENOSPC: "the disk is full; free space and call again",
+    errno.EDQUOT: "the quota is used up; free space and call again",
+    errno.EFBIG: "the file would be larger than allowed here; raise the limit and call again",
+    errno.EACCES: "no permission; run as a user who may write there, or write elsewhere with into= or index_path=",
+    errno.EPERM: "not permitted; run as a user who may write there, or write elsewhere with into= or index_path=",
+    errno.EROFS: "the file system is read-only; write elsewhere with into= or index_path=",
+}
+
+
+class LocalStorage:
+    """A directory on a disk of this machine."""
+
+    def __init__(self, root: str) -> None:
+        text = root[len("file:") :] if root.startswith("file:") else root
+        self._root = os.path.abspath(os.path.expanduser("/" + text.lstrip("/") if root.startswith("file:") else text))
+
+    @property
+    def root(self) -> str:
+        """The absolute path of the root."""
+        return self._root
+
+    def uri(self, path: str) -> str:
+        """The absolute path of a file."""
+        return os.path.join(self._root, path) if path else self._root
+
+    def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
+        """All files below the root, but for names that `skip` accepts and what lies below such."""
+        found: list[FileInfo] = []
+        todo = [""]
+        with _explained("list", self._root):
+            while todo:
+                directory = todo.pop()
+                prefix = directory + "/" if directory else ""
+                with contextlib.suppress(FileNotFoundError), os.scandir(self.uri(directory)) as entries:
+                    for entry in entries:
+                        if skip(entry.name):
+                            continue
+                        if entry.is_dir():
+                            todo.append(prefix + entry.name)
+                            continue
+                        with contextlib.suppress(FileNotFoundError):
+                            stat = entry.stat()
+                            found.append(FileInfo(prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000))
+        return found
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        """What lies directly in a directory; empty where there is none."""
+        prefix = path + "/" if path else ""
+        found = []
+        with _explained("list", self.uri(path)):
+            try:
+                entries = list(os.scandir(self.uri(path)))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    stat = entry.stat()
+                    size = 0 if entry.is_dir() else stat.st_size
+                    found.append(FileInfo(prefix + entry.name, size, stat.st_mtime_ns // 1_000_000, entry.is_dir()))
+        return found
+
+    def stat(self, path: str) -> FileInfo | None:
+        """One file or directory, or None where there is none."""
+        with _explained("look at", self.uri(path)):
+            try:
+                stat = os.stat(self.uri(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            is_dir = os.path.isdir(self.uri(path))
+            return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
+
+    def read(self, path: str) -> bytes:
+        """The whole content; raises FileNotFoundError where there is none."""
+        with _explained("read", self.uri(path)), _nothing_below_a_file():
+            return Path(self.uri(path)).read_bytes()
+
+    def open(self, path: str) -> BinaryIO:
+        """A seekable binary stream for reading."""
+        with _explained("open", self.uri(path)), _nothing_below_a_file():
+            return open(self.uri(path), "rb")
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.
+
+        A hard link is the one way to publish a whole file under a name only if the name is free.
+        """
+        target = self.uri(path)
+        parent, name = os.path.split(target)
+        hidden = os.path.join(parent, f".{name}.{uuid.uuid4().hex}.tmp")
+        with _explained("write", target):
+            os.makedirs(parent, exist_ok=True)
+            try:
+                with open(hidden, "xb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                if overwrite:
+                    os.replace(hidden, target)
+                else:
+                    _link(hidden, target)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(hidden)
+            _sync(parent)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory without ever replacing one; makes the parents of the target."""
+        old, new = self.uri(source), self.uri(target)
+        with _explained("move", old):
+            os.makedirs(os.path.dirname(new), exist_ok=True)
+            if os.path.isdir(old):
+                if os.path.lexists(new):
+                    raise FileExistsError(errno.EEXIST, "there is something already", new)
+                os.rename(old, new)
+            else:
+                _move(old, new)
+            _sync(os.path.dirname(new))
+            _sync(os.path.dirname(old))
+
+    def delete(self, path: str) -> None:
+        """Remove a file or a directory with all in it; nothing where there is none."""
+        target = self.uri(path)
+        with _explained("delete", target), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.isdir(target) and not os.path.islink(target):
+                shutil.rmtree(target, onerror=_ignore_missing)
+            else:
+                os.unlink(target)
+
+
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # No hard links here: reserve the name first, so that of two writers one still loses.
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+        os.replace(source, target)
+
+
+def _move(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # No reservation as in `_link`: killed after it, the empty file would pass for the one that was to come.
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, "there is something already", target) from error
+        os.rename(source, target)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(source)
+
+
+def _sync(directory: str) -> None:
+    """Make renames durable, where the system lets a directory be synced."""
+    with contextlib.suppress(OSError):
+        handle = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _ignore_missing(_function: object, _path: str, problem: tuple[type, BaseException, object]) -> None:
+    if not isinstance(problem[1], FileNotFoundError):
+        raise problem[1]
+
+
+@contextlib.contextmanager
+def _nothing_below_a_file() -> Iterator[None]:
+    try:
+        yield
+    except NotADirectoryError as error:
+        raise FileNotFoundError(errno.ENOENT, "no such file", error.filename) from error
+
+
+@contextlib.contextmanager
+def _explained(action: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except OSError as error:
+        advice = _ADVICE.get(error.errno or 0, "see the cause above")
+        raise StorageError(f'cannot {action} "{path}": {error.strerror}; {advice}') from error

@@ -1,0 +1,204 @@
+"""zskip's optimize of Hudi tables while others write, and killed in the middle.
+
+ZSKIP_HUDI_ROUNDS in the environment says how many rounds each random writer makes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zskip
+from zskip.errors import ConflictError
+from zskip.formats.hudi.timeline import read_timeline
+from zskip.storage import LocalStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROUNDS = int(os.environ.get("ZSKIP_HUDI_ROUNDS", "3"))
+OPTIONS = {
+    "hoodie.table.name": "t",
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.partitionpath.field": "p",
+    "hoodie.metadata.enable": "false",
+    "hoodie.parquet.small.file.limit": "0",
+}
+pytestmark = pytest.mark.slow
+GUARDED = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+}
+Rows = dict[int, int]
+"""What the table holds: ids and versions of rows."""
+
+
+def write(spark: SparkSession, path: Path, rows: Rows, operation: str, **options: str) -> None:
+    values = ", ".join(f"({key}L, {version}L, {key % 2})" for key, version in rows.items())
+    frame = spark.sql(f"SELECT * FROM VALUES {values} AS t(id, ts, p)").coalesce(1)
+    given = {**OPTIONS, **options, "hoodie.datasource.write.operation": operation}
+    frame.write.format("hudi").options(**given).mode("append").save(str(path))
+
+
+def held(spark: SparkSession, path: Path) -> list[tuple[int, int]]:
+    """Ids and versions as Hudi reads them; not a dict, since a row may be there twice."""
+    return sorted((row.id, row.ts) for row in spark.read.format("hudi").load(str(path)).collect())
+
+
+class RandomWriter:
+    """Does one random thing to a table, and knows what the table may hold afterwards."""
+
+    def __init__(self, spark: SparkSession, path: Path, options: dict[str, str]) -> None:
+        self._spark = spark
+        self._path = path
+        self._options = options
+        self._random = random.Random(7)
+        self._next = 1000
+        self.after: Rows = {}
+        self.failed = False
+        self.did = ""
+
+    def choose(self, rows: Rows) -> threading.Thread:
+        """Choose what to do; `after` is what the table then holds."""
+        draw, some = self._random, sorted(rows)
+        self.did = draw.choice(("insert", "upsert", "delete", "optimize"))
+        few = {key: rows[key] + 1 for key in draw.sample(some, min(3, len(some)))}
+        if self.did == "insert":
+            few = {self._next + i: 1 for i in range(2)}
+            self._next += 2
+        gone = set(few) if self.did == "delete" else set()
+        self.after = {key: version for key, version in {**rows, **few}.items() if key not in gone}
+        if self.did == "optimize":
+            self.after = rows
+        self.failed = False
+
+        def run() -> None:
+            try:
+                if self.did == "optimize":
+                    zskip.table(self._spark, str(self._path)).optimize(by=["ts", "id"], files=3)
+                else:
+                    write(self._spark, self._path, few, self.did, **self._options)
+            except Exception:
+                self.failed = True
+
+        return threading.Thread(target=run)
+
+
+@pytest.mark.parametrize("options", [GUARDED, {}], ids=["guarded", "unguarded"])
+def test_a_random_writer_and_the_optimizer_never_lose_or_double_a_row(
+    options: dict[str, str], engine_spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    rows: Rows = dict.fromkeys(range(20), 1)
+    write(engine_spark, path, rows, "bulk_insert")
+    writer, conflicts = RandomWriter(engine_spark, path, options), 0
+    for number in range(ROUNDS):
+        thread = writer.choose(rows)
+        thread.start()
+        try:
+            zskip.table(engine_spark, str(path)).optimize(by=["id"], curve="linear", files=2 + number % 3)
+        except ConflictError:
+            conflicts += 1
+        thread.join()
+        found = held(engine_spark, path)
+        # What fails may have been committed before it failed.
+        possible = [sorted(writer.after.items())] + ([sorted(rows.items())] if writer.failed else [])
+        assert found in possible, (number, writer.did, writer.failed)
+        rows = dict(found)
+        table = zskip.table(engine_spark, str(path))
+        assert sorted((row.id, row.ts) for row in table.df().collect()) == found
+    print(f"{ROUNDS} rounds, {conflicts} conflicts")
+    # Hudi's next write rolls back what is left of those that failed, and nothing is in the way any more.
+    write(engine_spark, path, {5000: 1}, "insert", **options)
+    zskip.table(engine_spark, str(path)).optimize(by=["id"], curve="linear", files=2)
+    assert held(engine_spark, path) == [*sorted(rows.items()), (5000, 1)]
+
+
+KILLED = """
+import os, signal, sys, threading, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+import zskip
+from zskip.spark.engines.hudi.engine import HudiEngine
+
+path, step, jars = sys.argv[1:]
+spark = (SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")
+    .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer").getOrCreate())
+java = spark.sparkContext._gateway.proc.pid
+before = {str(file) for file in Path(path).rglob("*")}
+
+def kill(*arguments):
+    os.kill(java, signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def watch():
+    while not any(str(file) not in before for file in Path(path).glob(step)):
+        time.sleep(0.0005)
+    kill()
+
+if step.startswith("_"):
+    setattr(HudiEngine, step, kill)
+else:
+    threading.Thread(target=watch, daemon=True).start()
+zskip.table(spark, path).optimize(by=["id", "ts"], files=3)
+"""
+STEPS = {
+    "staged": ".hoodie/zskip/staging/*/_*",
+    "requested": ".hoodie/**/*.replacecommit.requested",
+    "noted": ".hoodie/zskip/staging/*/_instant",
+    "inflight": ".hoodie/**/*.replacecommit.inflight",
+    "first file": "[01]/*.parquet",
+    "all files": "_check_written",
+    "about to commit": "_complete",
+    "committed": ".hoodie/**/*_*.replacecommit",
+    "looked again": "_check_after",
+    "index": ".hoodie/zskip/index/**/*.parquet",
+}
+"""The first new file, or the call, at which a process is killed, in the order in which they come."""
+COMMITTED = ("committed", "looked again", "index")
+WRITTEN = ("first file", "all files", "about to commit", *COMMITTED)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
+    step: str, engine_spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    rows: Rows = dict.fromkeys(range(12), 1)
+    write(engine_spark, path, rows, "bulk_insert")
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    jars = ",".join(os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep))
+    call = [sys.executable, str(script), str(path), STEPS[step], jars]
+    done = subprocess.run(call, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    assert held(engine_spark, path) == sorted(rows.items())
+    table = zskip.table(engine_spark, str(path))
+    assert table.df().count() == len(rows)
+    looked = read_timeline(LocalStorage(str(path)))
+    committed = step in COMMITTED
+    assert len(looked.complete) == 1 + committed
+    known = bool(list(path.glob(".hoodie/zskip/staging/*/_instant")))
+    dead = set(path.glob("[01]/*.parquet")) - {Path(file) for file in table.files()}
+    assert bool(dead) == (step in WRITTEN)
+    result = table.optimize(by=["id"], curve="linear", files=2)
+    assert held(engine_spark, path) == sorted(rows.items())
+    assert not list((path / ".hoodie" / "zskip" / "staging").iterdir())
+    # Without a note of its instant Hudi finds it itself, by its heartbeat; nothing has been written then.
+    assert known or not dead or committed
+    assert not read_timeline(LocalStorage(str(path))).pending or not known
+    if not committed:
+        assert not {file for file in dead if file.exists()}
+    assert result.files_after == 2 == len(table.files())
+    write(engine_spark, path, {99: 1}, "insert", **GUARDED)
+    assert held(engine_spark, path) == [*sorted(rows.items()), (99, 1)]

@@ -1,0 +1,687 @@
+"""Delta tables: what is refused before any work, what the log says of files, and what is written to it."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import json
+import math
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+import tables
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
+from format_tables import content, opened, rewrite, rows_of
+from pyspark.sql import SparkSession
+
+import zskip
+from zskip.errors import (
+    ConflictError,
+    CorruptFileError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+    ZskipWarning,
+)
+from zskip.formats.delta.stats import cut_lower, cut_upper
+from zskip.formats.delta.values import directory_of
+from zskip.formats.rewritten import check_live
+from zskip.storage import LocalStorage
+
+VECTORS = Path(__file__).parents[2] / "data" / "conformance"
+
+
+def make(
+    path: Path,
+    files: Mapping[str, str | None],
+    *,
+    columns: Sequence[tuple[str, str]] = (("id", "long"),),
+    partition_by: Sequence[str] = (),
+    features: tuple[Sequence[str], Sequence[str]] | None = None,
+    versions: tuple[int, int] = (1, 2),
+    configuration: Mapping[str, str] | None = None,
+    **more: Any,
+) -> Path:
+    """A log by hand; files: logged paths and statistics; more: of each file."""
+    protocol: dict[str, Any] = {"minReaderVersion": versions[0], "minWriterVersion": versions[1]}
+    if features is not None:
+        protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+        protocol |= {"readerFeatures": list(features[0]), "writerFeatures": list(features[1])}
+    fields = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in columns]
+    metadata = {
+        "id": "x",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": list(partition_by),
+        "configuration": dict(configuration or {}),
+    }
+    lines: list[dict[str, Any]] = [{"protocol": protocol}, {"metaData": metadata}]
+    for name, stats in files.items():
+        add = {"path": name, "partitionValues": {}, "size": 10, "modificationTime": 5, "dataChange": True, **more}
+        lines.append({"add": add | ({} if stats is None else {"stats": stats})})
+    (path / "_delta_log").mkdir(parents=True)
+    (path / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    return path
+
+
+READER_FEATURES = ["typeWidening", "variantType", "fooBar", "catalogManaged", "typeWidening-preview"]
+WRITER_FEATURES = [
+    "rowTracking",
+    "clustering",
+    "identityColumns",
+    "inCommitTimestamp",
+    "icebergCompatV1",
+    "icebergCompatV2",
+    "allowColumnDefaults",
+    "domainMetadata",
+    "materializePartitionColumns",
+    "collations-preview",
+    "fooBar",
+]
+HARMLESS = {
+    "appendOnly": {"delta.appendOnly": "true"},
+    "invariants": {},
+    "checkConstraints": {"delta.constraints.c": "id >= 0"},
+    "generatedColumns": {},
+    "changeDataFeed": {"delta.enableChangeDataFeed": "true"},
+}
+"""Features and settings."""
+
+
+@pytest.mark.parametrize("feature", READER_FEATURES)
+def test_a_feature_of_readers_that_is_not_known(tmp_path: Path, feature: str) -> None:
+    make(tmp_path / "t", {"a.parquet": None}, features=([feature], [feature]))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UnsupportedError, match=r"Delta Lake itself|DROP FEATURE") as caught:
+        zskip.open(str(tmp_path / "t")).files()
+    assert feature.lower()[:7] in str(caught.value).lower().replace("-", "")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("feature", WRITER_FEATURES)
+def test_a_feature_of_writers_is_no_hindrance_to_readers(tmp_path: Path, feature: str) -> None:
+    path = make(tmp_path / "t", {"a.parquet": None}, features=([], [feature]))
+    assert [Path(file).name for file in zskip.open(str(path)).files()] == ["a.parquet"]
+    with pytest.raises(UnsupportedError, match=f"cannot rewrite .* uses {feature}"):
+        opened(path).check_replaceable()
+
+
+@pytest.mark.parametrize("feature", HARMLESS)
+def test_a_feature_that_a_rewrite_cannot_break(tmp_path: Path, feature: str) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(8))
+    log = path / "_delta_log" / f"{0:020d}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        if "protocol" in line:
+            line["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [feature]}
+        if "metaData" in line:
+            line["metaData"]["configuration"] = HARMLESS[feature]
+    log.write_text("\n".join(map(json.dumps, lines)))
+    before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
+    opened(path).check_replaceable()
+    rewrite(opened(path))
+    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+    assert not (path / "_change_data").exists()
+
+
+def test_versions_without_features(tmp_path: Path) -> None:
+    make(tmp_path / "old", {"a.parquet": None}, versions=(1, 6))
+    with pytest.raises(UnsupportedError, match="identityColumns"):
+        opened(tmp_path / "old").check_replaceable()
+    make(tmp_path / "new", {"a.parquet": None}, versions=(4, 8))
+    with pytest.raises((UnsupportedError, StorageError), match=r"[Vv]ersion"):
+        opened(tmp_path / "new").snapshot()
+
+
+def test_deleted_rows_are_found_and_refused(tmp_path: Path) -> None:
+    vector = {
+        "storageType": "i",
+        "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
+        "sizeInBytes": 40,
+        "cardinality": 6,
+    }
+    features = (["deletionVectors"], ["deletionVectors"])
+    path = make(tmp_path / "t", {"a.parquet": '{"numRecords":9}'}, features=features, deletionVector=vector)
+    with pytest.raises(UnsupportedError, match=r"deletionVectors.*live files.*REORG TABLE"):
+        zskip.open(str(path)).files()
+
+
+def test_deletion_vectors_that_are_allowed_but_not_there(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", {"a.parquet": None}, features=(["deletionVectors"], ["deletionVectors"]))
+    assert len(zskip.open(str(path)).files()) == 1
+    opened(path).check_replaceable()
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_mapped_columns_are_refused(tmp_path: Path, mode: str) -> None:
+    path = make(tmp_path / "t", {}, versions=(2, 5), configuration={"delta.columnMapping.mode": mode})
+    with pytest.raises((UnsupportedError, StorageError), match=r"columnMapping|[Cc]olumn mapping|physicalName"):
+        zskip.open(str(path)).files()
+
+
+def test_files_of_another_directory_are_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", {"file:/elsewhere/a.parquet": None})
+    with pytest.raises(UnsupportedError, match="shallow clone"):
+        zskip.open(str(path)).files()
+
+
+def test_partitions_by_timestamps_are_refused(tmp_path: Path) -> None:
+    path = make(
+        tmp_path / "t",
+        {"a.parquet": None},
+        columns=(("id", "long"), ("at", "timestamp")),
+        partition_by=["at"],
+        partitionValues={"at": "2024-01-01 00:00:00"},
+    )
+    with pytest.raises(UnsupportedError, match='"at" of type timestamp'):
+        zskip.open(str(path)).files()
+
+
+def test_a_directory_of_another_escape(tmp_path: Path) -> None:
+    path = tmp_path / "a%20b"
+    make(path, {})
+    with pytest.raises(UnsupportedError, match="%"):
+        zskip.open(str(path)).files()
+
+
+def test_a_log_without_a_beginning(tmp_path: Path) -> None:
+    (tmp_path / "_delta_log").mkdir()
+    with pytest.raises(TableNotFoundError, match="no whole Delta log"):
+        zskip.open(str(tmp_path)).files()
+    (tmp_path / "_delta_log" / f"{0:020d}.json").write_text("{")
+    with pytest.raises((StorageError, TableNotFoundError), match="log"):
+        zskip.open(str(tmp_path)).files()
+
+
+def test_without_deltalake_one_line_says_what_to_install(tmp_path: Path) -> None:
+    make(tmp_path / "t", {})
+    code = f"import sys; sys.modules['deltalake'] = None; import zskip; zskip.open({str(tmp_path / 't')!r}).files()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'pip install "zskip[delta]"' in done.stderr.splitlines()[-1]
+
+
+def test_dead_files_are_not_read(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    write_deltalake(path, content(8))
+    write_deltalake(path, content(4, 100), mode="overwrite")
+    assert len(list((tmp_path / "t").glob("*.parquet"))) == 2
+    files = zskip.open(path).files()
+    assert [pq.read_metadata(file).num_rows for file in files] == [4]
+
+
+def test_an_empty_table_and_one_of_checkpoints(tmp_path: Path) -> None:
+    empty = str(tmp_path / "empty")
+    write_deltalake(empty, content(8).slice(0, 0), partition_by=["region"])
+    assert zskip.open(empty).files() == []
+    path = tmp_path / "t"
+    for i in range(3):
+        write_deltalake(str(path), content(8, 8 * i), mode="append", partition_by=["region"])
+    before = zskip.open(str(path)).files()
+    DeltaTable(str(path)).create_checkpoint()
+    for i in range(2):
+        (path / "_delta_log" / f"{i:020d}.json").unlink()
+    assert zskip.open(str(path)).files() == before
+    rewrite(opened(path))
+    assert DeltaTable(str(path)).to_pyarrow_table().num_rows == 24
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values"),
+    [
+        (pa.int8(), [1, -3, None]),
+        (pa.int64(), [2**60, None]),
+        (pa.float64(), [1.0, math.nan, -0.0, math.inf, None]),
+        (pa.float32(), [0.1, None]),
+        (pa.bool_(), [True, False, None]),
+        (pa.date32(), [dt.date(2024, 1, 1), dt.date(1, 1, 1), None]),
+        (pa.decimal128(38, 2), [decimal.Decimal("1" * 30), None]),
+        (pa.timestamp("us"), [dt.datetime(2024, 3, 10, 2, 30, 0, 1), None]),
+        (pa.string(), ["01", "2020-01-01", "a b\n'\"[%41{", "x=ü/", "/", None]),
+    ],
+    ids=str,
+)
+@pytest.mark.spark
+def test_partition_values_of_each_type(
+    tmp_path: Path, spark: SparkSession, data_type: pa.DataType, values: list[Any]
+) -> None:
+    path = tmp_path / "t"
+    rows = pa.table({"id": pa.array(range(2 * len(values))), "p": pa.array(values * 2, data_type)})
+    write_deltalake(str(path), rows, partition_by=["p"])
+    before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
+    other = spark.newSession()
+    other.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    table = zskip.table(other, str(path))
+    through_spark, alone = table._handle.snapshot(), zskip.open(str(path))._handle.snapshot()
+    assert str([p.values for p in through_spark.partitions]) == str([p.values for p in alone.partitions])
+    table.optimize(["id"], curve="linear", files=len(values))
+    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+    assert rows_of(pa.table({"id": [r.id for r in table.df().collect()]})) == rows_of(rows.select(["id"]))
+    assert table.df().where("p IS NULL").count() == 2
+    assert table.verify(queries=10).ok
+
+
+def test_what_the_log_says_prunes_a_table_never_indexed(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for i in range(5):
+        write_deltalake(path, content(20, 20 * i), mode="append")
+    table = zskip.open(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(table.files("id = 33")) == 1
+        assert table.prune("id >= 60").rows == 40
+        assert len(table.files("v > 100")) == 5, "a bound says nothing of NaN"
+        assert table.files("name IS NOT NULL AND id < 0") == []
+    assert not (tmp_path / "t" / "_zskip").exists()
+
+
+def test_bounds_of_the_log_are_no_values(tmp_path: Path) -> None:
+    columns = (("at", "timestamp"), ("local", "timestamp_ntz"), ("day", "date"), ("f", "double"), ("s", "string"))
+    said = {
+        "numRecords": 3,
+        "minValues": {
+            "at": "2024-01-01T00:00:00.123Z",
+            "local": "2024-01-01T00:00:00.123",
+            "day": "1500-01-01",
+            "f": 1,
+        },
+        "maxValues": {
+            "at": "2024-01-01T00:00:00.123Z",
+            "local": "2024-01-01T00:00:00.123",
+            "day": "2024-01-01",
+            "f": 2,
+        },
+        "nullCount": {"at": 0, "s": 3},
+    }
+    features = (["timestampNtz"], ["timestampNtz"])
+    path = make(tmp_path / "t", {"a.parquet": json.dumps(said), "b.parquet": None}, columns=columns, features=features)
+
+    def kept(where: str) -> int:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ZskipWarning)
+            return sum(file.endswith("a.parquet") for file in zskip.open(str(path)).files(where))
+
+    assert kept("at = TIMESTAMP '2024-01-01 00:00:00.123999 UTC'") == 1
+    assert kept("local = TIMESTAMP_NTZ '2024-01-01 00:00:00.123999'") == 1
+    assert kept("at = TIMESTAMP '2024-01-01 00:00:00.124 UTC'") == 0
+    assert kept("at < TIMESTAMP '2024-01-01 00:00:00.123 UTC'") == 0
+    assert kept("day = DATE '1400-01-01'") == 1, "which day it is depends on the calendar"
+    assert kept("f > 5") == 1, "there may be NaN"
+    assert kept("f < 0") == 0
+    assert kept("s = 'x'") == 0
+    assert kept("at IS NULL") == 0
+    assert len(zskip.open(str(path)).files("f < 0")) == 1, "of b.parquet nothing is known"
+
+
+@pytest.mark.parametrize("stats", ["", "{}", "no json", '{"numRecords":3,"minValues":{"id":"x"}}', "[1]"])
+def test_statistics_that_are_none(tmp_path: Path, stats: str) -> None:
+    path = make(tmp_path / "t", {"a.parquet": stats, "b.parquet": '{"numRecords":1,"minValues":{"id":5}}'})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)
+        assert len(zskip.open(str(path)).files("id = 1")) == 2
+
+
+@pytest.mark.spark
+def test_verify_audits_what_the_log_says(tmp_path: Path, spark: SparkSession) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(20))
+    log = path / "_delta_log" / f"{0:020d}.json"
+    assert zskip.table(spark, str(path)).verify(queries=5).ok
+    log.write_text(log.read_text().replace('\\"id\\":19', '\\"id\\":11'))
+    found = zskip.table(spark, str(path)).verify(queries=0)
+    assert [wrong.what for wrong in found.mismatches] == ["upper bound of id"]
+
+
+@pytest.mark.spark
+def test_every_type_is_pruned_rightly_by_the_log_alone_and_after(tmp_path: Path, spark: SparkSession) -> None:
+    tables.make_all_types(tmp_path / "plain")
+    path = tmp_path / "t"
+    for file in sorted((tmp_path / "plain").iterdir()):
+        rows = pq.read_table(file)
+        rows = rows.rename_columns([name.replace(" ", "_").replace(".", "_") for name in rows.column_names])
+        write_deltalake(str(path), rows, mode="append")
+    before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
+    table = zskip.table(spark, str(path))
+    checked = table.verify(queries=25)
+    assert checked.ok, checked.mismatches
+    table.optimize(["whole", "text", "at"], files=6)
+    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+    shutil.rmtree(path / "_zskip")
+    checked = table.verify(queries=25)
+    assert checked.ok, checked.mismatches
+    for name in ("whole", "large", "short_decimal", "long_decimal", "text", "day", "at", "local", "single", "double"):
+        assert_bounds(path, name)
+
+
+def assert_bounds(path: Path, name: str) -> None:
+    """What is logged of a column bounds its values in each live file, as deltalake reads the log."""
+    for action in pa.table(DeltaTable(str(path)).get_add_actions()).to_pylist():
+        values = pq.read_table(path / action["path"], columns=[name])[name]
+        assert action["num_records"] == len(values)
+        assert action["null_count"][name] == values.null_count
+        least, greatest = (action[part] and action[part][name] for part in ("min", "max"))
+        held = [v for v in values.to_pylist() if v is not None]
+        if any(isinstance(v, float) and math.isnan(v) for v in held):
+            assert greatest is None, "a reader to which NaN is the greatest value would lose it"
+        elif held and least is not None:
+            assert least <= min(held), (name, least, min(held))
+        if held and greatest is not None:
+            assert greatest >= max(held), (name, greatest, max(held))
+            assert not isinstance(greatest, str) or len(greatest) <= 33
+
+
+@pytest.mark.spark
+def test_other_engines_read_and_skip_by_what_was_written(tmp_path: Path, spark: SparkSession) -> None:
+    path = tmp_path / "t"
+    for i in range(4):
+        write_deltalake(str(path), tables.events(1500, i), mode="append")
+    zskip.table(spark, str(path)).optimize(["user", "day"], files=16)
+    table = DeltaTable(str(path))
+    assert len(table.file_uris(file_pruning_predicate="user = 7")) <= 6
+    dataset = table.to_pyarrow_dataset()
+    assert sum(1 for _ in dataset.get_fragments(filter=pc.field("user") == 7)) <= 6
+    expected = sum(tables.events(1500, i).filter(pc.field("user") == 7).num_rows for i in range(4))
+    assert dataset.count_rows(filter=pc.field("user") == 7) == expected
+    assert duckdb.from_arrow(dataset.to_table()).filter('"user" = 7').shape[0] == expected
+    entry = table.history(1)[0]
+    assert json.loads(entry["operationParameters"]["zOrderBy"]) == ["user", "day"]
+    assert entry["isBlindAppend"] is False
+    log = (path / "_delta_log" / f"{table.version():020d}.json").read_text().splitlines()
+    changes = [line for line in map(json.loads, log) if "add" in line or "remove" in line]
+    assert len(changes) == 20
+    assert not any((line.get("add") or line["remove"])["dataChange"] for line in changes)
+
+
+@pytest.mark.spark
+def test_vacuum_leaves_the_index_alone(tmp_path: Path, spark: SparkSession) -> None:
+    path = tmp_path / "t"
+    for i in range(3):
+        write_deltalake(str(path), content(20, 20 * i), mode="append")
+    table = zskip.table(spark, str(path))
+    table.optimize(["id"], curve="linear", files=3)
+    assert len(list(path.glob("*.parquet"))) == 6
+    before = sorted((path / "_zskip").rglob("*"))
+    gone = DeltaTable(str(path)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert len(gone) == 3
+    assert sorted((path / "_zskip").rglob("*")) == before
+    assert len(zskip.open(str(path)).files("id = 3")) == 1
+    assert table.verify(queries=3).ok
+
+
+@pytest.mark.spark
+def test_a_refused_table_is_left_as_it_was(tmp_path: Path, spark: SparkSession) -> None:
+    path = make(tmp_path / "t", {"a.parquet": None}, features=([], ["rowTracking", "domainMetadata"]))
+    before = sorted(path.rglob("*"))
+    with pytest.raises(UnsupportedError, match="rowTracking"):
+        zskip.table(spark, str(path)).optimize(["id"], curve="linear")
+    write_deltalake(str(tmp_path / "u"), content(8))
+    with pytest.raises(UnsupportedError, match="into="):
+        zskip.table(spark, str(tmp_path / "u")).optimize(["id"], curve="linear", into=str(tmp_path / "v"))
+    assert sorted(path.rglob("*")) == before
+    assert not (tmp_path / "v").exists()
+
+
+def log_entry(path: Path, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "_delta_log" / f"{version:020d}.json").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("spelled", ["aü.parquet", "a%C3%BC.parquet", "a%c3%bc.parquet", "%61ü&,~.parquet"])
+def test_files_are_removed_by_the_spelling_of_the_log(tmp_path: Path, spelled: str) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    name = os.fsdecode(unquote_to_bytes(spelled))
+    pq.write_table(pa.table({"id": [1, 2]}), path / name)
+    size, mtime = (path / name).stat().st_size, (path / name).stat().st_mtime_ns // 1_000_000
+    make(path, {spelled: '{"numRecords":2}'}, size=size, modificationTime=mtime)
+    assert opened(path).snapshot().paths == (name,)
+    assert rewrite(opened(path)) == 1
+    entry = log_entry(path, 1)
+    assert [line["remove"]["path"] for line in entry if "remove" in line] == [spelled]
+    assert sum("add" in line for line in entry) == sum("commitInfo" in line for line in entry) == 1
+    assert DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist() == [2, 1]
+    assert [os.fsencode(f.name) for f in path.glob("new*.parquet")] == [b"new-0.parquet"]
+
+
+def test_an_entry_that_zskip_writes_never_replaces_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    path.mkdir()
+    pq.write_table(pa.table({"id": [1, 2]}), path / "ü.parquet")
+    size, mtime = (path / "ü.parquet").stat().st_size, (path / "ü.parquet").stat().st_mtime_ns // 1_000_000
+    make(path, {"ü.parquet": '{"numRecords":2}'}, size=size, modificationTime=mtime)
+    write, others = LocalStorage.write, iter([3, 4])
+
+    def late(storage: LocalStorage, name: str, data: bytes, **options: Any) -> None:
+        if name.startswith("_delta_log/") and (more := next(others, None)):
+            write_deltalake(str(path), pa.table({"id": [more]}), mode="append")
+        write(storage, name, data, **options)
+
+    monkeypatch.setattr(LocalStorage, "write", late)
+    assert rewrite(opened(path)) == 3
+    assert sorted(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()) == [1, 2, 3, 4]
+
+
+def test_new_files_have_paths_that_nobody_escapes(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(16), partition_by=["region"])
+    before = rows_of(DeltaTable(str(path)).to_pyarrow_table())
+    rewrite(opened(path))
+    logged = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
+    assert sum("/" in name for name in logged) == 2
+    assert all(re.fullmatch(r"(region=(eu|__HIVE_DEFAULT_PARTITION__)/)?new-\d\.parquet", name) for name in logged)
+    assert rows_of(DeltaTable(str(path)).to_pyarrow_table()) == before
+
+
+def test_deltalake_changes_what_was_rewritten(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(16), partition_by=["region"])
+    rewrite(opened(path))
+    for number in range(4):  # One row of each partition.
+        DeltaTable(str(path)).delete(f"id = {number}")
+        DeltaTable(str(path)).update(predicate=f"id = {8 + number}", updates={"id": str(100 + number)})
+    found = DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()
+    assert sorted(found) == [4, 5, 6, 7, 12, 13, 14, 15, 100, 101, 102, 103]
+
+
+def test_a_change_of_columns_meanwhile_is_a_conflict(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), content(8))
+    more = content(4, 50).append_column("late", pa.array(range(4)))
+    with pytest.raises(ConflictError, match="columns"):
+        rewrite(opened(path), between=lambda: write_deltalake(str(path), more, mode="append", schema_mode="merge"))
+
+
+@pytest.mark.parametrize("kind", ["truncateMin", "truncateMax"])
+def test_strings_are_cut_as_delta_cuts_them(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = json.loads((VECTORS / "delta_string_truncation.json").read_text(encoding="utf-8"))[kind]
+    for vector in vectors:
+        if not vector["prefixLen"]:
+            continue
+        monkeypatch.setattr("zskip.formats.delta.stats.MOST_CHARACTERS", vector["prefixLen"])
+        text, value = vector["input"], vector["input"].encode("utf-8", "surrogatepass")
+        if kind == "truncateMin":
+            assert cut_lower(value) <= text
+        else:
+            cut = cut_upper(value)
+            assert cut is None or cut.encode() >= value
+            assert cut == vector["expected"] or cut is None or "\U0010ffff" in text, vector
+
+
+def test_cut_strings_bound_all_that_the_value_bounds() -> None:
+    rng = random.Random(3)
+    letters = ["a", "\x7f", "~", "é", "\uffff", "\U0001f600", "\U0010ffff", "\x00"]
+    for _ in range(3000):
+        values = ["".join(rng.choices(letters, k=rng.randint(0, 40))) for _ in range(5)]
+        raw = sorted(value.encode() for value in values)
+        lower, upper = cut_lower(raw[0]), cut_upper(raw[-1])
+        assert len(lower) <= 32
+        assert lower.encode() <= raw[0]
+        assert upper is None or (upper.encode() >= raw[-1] and len(upper) <= 33)
+        bound = raw[-1][:20] + b"\xff"
+        upper = cut_upper(bound)
+        below = [value for value in raw if value <= bound]
+        assert upper is None or all(upper.encode() >= value for value in below)
+
+
+def test_directories_of_partitions_are_told_apart() -> None:
+    texts = ["a", "a=b", "a%3Db", "", None, "é", "/", "a/b=c", "\x00", "x" * 10]
+    assert len({directory_of(["p", "q"], [a, b]) for a in texts for b in texts}) == len(texts) ** 2
+
+
+ROUNDS = int(os.environ.get("ZSKIP_ROUNDS", "40"))
+"""Of the test of writers at once; 200 where there is time."""
+
+
+@pytest.mark.slow
+def test_rounds_of_writers_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    for i in range(4):
+        write_deltalake(str(path), content(12, 12 * i), mode="append", partition_by=["region"])
+    model: Counter[int] = Counter(range(48))
+    over = threading.Event()
+    rng, won, lost = random.Random(7), [0, 0], [0, 0]
+    came_through: Counter[str] = Counter()
+
+    def optimizer(number: int) -> None:
+        while not over.is_set() or not won[number]:
+            try:
+                rewrite(opened(path), f"o{number}-{time.monotonic_ns()}", only=random.Random(time.time_ns()).randrange)
+                won[number] += 1
+            except ConflictError:
+                lost[number] += 1
+
+    optimizers = [threading.Thread(target=optimizer, args=(number,)) for number in (0, 1)]
+    for thread in optimizers:
+        thread.start()
+    try:
+        for step in range(ROUNDS):
+            start = 1000 + 10 * step
+            time.sleep(rng.random() / 20)
+            what = rng.choice(["append", "delete", "update"])
+            try:
+                if what == "append":
+                    write_deltalake(str(path), content(3, start), mode="append")
+                    model.update(range(start, start + 3))
+                elif model:
+                    victim = rng.choice(sorted(model.elements()))
+                    if what == "delete":
+                        DeltaTable(str(path)).delete(f"id = {victim}")
+                    else:
+                        DeltaTable(str(path)).update(predicate=f"id = {victim}", updates={"id": str(start)})
+                        model[start] += model[victim]
+                    del model[victim]
+            except DeltaError:
+                continue
+            came_through[what] += 1
+    finally:
+        over.set()
+        for thread in optimizers:
+            thread.join()
+    found = Counter(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist())
+    assert found == +model
+    print(came_through, won, lost)
+    assert min(won) > 0, (won, lost)
+    assert len(came_through) == 3
+    files = {f.relative_to(path).as_posix() for f in path.rglob("*.parquet")}
+    snapshot = opened(path).snapshot()
+    assert set(snapshot.paths) <= files
+    assert not list((path / "_zskip" / "staging").iterdir())
+
+
+def test_one_warning_says_which_files_nothing_is_known_of(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", {"a.parquet": '{"numRecords":1}', "b.parquet": None})
+    with pytest.warns(ZskipWarning) as said:
+        zskip.open(str(path)).files("id = 1")
+    assert len(said) == 1
+    assert "there is no index, and the table's own metadata knows nothing of 1 of the 2 files" in str(said[0].message)
+
+
+@pytest.fixture
+def flat(tmp_path: Path) -> Path:
+    """A table of two files."""
+    for i in range(2):
+        write_deltalake(str(tmp_path / "t"), content(8, 8 * i), mode="append")
+    return tmp_path / "t"
+
+
+def just_before_the_commit(monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
+    """Do something once, when a rewrite has found all its files live and is about to commit."""
+    todo = [work]
+
+    def check(*arguments: Any) -> None:
+        check_live(*arguments)
+        if todo:
+            todo.pop()()
+
+    monkeypatch.setattr("zskip.formats.delta.format.check_live", check)
+
+
+def test_of_two_that_found_all_live_one_commits(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(DeltaTable(str(flat)).to_pyarrow_table())
+    just_before_the_commit(monkeypatch, lambda: rewrite(opened(flat), "first"))
+    with pytest.raises(ConflictError, match="another writer removed"):
+        rewrite(opened(flat), "late")
+    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before
+    assert not list(flat.glob("late*"))
+
+
+def test_an_append_in_the_last_moment_costs_one_more_try(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = rows_of(DeltaTable(str(flat)).to_pyarrow_table())
+    just_before_the_commit(monkeypatch, lambda: write_deltalake(str(flat), content(4, 90), mode="append"))
+    assert rewrite(opened(flat)) == 3
+    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before + rows_of(content(4, 90))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_commit_of_which_nobody_knows_whether_it_was_made(
+    flat: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    before, commit = rows_of(DeltaTable(str(flat)).to_pyarrow_table()), DeltaTable.create_write_transaction
+
+    def broken(table: DeltaTable, *arguments: Any, **options: Any) -> None:
+        if committed or "zskip-" in table.table_uri:
+            commit(table, *arguments, **options)
+        if "zskip-" not in table.table_uri:
+            raise DeltaError("the connection is gone")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", broken)
+    if committed:
+        assert rewrite(opened(flat)) == 2
+    else:
+        with pytest.raises(StorageError, match="the connection is gone"):
+            rewrite(opened(flat))
+    assert rows_of(DeltaTable(str(flat)).to_pyarrow_table()) == before
+    assert len(list(flat.glob("new*"))) == committed
+    assert list((flat / "_zskip" / "staging").iterdir()) == []
+
+
+@pytest.mark.spark
+def test_a_file_that_is_gone_and_a_table_that_is(flat: Path, spark: SparkSession) -> None:
+    table = zskip.table(spark, str(flat))
+    lost = Path(zskip.open(str(flat)).files()[0])
+    lost.unlink()
+    before = sorted(flat.rglob("*"))
+    with pytest.raises(CorruptFileError, match=re.escape(lost.name)):
+        table.optimize(["id"], curve="linear")
+    assert sorted(flat.rglob("*")) == before
+    shutil.rmtree(flat)
+    with pytest.raises(TableNotFoundError, match="no whole Delta log"):
+        table.optimize(["id"], curve="linear")
+    assert not flat.exists()

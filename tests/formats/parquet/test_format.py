@@ -1,0 +1,648 @@
+"""Plain Parquet: what a snapshot holds, what a rewrite refuses, and what footers say before one."""
+
+from __future__ import annotations
+
+import datetime as dt
+import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from zskip.errors import (
+    ConflictError,
+    CorruptFileError,
+    IndexFormatError,
+    InputError,
+    StorageError,
+    TableNotFoundError,
+    UnsupportedError,
+)
+from zskip.formats import ParquetFormat, Staged, into
+from zskip.formats.hive import is_hidden
+from zskip.formats.parquet import log
+from zskip.formats.schema import inspect
+from zskip.records import Snapshot
+from zskip.storage import FileInfo, LocalStorage
+
+LOG = f"_zskip/log/{1:020d}.json"
+OLD = 1_600_000_000
+
+
+def write(path: Path, ids: list[int] | None = None) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": pa.array([0] if ids is None else ids, pa.int64())}), path)
+    return path
+
+
+def opened(path: Path) -> ParquetFormat:
+    return ParquetFormat(LocalStorage(str(path)))
+
+
+def snapshot(path: Path) -> Snapshot:
+    return opened(path).snapshot()
+
+
+def visible(path: Path) -> dict[str, list[int]]:
+    """Each visible file with its ids."""
+    files = LocalStorage(str(path)).walk(is_hidden)
+    return {f.path: pq.ParquetFile(path / f.path).read()["id"].to_pylist() for f in files if f.size}
+
+
+def ids(files: dict[str, list[int]]) -> list[int]:
+    return sorted(i for file in files.values() for i in file)
+
+
+def stage_all(table: ParquetFormat, path: Path, name: str) -> tuple[Snapshot, list[Staged], str]:
+    """One new file for each partition, with all its rows."""
+    base = table.snapshot()
+    staging = table.stage()
+    added = []
+    for number, partition in enumerate(base.partitions):
+        own = [p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
+        rows = [i for p in own for i in pq.ParquetFile(path / p).read()["id"].to_pylist()]
+        file = write(path / staging / f"{name}-{number}.parquet", rows[::-1])
+        added.append(
+            Staged(path=f"{staging}/{file.name}", directory=partition.directory, size=file.stat().st_size),
+        )
+    return base, added, staging
+
+
+def everything(base: Snapshot) -> np.ndarray:
+    return np.ones(len(base), bool)
+
+
+# Snapshots
+
+
+def test_the_files_of_a_snapshot_are_in_path_order_with_size_and_time(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        write(tmp_path / f"{name}.parquet")
+        os.utime(tmp_path / f"{name}.parquet", (OLD, OLD))
+    found = snapshot(tmp_path)
+    assert found.paths == ("a.parquet", "b.parquet", "c.parquet")
+    assert found.sizes.tolist() == [(tmp_path / p).stat().st_size for p in found.paths]
+    assert found.mtimes_ms.tolist() == [OLD * 1000] * 3
+    assert (found.version, found.root) == (0, str(tmp_path))
+    assert [p.directory for p in found.partitions] == [""]
+    assert [(f.name, str(f.type)) for f in found.fields] == [("id", "long")]
+    assert not (tmp_path / "_zskip").exists(), "a look changes nothing"
+
+
+def test_hidden_and_empty_files_are_no_data(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet")
+    for name in ("_SUCCESS", ".a.parquet.crc", "_metadata", "x.parquet._COPYING_", "_tmp/y.parquet", ".git/z.parquet"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"no parquet")
+    (tmp_path / "empty.parquet").touch()
+    (tmp_path / "p=1").mkdir()
+    (tmp_path / "p=1" / "empty.parquet").touch()
+    assert snapshot(tmp_path).paths == ("a.parquet",)
+
+
+def test_a_partition_directory_may_begin_with_an_underscore(tmp_path: Path) -> None:
+    write(tmp_path / "_p=1" / "a.parquet")
+    found = snapshot(tmp_path)
+    assert found.paths == ("_p=1/a.parquet",)
+    assert [f.name for f in found.partition_fields] == ["_p"]
+
+
+def test_nested_partitions(tmp_path: Path) -> None:
+    for directory in ("y=2024/r=eu", "y=2024/r=us", "y=2025/r=eu"):
+        write(tmp_path / directory / "1.parquet")
+        write(tmp_path / directory / "0.parquet")
+    found = snapshot(tmp_path)
+    assert [(f.name, str(f.type)) for f in found.partition_fields] == [("y", "integer"), ("r", "string")]
+    assert [p.values for p in found.partitions] == [(2024, b"eu"), (2024, b"us"), (2025, b"eu")]
+    assert found.partition_of.tolist() == [0, 0, 1, 1, 2, 2]
+    for file in found:
+        assert file.path.rpartition("/")[0] == found.partitions[file.partition].directory
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "values"),
+    [
+        (["1", "-2", "007", "+3"], "integer", [1, -2, 7, 3]),
+        (["1", "2147483648"], "long", [1, 2**31]),
+        (["-9223372036854775808", "9223372036854775807"], "long", [-(2**63), 2**63 - 1]),
+        (["1.5", "-2.5e3", ".5"], "double", [1.5, -2500.0, 0.5]),
+        (["2024-02-29", "1969-12-31"], "date", [(dt.date(2024, 2, 29) - dt.date(1970, 1, 1)).days, -1]),
+        (["eu", "us east", "naïve"], "string", [b"eu", b"us east", "naïve".encode()]),
+        (["__HIVE_DEFAULT_PARTITION__", "3"], "integer", [None, 3]),
+        (["__HIVE_DEFAULT_PARTITION__"], "string", [None]),
+        (["a%3Db%2Fc%25", "x%20y", "50%", "%zz"], "string", [b"a=b/c%", b"x y", b"50%", b"%zz"]),
+        ([""], "string", [b""]),
+    ],
+)
+def test_types_and_values_of_partitions(tmp_path: Path, texts: list[str], kind: str, values: list[object]) -> None:
+    for text in texts:
+        write(tmp_path / f"p={text}" / "a.parquet")
+    found = snapshot(tmp_path)
+    assert [str(f.type) for f in found.partition_fields] == [kind]
+    assert {p.directory: p.values for p in found.partitions} == {
+        f"p={text}": (value,) for text, value in zip(texts, values, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["1", "eu"],
+        ["1", "1.5"],
+        ["2024-01-01", "eu"],
+        ["2024-02-30"],
+        ["2024-01-01 10%3A00%3A00"],
+        ["9223372036854775808"],
+        ["NaN"],
+    ],
+)
+def test_a_type_that_only_a_session_can_tell_is_not_orderable(tmp_path: Path, texts: list[str]) -> None:
+    for text in texts:
+        write(tmp_path / f"p={text}" / "a.parquet")
+    (found,) = snapshot(tmp_path).partition_fields
+    assert found.type.form is None
+
+
+@pytest.mark.parametrize("directories", [("a=1", "b=1"), ("a=1", "a=1/b=2"), ("a=1/b=2", "b=2/a=1")])
+def test_conflicting_partition_columns_are_refused(tmp_path: Path, directories: tuple[str, str]) -> None:
+    for directory in directories:
+        write(tmp_path / directory / "x.parquet")
+    with pytest.raises(UnsupportedError, match="different partition columns") as caught:
+        snapshot(tmp_path)
+    assert all(f'"{d}"' in str(caught.value) for d in directories)
+
+
+def test_files_beside_partition_directories_are_refused(tmp_path: Path) -> None:
+    write(tmp_path / "stray.parquet")
+    write(tmp_path / "p=1" / "x.parquet")
+    with pytest.raises(UnsupportedError, match="move one of them"):
+        snapshot(tmp_path)
+
+
+@pytest.mark.parametrize("directory", ["plain", "p=1/plain", "=1"])
+def test_plain_directories_within_a_table_are_refused(tmp_path: Path, directory: str) -> None:
+    write(tmp_path / directory / "x.parquet")
+    with pytest.raises(UnsupportedError, match="no partition directory"):
+        snapshot(tmp_path)
+
+
+def test_nothing_there_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(TableNotFoundError, match="does not exist"):
+        snapshot(tmp_path / "none")
+    with pytest.raises(TableNotFoundError, match="no Parquet files"):
+        snapshot(tmp_path)
+    (tmp_path / "empty.parquet").touch()
+    (tmp_path / "_hidden.parquet").write_bytes(b"x")
+    with pytest.raises(TableNotFoundError, match="no Parquet files"):
+        snapshot(tmp_path)
+
+
+def test_a_first_file_that_is_no_parquet_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"no parquet at all")
+    write(tmp_path / "b.parquet")
+    with pytest.raises(CorruptFileError, match=r"a\.parquet"):
+        snapshot(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_files(tmp_path: Path) -> None:
+    started = time.monotonic()
+    for i in range(100_000):
+        if i % 1000 == 0:
+            directory = tmp_path / f"p={i // 1000}"
+            directory.mkdir()
+            if time.monotonic() - started > 5:
+                pytest.skip("making files is slow here")
+        os.close(os.open(directory / str(i), os.O_CREAT | os.O_WRONLY))
+    started = time.monotonic()
+    assert len(LocalStorage(str(tmp_path)).walk(is_hidden)) == 100_000
+    assert time.monotonic() - started < 20
+
+
+# Rewrites
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    for p in range(2):
+        for i in range(2):
+            start = (2 * p + i) * 10
+            write(tmp_path / "t" / f"p={p}" / f"part-{i}.parquet", list(range(start, start + 10)))
+    return tmp_path / "t"
+
+
+def test_a_rewrite_replaces_what_it_names(table: Path) -> None:
+    form = opened(table)
+    base = form.snapshot()
+    staging = form.stage()
+    write(table / staging / "new.parquet", list(range(10))[::-1])
+    (found,) = form.staged_files(staging)
+    mask = np.array([path == "p=0/part-0.parquet" for path in base.paths])
+    version = form.replace(base, mask, [Staged(path=found.path, directory="p=0", size=found.size)], {"by": ["id"]})
+    assert version == 1
+    after = form.snapshot()
+    assert after.version == 1
+    assert set(after.paths) == {*base.paths} - {"p=0/part-0.parquet"} | {"p=0/new.parquet"}
+    assert ids(visible(table)) == list(range(40))
+    assert form.last_operation() == (1, {"by": ["id"]})
+    assert LocalStorage(str(table)).list_dir("_zskip/staging") == []
+    assert LocalStorage(str(table)).list_dir("_zskip/trash") == []
+
+
+def test_files_that_come_meanwhile_stay(table: Path) -> None:
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "new")
+    write(table / "p=0" / "late.parquet", [99])
+    form.replace(base, everything(base), added)
+    assert ids(visible(table)) == [*range(40), 99]
+
+
+def test_many_rewrites_leave_a_short_log(table: Path) -> None:
+    for turn in range(22):
+        form = opened(table)
+        base, added, _ = stage_all(form, table, f"turn{turn}")
+        assert form.replace(base, everything(base), added) == turn + 1
+    assert ids(visible(table)) == list(range(40))
+    assert len(list((table / "_zskip" / "log").iterdir())) <= 2 * 21
+    assert snapshot(table).version == 22
+
+
+@pytest.mark.parametrize("what", ["gone", "rewritten", "touched"])
+def test_a_changed_source_is_a_conflict_and_changes_nothing(table: Path, what: str) -> None:
+    form = opened(table)
+    base, added, staging = stage_all(form, table, "new")
+    source = table / "p=1" / "part-0.parquet"
+    if what == "gone":
+        source.unlink()
+    elif what == "rewritten":
+        write(source, [5] * 1000)
+    else:
+        os.utime(source, (OLD, OLD))
+    before = visible(table)
+    with pytest.raises(ConflictError, match=r"part-0\.parquet.*nothing was committed"):
+        form.replace(base, everything(base), added)
+    assert visible(table) == before
+    assert form.last_operation() is None
+    form.abort(staging)
+    assert not (table / staging).exists()
+    assert visible(table) == before
+
+
+def test_of_racing_threads_one_wins(table: Path) -> None:
+    for turn in range(5):
+        works = [(opened(table), *stage_all(opened(table), table, f"w{turn}{i}")) for i in range(4)]
+        barrier = threading.Barrier(len(works))
+        outcomes: list[object] = []
+
+        def race(
+            form: ParquetFormat,
+            base: Snapshot,
+            added: list[Staged],
+            barrier: threading.Barrier = barrier,
+            outcomes: list[object] = outcomes,
+        ) -> None:
+            barrier.wait()
+            try:
+                outcomes.append(form.replace(base, everything(base), added))
+            except Exception as problem:
+                outcomes.append(problem)
+
+        threads = [threading.Thread(target=race, args=(form, base, added)) for form, base, added, _ in works]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(type(o).__name__ for o in outcomes) == ["ConflictError"] * 3 + ["int"], outcomes
+        assert ids(visible(table)) == list(range(40))
+        for form, _, _, staging in works:
+            form.abort(staging)
+    assert snapshot(table).version == 5
+
+
+def _race(table: Path, name: str, barrier: Barrier, code: dict[type, int]) -> None:
+    form = opened(table)
+    base, added, _ = stage_all(form, table, name)
+    barrier.wait(60)
+    try:
+        form.replace(base, everything(base), added)
+    except Exception as problem:
+        os._exit(code.get(type(problem), 1))
+    os._exit(0)
+
+
+def test_of_racing_processes_one_wins(table: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    for turn in range(5):
+        barrier = context.Barrier(3)
+        children = [
+            context.Process(target=_race, args=(table, f"w{turn}{i}", barrier, {ConflictError: 7})) for i in range(3)
+        ]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join(60)
+        assert sorted(child.exitcode or 0 for child in children) == [0, 7, 7]
+        assert ids(visible(table)) == list(range(40))
+    assert snapshot(table).version == 5
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "last")
+    form.replace(base, everything(base), added)
+    assert LocalStorage(str(table)).list_dir("_zskip/staging") == []
+
+
+def test_readers_always_see_each_row_once_while_others_write(table: Path) -> None:
+    stop = threading.Event()
+    problems: list[object] = []
+
+    def read() -> None:
+        form = opened(table)
+        while not stop.is_set():
+            try:
+                names = {p.rpartition("/")[2].rpartition("-")[0] for p in form.snapshot().paths}
+                if len(names) != 1:
+                    problems.append(names)
+            except CorruptFileError:
+                # The first file went after the listing: the footer is not there any more.
+                pass
+            except Exception as problem:
+                problems.append(problem)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    form = opened(table)
+    try:
+        for turn in range(30):
+            base, added, _ = stage_all(form, table, f"turn{turn}")
+            form.replace(base, everything(base), added)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join(60)
+    assert problems == []
+    assert ids(visible(table)) == list(range(40))
+
+
+class Torn(LocalStorage):
+    """Lists, once, an entry of the log that is swept before the listing comes to its mark."""
+
+    torn = False
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        found = super().list_dir(path)
+        if path == log.LOG and not self.torn:
+            self.torn = True
+            found.append(FileInfo(f"{path}/{0:020d}.json", 1, 0))
+        return found
+
+
+def test_a_log_that_is_swept_while_it_is_listed(table: Path) -> None:
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "new")
+    form.replace(base, everything(base), added)
+    expected = form.snapshot()
+    found = ParquetFormat(Torn(str(table))).snapshot()
+    assert (found.version, found.paths) == (1, expected.paths)
+    assert log.pending(Torn(str(table))) == []
+
+
+# A commit that is not finished
+
+
+class ReadOnly(LocalStorage):
+    """Refuses every change."""
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        raise StorageError(f'cannot write "{path}": read-only')
+
+    def rename(self, source: str, target: str) -> None:
+        raise StorageError(f'cannot move "{source}": read-only')
+
+    def delete(self, path: str) -> None:
+        raise StorageError(f'cannot delete "{path}": read-only')
+
+
+class Stuck(LocalStorage):
+    """Allows so many moves."""
+
+    def __init__(self, root: str, moves: int) -> None:
+        super().__init__(root)
+        self._moves = moves
+
+    def rename(self, source: str, target: str) -> None:
+        if self._moves == 0:
+            raise StorageError(f'cannot move "{source}"')
+        self._moves -= 1
+        super().rename(source, target)
+
+
+@pytest.mark.parametrize("moves", range(6))
+def test_who_may_not_write_reads_by_the_log(table: Path, moves: int) -> None:
+    form = ParquetFormat(Stuck(str(table), moves))
+    base, added, _ = stage_all(form, table, "new")
+    with pytest.raises(StorageError, match="cannot move"):
+        form.replace(base, everything(base), added)
+    before = {p: p.stat().st_mtime_ns for p in table.rglob("*")}
+    found = ParquetFormat(ReadOnly(str(table))).snapshot()
+    assert {p: p.stat().st_mtime_ns for p in table.rglob("*")} == before
+    assert found.version == 1
+    assert {p.rpartition("/")[2] for p in found.paths} == {"new-0.parquet", "new-1.parquet"}
+    for file in found:
+        (p,) = found.partitions[file.partition].values
+        assert sorted(pq.ParquetFile(table / file.path).read()["id"].to_pylist()) == list(range(20 * p, 20 * p + 20))
+        assert (table / file.path).stat().st_size == file.size
+    assert sorted(p.directory for p in found.partitions) == ["p=0", "p=1"]
+    with pytest.raises(StorageError, match="cannot finish an earlier rewrite"):
+        ParquetFormat(ReadOnly(str(table))).replace(found, everything(found), [])
+    assert snapshot(table).paths == ("p=0/new-0.parquet", "p=1/new-1.parquet")
+    assert ids(visible(table)) == list(range(40))
+
+
+def test_the_owner_of_a_commit_that_got_stuck_does_not_throw_it_away(table: Path) -> None:
+    form = ParquetFormat(Stuck(str(table), 1))
+    base, added, staging = stage_all(form, table, "new")
+    with pytest.raises(StorageError, match="cannot move"):
+        form.replace(base, everything(base), added)
+    form.abort(staging)
+    assert snapshot(table).paths == ("p=0/new-0.parquet", "p=1/new-1.parquet")
+    assert ids(visible(table)) == list(range(40))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b'{"format": 99}', "format 99"), (b"", "damaged"), (b'{"format": 1}', "damaged"), (b"[]", "damaged")],
+)
+def test_a_log_that_is_not_understood_stops_all(table: Path, content: bytes, says: str) -> None:
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "new")
+    before = visible(table)
+    LocalStorage(str(table)).write(LOG, content)
+    with pytest.raises(IndexFormatError, match=says) as caught:
+        form.snapshot()
+    assert LOG in str(caught.value)
+    with pytest.raises(IndexFormatError, match=says):
+        form.replace(base, everything(base), added)
+    assert visible(table) == before
+
+
+def test_stray_files_in_zskips_home_do_no_harm(table: Path) -> None:
+    storage = LocalStorage(str(table))
+    for path in ("_zskip/staging/.DS_Store", "_zskip/staging/note", "_zskip/log/.x.json.tmp", "_zskip/trash/note"):
+        storage.write(path, b"?")
+    form = opened(table)
+    base, added, _ = stage_all(form, table, "new")
+    assert form.replace(base, everything(base), added) == 1
+    assert ids(visible(table)) == list(range(40))
+
+
+def test_staging_of_dead_processes_is_swept_and_of_live_ones_kept(table: Path) -> None:
+    dead, old, mine = "_zskip/staging/dead", "_zskip/staging/old", opened(table).stage()
+    host = '{"host": "%s", "pid": %d, "started_ms": %d}'
+    storage = LocalStorage(str(table))
+    now = int(time.time() * 1000)
+    storage.write(f"{dead}/_owner.json", (host % (socket.gethostname(), dead_pid(), now)).encode())
+    storage.write(f"{old}/_owner.json", (host % ("another", 1, OLD * 1000)).encode())
+    storage.write("_zskip/staging/far/_owner.json", (host % ("another", 1, now)).encode())
+    other = opened(table).stage()
+    left = {f.path for f in storage.list_dir("_zskip/staging")}
+    assert left == {mine, other, "_zskip/staging/far"}
+
+
+def dead_pid() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+# New tables
+
+
+def test_a_new_table_appears_whole(tmp_path: Path) -> None:
+    parent = LocalStorage(str(tmp_path))
+    hidden = into.begin(parent, "new")
+    assert is_hidden(hidden)
+    write(tmp_path / hidden / "p=1" / "a.parquet", [1])
+    assert not (tmp_path / "new").exists()
+    into.publish(parent, hidden, "new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["new"]
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["p=1"], "the owner's note is gone"
+    assert snapshot(tmp_path / "new").paths == ("p=1/a.parquet",)
+
+
+def test_an_empty_directory_is_no_table_yet(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    parent = LocalStorage(str(tmp_path))
+    hidden = into.begin(parent, "new")
+    write(tmp_path / hidden / "a.parquet", [1])
+    into.publish(parent, hidden, "new")
+    assert snapshot(tmp_path / "new").paths == ("a.parquet",)
+
+
+@pytest.mark.parametrize("make", [lambda p: p.write_bytes(b"1"), lambda p: write(p / "x.parquet")], ids=["file", "dir"])
+def test_a_taken_place_is_refused_at_the_start_and_at_the_end(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    parent = LocalStorage(str(tmp_path))
+    make(tmp_path / "new")
+    with pytest.raises(InputError, match="taken already"):
+        into.begin(parent, "new")
+    hidden = into.begin(parent, "later")
+    write(tmp_path / hidden / "a.parquet", [1])
+    make(tmp_path / "later")
+    before = {p: p.is_file() and p.read_bytes() for p in (tmp_path / "later").rglob("*")}
+    with pytest.raises(InputError, match="taken meanwhile"):
+        into.publish(parent, hidden, "later")
+    assert {p: p.is_file() and p.read_bytes() for p in (tmp_path / "later").rglob("*")} == before
+
+
+def test_what_dead_processes_began_is_swept(tmp_path: Path) -> None:
+    parent = LocalStorage(str(tmp_path))
+    child = os.fork()
+    if child == 0:
+        into.begin(parent, "new")
+        into.begin(parent, "other")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert len(list(tmp_path.glob(".new.zskip-*"))) == 1
+    live = into.begin(parent, "new")
+    into.begin(parent, "new")
+    assert (tmp_path / live).exists(), "that of a live process stays"
+    assert len(list(tmp_path.glob(".new.zskip-*"))) == 2
+    assert len(list(tmp_path.glob(".other.zskip-*"))) == 1, "that of another table is not looked at"
+
+
+# Footers
+
+
+def inspected(path: Path, **options: bool) -> tuple[list[int], str]:
+    storage = LocalStorage(str(path))
+    found = inspect(storage, ParquetFormat(storage).snapshot(), **options)
+    return found.rows.tolist(), found.codec
+
+
+def test_rows_and_codec_of_each_file(tmp_path: Path) -> None:
+    for i, (rows, codec) in enumerate([(3, "zstd"), (5, "snappy"), (4, "zstd"), (0, "gzip")]):
+        pq.write_table(
+            pa.table({"id": pa.array(range(rows), pa.int64())}), tmp_path / f"{i}.parquet", compression=codec
+        )
+    assert inspected(tmp_path) == ([3, 5, 4, 0], "zstd")
+
+
+def test_files_without_rows_have_no_codec(tmp_path: Path) -> None:
+    pq.ParquetWriter(tmp_path / "a.parquet", pa.schema({"id": pa.int64()})).close()
+    assert inspected(tmp_path) == ([0], "")
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (pa.table({"id": [1], "more": [1]}), 'column "more" is absent'),
+        (pa.table({"id": ["1"]}), 'column "id" is long'),
+        (pa.table({"id": pa.array([1], pa.int32())}), 'column "id" is long'),
+        (pa.table({"ID": [1]}), "absent"),
+        (pa.table({"id": [[1]]}), 'column "id" is long'),
+    ],
+)
+def test_mixed_schemas_are_refused_unless_spark_merges(tmp_path: Path, other: pa.Table, says: str) -> None:
+    write(tmp_path / "a.parquet", [1])
+    pq.write_table(other, tmp_path / "b.parquet")
+    with pytest.raises(UnsupportedError, match="mergeSchema") as caught:
+        inspected(tmp_path)
+    assert says in str(caught.value)
+    assert "a.parquet" in str(caught.value)
+    assert "b.parquet" in str(caught.value)
+    assert inspected(tmp_path, merge=True)[0] == [1, 1]
+
+
+def test_the_order_of_columns_and_nullability_do_not_matter(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": [1], "y": ["a"]}), tmp_path / "a.parquet")
+    schema = pa.schema([pa.field("y", pa.string(), False), pa.field("x", pa.int64(), False)])
+    pq.write_table(pa.table({"y": ["b"], "x": [2]}, schema=schema), tmp_path / "b.parquet")
+    assert inspected(tmp_path)[0] == [1, 1]
+
+
+def test_int96_and_microseconds_are_both_timestamps(tmp_path: Path) -> None:
+    at = pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)], pa.timestamp("us", tz="UTC"))
+    rows = pa.table({"at": at, "all": pa.array([[at[0].as_py()]], pa.list_(pa.timestamp("us", tz="UTC")))})
+    pq.write_table(rows, tmp_path / "a.parquet")
+    pq.write_table(rows, tmp_path / "b.parquet", use_deprecated_int96_timestamps=True)
+    assert inspected(tmp_path)[0] == [1, 1]
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-20], lambda b: b"x" * len(b), lambda b: b[:3], lambda b: b[:-8]])
+def test_a_corrupt_file_is_named(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"{name}.parquet", [1])
+    broken = tmp_path / "b.parquet"
+    broken.write_bytes(damage(broken.read_bytes()))
+    with pytest.raises(CorruptFileError, match=r"b\.parquet.*restore it") as caught:
+        inspected(tmp_path)
+    assert "\n" not in str(caught.value)

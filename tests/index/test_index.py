@@ -1,0 +1,541 @@
+"""Refresh, bind, and what happens when files, schemas or the index itself change under it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import warnings
+from multiprocessing import get_context
+from pathlib import Path
+
+import manifests
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from crashes import Crash, dying
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zskip.errors import IndexFormatError, StorageError, ZskipWarning
+from zskip.index import Index, bind_without_index, refresh
+from zskip.index import index as store
+from zskip.index.resolve import Absent, readable_as, resolve
+from zskip.index.store import compact, match
+from zskip.index.store.leaves import Column, ColumnList
+from zskip.index.store.manifest import Manifest
+from zskip.index.store.segment import INDEX_DIR, Block, Segment
+from zskip.records import ALL_NULL, Field, Partition, Snapshot
+from zskip.types import DataType
+
+FIELDS = {"a": "long", "t": "string", "x": "double"}
+
+
+def write(root: Path | str, name: str, low: int, **more: object) -> None:
+    table = pa.table({"a": [low, low + 9], "t": [f"k{low:05d}", None], "x": [low / 2, low + 0.5], **more})
+    path = Path(root) / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path)
+
+
+def lows(bound, name="a"):
+    stats = bound.column((name,))
+    known = zip(bound.snapshot.paths, stats.bounded, stats.lower, strict=True)
+    return {path: low if bounded else None for path, bounded, low in known}
+
+
+def index_files(root: Path) -> list[str]:
+    return sorted(p.name for p in (root / INDEX_DIR).iterdir())
+
+
+def test_no_index_is_none(storage):
+    assert Index.load(storage) is None
+
+
+def test_only_new_and_changed_files_are_read(storage, snap, tmp_path, indexed):
+    for i in range(4):
+        write(tmp_path, f"{i}.parquet", i * 10)
+    assert lows(indexed(storage, FIELDS)) == {f"{i}.parquet": i * 10 for i in range(4)}
+    storage.opened.clear()
+    again = indexed(storage, FIELDS)
+    assert (again.coverage, again.info().version) == (4, 1)
+    assert not [path for path in storage.opened if not path.startswith("_zskip")]
+    (tmp_path / "0.parquet").unlink()
+    write(tmp_path, "1.parquet", 1000)
+    os.utime(tmp_path / "1.parquet", (1, 1))
+    os.utime(tmp_path / "2.parquet", (2, 2))
+    write(tmp_path, "9.parquet", 90)
+    stale = Index.load(storage).bind(snap(storage, FIELDS))
+    assert lows(stale) == {"1.parquet": None, "2.parquet": None, "3.parquet": 30, "9.parquet": None}
+    assert stale.rows.tolist() == [-1, -1, 2, -1]
+    assert (stale.info().files, stale.info().files_total) == (1, 4)
+    storage.opened.clear()
+    fresh = indexed(storage, FIELDS)
+    assert lows(fresh) == {"1.parquet": 1000, "2.parquet": 20, "3.parquet": 30, "9.parquet": 90}
+    read = sorted(p for p in storage.opened if not p.startswith("_zskip"))
+    assert read == ["1.parquet", "2.parquet", "9.parquet"]
+
+
+def test_a_file_of_another_size_or_time_is_not_believed(storage, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 0)
+    snapshot = indexed(storage, FIELDS).snapshot
+    index = Index.load(storage)
+    for change in ({"sizes": snapshot.sizes + 1}, {"mtimes_ms": snapshot.mtimes_ms + 1}, {"paths": ("other",)}):
+        parts = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | change
+        bound = index.bind(Snapshot(**parts))
+        assert bound.coverage == 0
+        assert bound.column(("a",)) is None
+
+
+def test_full_reads_everything_again(storage, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 0)
+    before = indexed(storage, FIELDS)
+    storage.opened.clear()
+    after = indexed(storage, FIELDS, full=True)
+    assert "0.parquet" in storage.opened
+    assert after.info().version == before.info().version + 1
+    assert len(Index.load(storage).manifest.segments) == 1
+
+
+def test_only_the_asked_column_is_read(storage, tmp_path, indexed, monkeypatch):
+    monkeypatch.setattr("zskip.index.store.segment.BLOCK_ROWS", 2)
+    monkeypatch.setattr("zskip.index.store.manifest.BLOCK_ROWS", 2)
+    for i in range(5):
+        write(tmp_path, f"{i}.parquet", i)
+    snapshot = indexed(storage, FIELDS).snapshot
+    assert len(Index.load(storage).manifest.segments[0].blocks) == 8
+    bound = Index.load(storage).bind(snapshot)
+    storage.opened.clear()
+    assert list(lows(bound, "t").values()) == [b"k%05d" % i for i in range(5)]
+    assert list(lows(bound, "x").values()) == [i / 2 for i in range(5)]
+    opened = len(storage.opened)
+    bound.column(("x",))
+    assert len(storage.opened) == opened
+
+
+def test_many_refreshes_are_merged(storage, tmp_path, indexed):
+    for i in range(30):
+        write(tmp_path, f"{i:02d}.parquet", i, **({"new": [i, i]} if i % 3 else {}))
+        if i % 10 == 9:
+            (tmp_path / f"{i - 5:02d}.parquet").unlink()
+        bound = indexed(storage, {**FIELDS, "new": "long"})
+        assert len(Index.load(storage).manifest.segments) <= compact.MAX_SEGMENTS + 1
+        assert bound.coverage == len(bound.snapshot)
+    assert lows(bound) == {path: int(path[:2]) for path in bound.snapshot.paths}
+    new = bound.column(("new",))
+    for i, path in enumerate(bound.snapshot.paths):
+        number = int(path[:2])
+        assert (new.bounded[i], new.nulls[i]) == ((True, 0) if number % 3 else (False, 2))
+        assert not number % 3 or new.lower[i] == number
+
+
+def test_mostly_dead_segments_are_rewritten(storage, tmp_path, indexed):
+    for i in range(10):
+        write(tmp_path, f"{i}.parquet", i)
+    indexed(storage, FIELDS)
+    for i in range(8):
+        (tmp_path / f"{i}.parquet").unlink()
+    assert lows(indexed(storage, FIELDS)) == {"8.parquet": 8, "9.parquet": 9}
+    assert [s.files for s in Index.load(storage).manifest.segments] == [2]
+
+
+def test_segments_are_closed_when_full(storage, tmp_path, indexed, monkeypatch):
+    monkeypatch.setattr("zskip.index.collect.files.MAX_ENTRIES", 10)
+    monkeypatch.setattr("zskip.index.collect.files._BATCH", 3)
+    for i in range(12):
+        write(tmp_path, f"{i:02d}.parquet", i)
+    bound = indexed(storage, FIELDS)
+    assert len(Index.load(storage).manifest.segments) == 2
+    assert list(lows(bound).values()) == list(range(12))
+
+
+def test_progress_counts_to_the_end(storage, snap, tmp_path):
+    for i in range(5):
+        write(tmp_path, f"{i}.parquet", i)
+    seen = []
+    refresh(storage, snap(storage, FIELDS), progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (5, 5)
+
+
+def test_an_empty_table_has_an_index(storage, snap):
+    bound = refresh(storage, snap(storage, FIELDS)).bind(snap(storage, FIELDS))
+    assert (bound.coverage, bound.column(("a",)), len(bound.rows)) == (0, None, 0)
+
+
+def test_a_file_whose_name_is_not_utf8_is_left_unknown(storage, snap, tmp_path):
+    write(tmp_path, "good.parquet", 1)
+    shutil.copy(tmp_path / "good.parquet", os.fsencode(tmp_path) + b"/bad-\xff.parquet")
+    snapshot = snap(storage, FIELDS)
+    with pytest.warns(ZskipWarning, match="not UTF-8"):
+        bound = refresh(storage, snapshot).bind(snapshot)
+    assert sorted(map(str, lows(bound).values())) == ["1", "None"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    live=st.sets(st.integers(0, 3000), max_size=400),
+    listed=st.lists(st.integers(0, 3000), max_size=400),
+    run=st.integers(0, 3000),
+    patience=st.sampled_from([1, 500]),
+)
+def test_places_are_those_of_a_dictionary(live, listed, run, patience):
+    names = sorted(f"p{x:05d}" for x in {*live, *range(run, run + 700)})
+    wanted = [f"p{x:05d}" for x in [*listed[::2], *range(run - 5, run + 900), *listed[1::2]]]
+    places = {name: i for i, name in enumerate(names)}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(match, "_FILES_PER_RUN", patience)
+        found = match.find_places(pa.array(wanted), pa.array(names, pa.string()), names)
+    assert found.tolist() == [places.get(name, -1) for name in wanted]
+
+
+def test_the_version_that_brought_a_file_is_kept(storage, snap, tmp_path):
+    for i in range(12):
+        write(tmp_path, f"{i:02d}.parquet", i)
+        index = refresh(storage, snap(storage, FIELDS, version=i + 5))
+    assert len(index.manifest.segments) < 12
+    assert index.manifest.table_version == 16
+    (tmp_path / "03.parquet").unlink()
+    bound = index.bind(snap(storage, FIELDS))
+    assert bound.versions().tolist() == [5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16]
+    write(tmp_path, "99.parquet", 1)
+    assert index.bind(snap(storage, FIELDS)).versions()[-1] == -1
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(1, 1), (10**6, 3)])
+def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, monkeypatch):
+    monkeypatch.setattr("zskip.index.bind.CACHE_BYTES", limit)
+    write(tmp_path, "0.parquet", 7)
+    bound = indexed(storage, FIELDS)
+    held = [bound.column((name,)) for name in FIELDS]
+    storage.opened.clear()
+    again = [bound.column((name,)) for name in reversed(FIELDS)]
+    assert sum(a is b for a, b in zip(held, reversed(again), strict=True)) == kept
+    assert len(storage.opened) == 3 - kept
+    assert [stats.lower[0] for stats in again] == [3.5, b"k00007", 7]
+
+
+# Schemas
+
+
+def test_columns_that_come_and_go_and_change_type(storage, tmp_path, indexed):
+    pq.write_table(pa.table({"a": pa.array([1, 2], pa.int32())}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": pa.array([3, 4], pa.int64()), "b": [1.5, None]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": ["x", "y"], "b": pa.array([2.5, 3.5], pa.float32())}), tmp_path / "2.parquet")
+    pq.write_table(pa.table({"a": [{"k": 1}, None]}), tmp_path / "3.parquet")
+    bound = indexed(storage, {"a": "long", "b": "double"})
+    a, b = bound.column(("a",)), bound.column(("b",))
+    assert a.bounded.tolist() == [True, True, False, False]
+    assert a.lower[:2].tolist() == [1, 3]
+    assert a.nulls.tolist() == [0, 0, -1, -1]
+    assert b.bounded.tolist() == [False, True, True, False]
+    assert b.nulls.tolist() == [2, 1, 0, 2]
+    assert b.may_nan.tolist() == [False, True, True, False]
+    narrow = indexed(storage, {"a": "integer"}).column(("a",))
+    assert narrow.bounded.tolist() == [True, False, False, False]
+
+
+def test_a_missing_column_is_null_only_when_every_file_is_known(storage, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 0)
+    write(tmp_path, "1.parquet", 1, new=[1, 2])
+    fields = {**FIELDS, "new": "long"}
+    assert indexed(storage, fields).column(("new",)).nulls.tolist() == [2, 0]
+    write(tmp_path, "2.parquet", 2, new=[1, 2])
+    assert Index.load(storage).bind(snap(storage, fields)).column(("new",)).nulls.tolist() == [-1, 0, -1]
+
+
+def test_case_of_names(storage, tmp_path, indexed):
+    pq.write_table(pa.table({"A": [1, 2]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"a": [3, 4]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"a": [5, 6], "A": [7, 8]}), tmp_path / "2.parquet")
+    loose = indexed(storage, {"a": "long"})
+    assert loose.column(("A",)).bounded.tolist() == [True, True, False]
+    assert loose.column(("a",)).nulls.tolist() == [0, 0, -1]
+    strict = indexed(storage, {"a": "long"}, case_sensitive=True)
+    assert strict.column(("a",)).bounded.tolist() == [False, True, True]
+    assert strict.column(("a",)).nulls.tolist() == [2, 0, 0]
+    assert strict.column(("A",)) is None
+
+
+def test_ambiguous_columns_of_the_table_are_unknown(storage, tmp_path, indexed):
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "0.parquet")
+    assert indexed(storage, {"a": "long", "A": "long"}).column(("a",)) is None
+
+
+def test_fields_of_structs(storage, tmp_path, indexed):
+    pq.write_table(pa.table({"s": [{"x": 1, "y.z": "p"}, None]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"s": [{"x": None, "w": 2}, {"x": 4, "w": None}], "s.x": [70, 80]}), tmp_path / "1.parquet")
+    bound = indexed(storage, {"s": "struct<x:long>", "s.x": "long"})
+    x = bound.column(("s", "x"))
+    assert (x.lower.tolist(), x.upper.tolist(), x.nulls.tolist()) == ([1, 4], [1, 4], [1, 1])
+    assert bound.column(("s", "y.z")).nulls.tolist() == [1, 2]
+    assert bound.column(("s.x",)).lower[1] == 70
+    assert bound.column(("s",)) is None
+    assert bound.column(("nothing",)) is None
+
+
+def test_resolution_never_takes_a_relative_for_the_column():
+    columns = [Column(("s", "x"), "long"), Column(("l",), None)]
+    assert resolve(("s",), None, columns, case_sensitive=True) is Absent.UNKNOWN
+    assert resolve(("s", "x", "deep"), None, columns, case_sensitive=True) is Absent.UNKNOWN
+    assert resolve(("l", "x"), None, columns, case_sensitive=True) is Absent.UNKNOWN
+    assert resolve(("s", "y"), None, columns, case_sensitive=True) is Absent.MISSING
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "readable"),
+    [
+        ("byte", "long", True), ("long", "integer", False), ("float", "double", True), ("double", "float", False),
+        ("string", "binary", True), ("date", "timestamp", False), ("timestamp", "timestamp_ntz", False),
+        ("integer", "double", True), ("long", "double", False), ("integer", "float", False),
+        ("decimal(9,2)", "decimal(18,2)", True), ("decimal(18,2)", "decimal(9,2)", False),
+        ("decimal(9,2)", "decimal(38,2)", True), ("decimal(20,2)", "decimal(38,2)", True), ("integer", "date", False),
+        ("decimal(9,2)", "decimal(10,3)", True), ("decimal(9,2)", "decimal(9,3)", False),
+        (None, "long", False), ("boolean", "byte", False),
+        ("date", "timestamp_ntz", True), ("integer", "decimal(10,0)", True), ("integer", "decimal(10,1)", False),
+        ("long", "decimal(19,0)", True), ("long", "decimal(18,0)", False), ("string", "char(5)", True),
+        ("integer", "interval year to month", True), ("long", "interval year", False), ("long", "interval day", True),
+    ],
+)  # fmt: skip
+def test_types_that_read_as_each_other(held, wanted, readable):
+    assert readable_as(held, DataType(wanted)) is readable
+
+
+# Partitions
+
+
+def test_partition_columns_are_exact_without_an_index():
+    snapshot = Snapshot(
+        root="/t",
+        version=0,
+        fields=(Field(name="a", type=DataType("long")),),
+        partition_fields=(
+            Field(name="Dt", type=DataType("string")),
+            Field(name="n", type=DataType("double")),
+        ),
+        partitions=(
+            Partition(directory="1", values=(b"x", 1.0)),
+            Partition(directory="2", values=(None, float("nan"))),
+        ),
+        paths=("1/a", "1/b", "2/a"),
+        sizes=np.array([1, 1, 1]),
+        mtimes_ms=np.array([1, 1, 1]),
+        partition_of=np.array([0, 0, 1], np.int32),
+    )
+    bound = bind_without_index(snapshot)
+    day, number = bound.column(("dt",)), bound.column(("n",))
+    assert day.lower.tolist()[:2] == day.upper.tolist()[:2] == [b"x", b"x"]
+    assert (day.bounded.tolist(), day.nulls.tolist()) == ([True, True, False], [0, 0, ALL_NULL])
+    assert (number.bounded.tolist(), number.nulls.tolist()) == ([True, True, False], [0, 0, 0])
+    assert number.may_nan.tolist() == [False, False, True]
+    assert bound.column(("a",)) is None
+    assert bound.rows.tolist() == [-1, -1, -1]
+    assert bound.info().files == 0
+
+
+# Damage
+
+
+@pytest.fixture(scope="module")
+def damaged_table(tmp_path_factory, storage_class):
+    root = tmp_path_factory.mktemp("damaged")
+    for i in range(3):
+        write(root, f"{i}.parquet", i * 10)
+    return root
+
+
+@settings(max_examples=150, deadline=None)
+@given(part=st.sampled_from(["manifest", "files", "entries"]), place=st.floats(0, 1), bit=st.none() | st.integers(0, 7))
+def test_damage_never_gives_wrong_bounds(part, place, bit, damaged_table, storage_class, snap):
+    storage = storage_class(damaged_table)
+    shutil.rmtree(damaged_table / "_zskip", ignore_errors=True)
+    snapshot = snap(storage, FIELDS)
+    refresh(storage, snapshot)
+    [victim] = [path for path in (damaged_table / INDEX_DIR).iterdir() if part in path.name]
+    content = bytearray(victim.read_bytes())
+    at = min(int(place * len(content)), len(content) - 1)
+    if bit is None:
+        content = content[:at]
+    else:
+        content[at] ^= 1 << bit
+    victim.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)
+        try:
+            bound = Index.load(storage).bind(snapshot)
+        except IndexFormatError:
+            return
+        for name, expected in (("a", [0, 10, 20]), ("t", [b"k00000", b"k00010", b"k00020"]), ("x", [0.0, 5.0, 10.0])):
+            stats = bound.column((name,))
+            if stats is not None:
+                assert all(not b or low == e for b, low, e in zip(stats.bounded, stats.lower, expected, strict=True))
+                assert all(nulls in (-1, int(name == "t")) for nulls in stats.nulls)
+        assert all(rows in (-1, 2) for rows in bound.rows)
+
+
+@pytest.mark.parametrize("part", ["files", "entries"])
+@pytest.mark.parametrize("how", ["gone", "cut", "flipped"])
+def test_a_damaged_segment_is_warned_of_once_and_mended(part, how, storage, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 7)
+    snapshot = indexed(storage, FIELDS).snapshot
+    [name] = [n for n in index_files(tmp_path) if part in n]
+    victim = tmp_path / INDEX_DIR / name
+    content = bytearray(victim.read_bytes())
+    if how == "gone":
+        victim.unlink()
+    else:
+        content[20] ^= 255
+        victim.write_bytes(content if how == "flipped" else content[:-30])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        bound = Index.load(storage).bind(snapshot)
+        assert [bound.column((name,)) for name in FIELDS] == [None, None, None]
+    assert [w.category for w in caught] == [ZskipWarning]
+    assert "Refresh the index" in str(caught[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)
+        assert lows(indexed(storage, FIELDS)) == {"0.parquet": 7}
+
+
+def test_a_damaged_manifest_is_refused_and_mended(storage, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 7)
+    indexed(storage, FIELDS)
+    [name] = [n for n in index_files(tmp_path) if n.startswith("manifest")]
+    (tmp_path / INDEX_DIR / name).write_bytes(b'{"format": 1, "crc": 3}')
+    with pytest.raises(IndexFormatError, match="damaged"):
+        Index.load(storage)
+    with pytest.warns(ZskipWarning, match="building it anew"):
+        refresh(storage, snap(storage, FIELDS))
+    assert lows(Index.load(storage).bind(snap(storage, FIELDS))) == {"0.parquet": 7}
+
+
+def test_another_version_is_left_alone(storage, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 7)
+    indexed(storage, FIELDS)
+    [name] = [n for n in index_files(tmp_path) if n.startswith("manifest")]
+    path = tmp_path / INDEX_DIR / name
+    path.write_bytes(manifests.with_format(path.read_bytes(), 2))
+    before = index_files(tmp_path)
+    for call in (lambda: Index.load(storage), lambda: refresh(storage, snap(storage, FIELDS), full=True)):
+        with pytest.raises(IndexFormatError, match="format 2"):
+            call()
+    assert index_files(tmp_path) == before
+
+
+def test_manifests_round_trip():
+    segment = Segment(
+        name="segment-" + "0" * 32,
+        files=2,
+        entries=3,
+        columns=ColumnList.of([Column(("a",), "long"), Column(("s", "b.c"), "string"), Column(("l",), None)]),
+        schemas=((0, 1), (0, 1, 2)),
+        defaults=("a",),
+        starts=(0, 2, 3, 3),
+        blocks=(Block(4, 5, 6),),
+        footer=Block(9, 10, 11),
+        listing=Block(0, 12, 13),
+    )
+    manifest = Manifest(version=3, table_version=9, zskip="0.1.0", segments=(segment,))
+    assert Manifest.from_bytes(manifest.to_bytes(), "m") == manifest
+
+
+# Several at once, and crashes
+
+
+def test_the_second_of_two_refreshes_adds_to_the_first(storage, snap, tmp_path, monkeypatch):
+    write(tmp_path, "0.parquet", 0)
+    early = snap(storage, FIELDS)
+    collect = store.collect
+
+    def overtaken(*arguments):
+        found = collect(*arguments)
+        monkeypatch.setattr(store, "collect", collect)
+        write(tmp_path, "1.parquet", 10)
+        refresh(storage, snap(storage, FIELDS))
+        return found
+
+    monkeypatch.setattr(store, "collect", overtaken)
+    index = refresh(storage, early)
+    assert index.version == 2
+    assert lows(index.bind(snap(storage, FIELDS))) == {"0.parquet": 0, "1.parquet": 10}
+
+
+def refresh_often(root: Path, storage_class, snap) -> None:
+    storage = storage_class(root)
+    for _ in range(4):
+        refresh(storage, snap(storage, FIELDS), full=True)
+
+
+@pytest.mark.parametrize("make", [threading.Thread, get_context("fork").Process])
+def test_refreshes_at_once(make, storage, snap, storage_class, tmp_path):
+    for i in range(12):
+        write(tmp_path, f"{i:02d}.parquet", i)
+    workers = [make(target=refresh_often, args=(tmp_path, storage_class, snap)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(40)
+    index = Index.load(storage)
+    assert index.version == 12
+    assert list(lows(index.bind(snap(storage, FIELDS))).values()) == list(range(12))
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_crash_at_any_step_leaves_an_index_that_tells_the_truth(after, storage, storage_class, snap, tmp_path):
+    write(tmp_path, "0.parquet", 0)
+    refresh(storage, snap(storage, FIELDS))
+    write(tmp_path, "1.parquet", 10)
+    for step in (1, 2, 3):
+        with pytest.raises(Crash):
+            refresh(dying(storage_class, tmp_path, step, after), snap(storage, FIELDS), full=True)
+        bound = Index.load(storage).bind(snap(storage, FIELDS))
+        assert lows(bound) in ({"0.parquet": 0, "1.parquet": None}, {"0.parquet": 0, "1.parquet": 10})
+    refresh(dying(storage_class, tmp_path, 4, after), snap(storage, FIELDS), full=True)
+    assert lows(Index.load(storage).bind(snap(storage, FIELDS))) == {"0.parquet": 0, "1.parquet": 10}
+
+
+def test_what_no_reader_needs_is_removed_only_hours_later(storage, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 0)
+    old = indexed(storage, FIELDS)
+    first = set(index_files(tmp_path))
+    indexed(storage, FIELDS, full=True)
+    (tmp_path / INDEX_DIR / ".segment-unfinished.tmp").write_bytes(b"")
+    assert first < set(index_files(tmp_path))
+    assert lows(old) == {"0.parquet": 0}
+    for path in (tmp_path / INDEX_DIR).iterdir():
+        os.utime(path, (1, 1))
+    kept = set(index_files(tmp_path)) - first - {".segment-unfinished.tmp"}
+    write(tmp_path, "1.parquet", 10)
+    indexed(storage, FIELDS)
+    now = set(index_files(tmp_path))
+    assert not (first | {".segment-unfinished.tmp"}) & now
+    assert kept < now
+
+
+def test_a_disk_that_refuses_leaves_the_old_index(storage, storage_class, snap, tmp_path, indexed):
+    write(tmp_path, "0.parquet", 0)
+    indexed(storage, FIELDS)
+    before = index_files(tmp_path)
+    write(tmp_path, "1.parquet", 10)
+
+    class Full(storage_class):
+        def write(self, path, data, *, overwrite=False):
+            raise StorageError("no space left")
+
+    with pytest.raises(StorageError, match="no space"):
+        refresh(Full(tmp_path), snap(storage, FIELDS))
+    assert index_files(tmp_path) == before
+
+
+def test_one_bound_index_serves_many_threads(storage, tmp_path, indexed):
+    for i in range(5):
+        write(tmp_path, f"{i}.parquet", i)
+    bound = indexed(storage, FIELDS)
+    seen = []
+    threads = [threading.Thread(target=lambda: seen.append(bound.column(("a",)))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 8
+    assert all(stats is seen[0] for stats in seen)

@@ -1,0 +1,22 @@
+"""What passes between Python and the JVM arrives as it was."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from zskip.spark.jvm.gateway import Jvm
+
+
+@pytest.mark.parametrize("count", [0, 1, 700, 30_000])
+def test_texts_of_any_length_and_script(spark: SparkSession, count: int) -> None:
+    texts = [f"{i} é 日本 😀𝒳 \\ \" ' \n\r\t\u2028 \\u00e9 {chr(0x10000 + i)}" for i in range(count)]
+    jvm = Jvm.of(spark)
+    assert jvm.read(jvm.strings(texts)) == texts
+
+
+def test_pieces_are_cut_at_any_place(spark: SparkSession) -> None:
+    jvm = Jvm.of(spark)
+    for length in range(3990, 4010):
+        text = "a" * length + "😀" * 3
+        assert jvm.read(jvm.list_of(text, None, 7)) == [text, None, 7]
