@@ -267,6 +267,8 @@ class OptimizeResult:
     """Files they took the place of; none where the result went into a new table."""
     partitions: int = 0
     """Hive partitions of which files were rewritten, 1 for an unpartitioned table."""
+    compression: str = ""
+    """Codec of the new files, such as `snappy`, and its level where one was asked for: `zstd:3`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

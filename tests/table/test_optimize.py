@@ -145,6 +145,28 @@ def test_files_are_written_as_the_source_was(spark: SparkSession, tmp_path: Path
     assert codecs == {"GZIP"}
 
 
+def test_files_are_written_in_the_codec_that_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "t"
+    path.mkdir()
+    pq.write_table(tables.events(), path / "a.parquet", compression="snappy")
+    table = zskip.table(spark, str(path))
+    sizes = {}
+    for asked, codec in [("keep", "SNAPPY"), ("uncompressed", "UNCOMPRESSED"), ("gzip:1", "GZIP"), ("gzip:9", "GZIP")]:
+        result = table.optimize(by=["user", "id"], files=2, compression=asked, into=str(tmp_path / asked))
+        files = tables.visible(tmp_path / asked)
+        assert {pq.ParquetFile(f).metadata.row_group(0).column(0).compression for f in files} == {codec}
+        assert result.compression == ("snappy" if asked == "keep" else asked)
+        sizes[asked] = result.bytes_after
+    assert sizes["gzip:9"] < sizes["gzip:1"] < sizes["keep"] < sizes["uncompressed"]
+    levels = [
+        table.optimize(by=["user", "id"], files=2, compression=f"zstd:{level}", into=str(tmp_path / f"z{level}"))
+        for level in (1, 19)
+    ]
+    assert levels[1].bytes_after < levels[0].bytes_after
+
+
 def test_result_is_a_record_that_json_takes(spark: SparkSession, tmp_path: Path) -> None:
     import dataclasses
 

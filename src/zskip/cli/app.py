@@ -107,6 +107,12 @@ def optimize(
     ] = True,
     sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    compression: Annotated[
+        str,
+        typer.Option(
+            "--compression", metavar="CODEC", help="Of the new files, such as zstd or zstd:3; else as they are."
+        ),
+    ] = "keep",
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -127,6 +133,7 @@ def optimize(
         sort_within_files=sort_within_files,
         sampling=sampling.value,
         seed=seed,
+        compression=compression,
     )
     print_json(result) if as_json else print_pairs(optimized(result))
 

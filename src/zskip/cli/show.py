@@ -120,7 +120,7 @@ def optimized(result: OptimizeResult) -> Pairs:
         ("clustered by", f"{', '.join(result.by)} ({result.curve}, {result.build})"),
         ("rows", f"{result.rows:,}"),
         ("files", f"{result.files_before:,} -> {result.files_after:,}"),
-        ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}"),
+        ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)} ({result.compression})"),
         (
             "rows a query reads",
             f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)} (predicted)",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.errors import ZskipError, ZskipWarning
+from zskip.formats.compression import Compression
 from zskip.formats.schema import Inspection, inspect
 from zskip.index import refresh
 from zskip.layout.fit import check_curve, fit
@@ -46,6 +47,7 @@ class _Plan:
     """(partitions,)."""
     files: Ints
     """(partitions,) how many files each partition gets."""
+    compression: Compression
 
 
 def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
@@ -116,6 +118,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
         found=found,
         partition_rows=rows,
         files=files_by_partition(request, rows, sizes),
+        compression=request.compression or Compression(codec=found.codec or "zstd"),
     )
 
 
@@ -148,7 +151,7 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
         schema=plan.schema,
         layout=layout,
         partition_rows=plan.partition_rows,
-        codec=plan.found.codec or "zstd",
+        compression=plan.compression,
         sort_within_files=request.sort_within_files,
     )
 
@@ -211,4 +214,5 @@ def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, clock: Clock)
         seconds=clock.seconds,
         predicted_share_before=None,
         predicted_share_after=None,
+        compression=str(plan.compression),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.errors import ColumnError, InputError, PredicateError
+from zskip.formats.compression import Compression, read_compression
 from zskip.index import refresh
 from zskip.predicate import Columns, columns_of, parse
 from zskip.records import Field, Ints, Snapshot
@@ -34,6 +35,8 @@ class OptimizeRequest:
     sort_within_files: bool
     sampling: str
     seed: int
+    compression: Compression | None = None
+    """None for that of the files as they are."""
 
 
 def check_request(
@@ -48,6 +51,7 @@ def check_request(
     sort_within_files: bool,
     sampling: str,
     seed: int,
+    compression: str = "keep",
 ) -> OptimizeRequest:
     """Check what can be checked without looking at the table; raises InputError."""
     names = (by,) if isinstance(by, str) else tuple(by)
@@ -73,6 +77,7 @@ def check_request(
         sort_within_files=sort_within_files,
         sampling=sampling,
         seed=seed,
+        compression=read_compression(compression),
     )
 
 

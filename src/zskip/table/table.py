@@ -56,6 +56,7 @@ class Table:
         sort_within_files: bool = True,
         sampling: str = "bernoulli",
         seed: int = 0,
+        compression: str = "keep",
     ) -> OptimizeResult:
         """Rewrite the table so that rows which are close in the columns `by` lie in the same file, and index it.
 
@@ -64,7 +65,8 @@ class Table:
         files or target_file_size: how many files, or how large (bytes, or text such as "128MB", the default);
         where: rewrite only the Hive partitions that match; into: write a new table there and leave this one alone;
         sort_within_files: let row groups and pages skip, too; sampling: "bernoulli" or "reservoir"; seed: the same
-        seed on the same table gives the same files.
+        seed on the same table gives the same files; compression: "keep" for the codec that most rows are in (zstd where
+        there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3".
 
         Raises InputError for arguments that cannot be right, UnsupportedError and CorruptFileError for tables that
         must not be rewritten, StorageError where the file system refuses, and ConflictError where another writer
@@ -84,6 +86,7 @@ class Table:
             sort_within_files=sort_within_files,
             sampling=sampling,
             seed=seed,
+            compression=compression,
         )
         return optimize(self._handle, request)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats import Staged, into
+from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
 from zskip.layout.layout import Layout
 from zskip.records import Ints, Snapshot
@@ -33,7 +34,7 @@ class Rewrite:
     layout: Layout
     partition_rows: Ints
     """(partitions,)."""
-    codec: str
+    compression: Compression
     sort_within_files: bool
 
 
@@ -61,6 +62,11 @@ def choose_engine(spark: SparkSession, handle: Handle, request: OptimizeRequest)
                 f"{handle.format.name}; leave into= out: the versions of the table before the rewrite stay"
             )
         return None
+    if handle.format.name == "hudi" and request.compression is not None and request.compression.level is not None:
+        raise UnsupportedError(
+            f'Hudi, which writes the files of "{handle.storage.root}", takes no level of a codec; write '
+            f'compression="{request.compression.codec}"'
+        )
     engine = engine_for(spark, handle.format, handle.storage.root)
     if engine is None:
         handle.format.check_replaceable()
@@ -108,7 +114,7 @@ class FileWriter:
 
         self._base = snapshot = rewrite.schema.snapshot
         target = self._target
-        options = WriteOptions(codec=rewrite.codec, sort_within_files=rewrite.sort_within_files)
+        options = WriteOptions(compression=rewrite.compression, sort_within_files=rewrite.sort_within_files)
         with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             session = writing_session(self._spark, by_name=snapshot.declared is not None)
             frame = scan_with_ordinals(session, with_declared_ids(session, rewrite.schema))
@@ -161,7 +167,7 @@ class EngineWriter:
                 frame=routed(frame, ORDINAL, rewrite.layout, sort=rewrite.sort_within_files),
                 files=rewrite.layout.file_count,
                 rows=int(rewrite.partition_rows.sum()),
-                codec=rewrite.codec,
+                compression=rewrite.compression,
             )
             return self._engine.commit(snapshot, rows, info)
 

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError, ZskipError
+from zskip.formats.compression import Compression
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field
@@ -30,7 +31,7 @@ from zskip.spark.write.rewrite import WriteOptions, check_writable, described, f
 from zskip.types import DataType
 
 pytestmark = pytest.mark.spark
-OPTIONS = WriteOptions(codec="zstd", sort_within_files=True)
+OPTIONS = WriteOptions(compression=Compression(codec="zstd"), sort_within_files=True)
 AWKWARD = ["a.b", "a b", "`", "été", "x,y;{}()=", "__zskip_key", "__ZSKIP_FILE", "key", "p.q", "_metadata", "select"]
 
 
@@ -94,7 +95,13 @@ def test_each_row_is_in_its_file_whatever_the_settings(
     session = writing_session(spark)
     frame = read(session, tmp_path / "t")
     layout = fitted(frame, fields(a="long", b="string"), [5, 1, 9], curve=curve)
-    rewrite(frame, "part", layout, str(tmp_path / "out"), WriteOptions(codec="snappy", sort_within_files=sort))
+    rewrite(
+        frame,
+        "part",
+        layout,
+        str(tmp_path / "out"),
+        WriteOptions(compression=Compression(codec="snappy"), sort_within_files=sort),
+    )
     written = files_in(tmp_path / "out")
     assert sum(t.num_rows for t in written.values()) == 5_000
     for file, table in written.items():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from zskip.formats.compression import Compression
 from zskip.records import Snapshot
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ class RoutedRows:
     files: int
     rows: int
     """How many there must be."""
-    codec: str
-    """Of Parquet, lower case."""
+    compression: Compression
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -109,8 +109,10 @@ class DeltaEngine:
         """Write the rows and commit them instead of the files of `base`, in a transaction upon its version."""
         session, jvm = rows.frame.sparkSession, Jvm.of(self._spark)
         rewrite = {MARK: {"rewrite": uuid.uuid4().hex, **info}}
-        settings = _WRITING | {
-            "spark.sql.parquet.compression.codec": rows.codec,
+        settings = {
+            **_WRITING,
+            **rows.compression.settings,
+            "spark.sql.parquet.compression.codec": rows.compression.codec,
             "spark.databricks.delta.commitInfo.userMetadata": json.dumps(rewrite),
         }
         for name, value in settings.items():

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError, ZskipError
+from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.spark.jobs import described
 from zskip.spark.jvm.compat import private_session
@@ -45,8 +46,7 @@ _WRITER_OPTIONS = {
 class WriteOptions:
     """How files are written."""
 
-    codec: str
-    """Of Parquet, lower case."""
+    compression: Compression
     sort_within_files: bool
     row_group_bytes: int = 128 << 20
     page_rows: int = 20_000
@@ -82,7 +82,8 @@ def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options
     without rows.
     """
     rows = routed(frame, ordinal, layout, sort=options.sort_within_files)
-    writer = rows.write.mode("append").option("compression", options.codec)
+    writer = rows.write.mode("append").option("compression", options.compression.codec)
+    writer = writer.options(**options.compression.settings)
     writer = writer.option("parquet.block.size", options.row_group_bytes)
     writer.option("parquet.page.row.count.limit", options.page_rows).options(**_WRITER_OPTIONS).parquet(target)
 

@@ -20,6 +20,7 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "sort_within_files": (bool,),
     "sampling": (str,),
     "seed": (int,),
+    "compression": (str,),
 }
 """What WITH takes: keyword arguments of `Table.optimize`, and their types."""
 _TYPES = {str: "a string", int: "a whole number", bool: "true or false"}

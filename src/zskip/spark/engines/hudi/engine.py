@@ -149,7 +149,7 @@ class HudiEngine:
             **{name: "true" for part, name in _INDEXES.items() if part in held},
             **self._locks(),
             "hoodie.metadata.enable": str("files" in held).lower(),
-            "hoodie.parquet.compression.codec": rows.codec,
+            "hoodie.parquet.compression.codec": rows.compression.codec,
             "hoodie.write.table.version": options.get("hoodie.table.version", "6"),
         }
         given = self._jvm.find("java.util.HashMap")()

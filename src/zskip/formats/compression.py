@@ -1,0 +1,68 @@
+"""How new files are compressed: a codec of Parquet, and how hard it tries."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from zskip.errors import InputError
+
+_LEVELS: dict[str, range | None] = {"zstd": range(1, 23), "snappy": None, "gzip": range(1, 10), "uncompressed": None}
+"""The codecs that Spark writes without more jars, and the levels that each has."""
+_ALIASES = {"none": "uncompressed"}
+_GZIP_LEVELS = ("BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Compression:
+    """A codec of Parquet, lower case, and its level; None for the codec's own."""
+
+    codec: str
+    level: int | None = None
+
+    def __str__(self) -> str:
+        return self.codec if self.level is None else f"{self.codec}:{self.level}"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Hadoop's properties that give the codec its level; none where it has its own.
+
+        >>> read_compression("gzip:1").settings
+        {'zlib.compress.level': 'BEST_SPEED'}
+        """
+        if self.level is None:
+            return {}
+        if self.codec == "gzip":
+            return {"zlib.compress.level": _GZIP_LEVELS[self.level - 1]}
+        return {"parquet.compression.codec.zstd.level": str(self.level)}
+
+
+def read_compression(text: str) -> Compression | None:
+    """Read what a user asks for: `keep` (None), a codec, or a codec with a level.
+
+    Raises InputError for anything else.
+
+    >>> str(read_compression("ZSTD:3")), read_compression("keep")
+    ('zstd:3', None)
+    """
+    if not isinstance(text, str):
+        raise InputError(f'compression={text!r} is no text; write "keep", or a codec such as "zstd" or "zstd:3"')
+    name, colon, level = text.strip().lower().partition(":")
+    if name == "keep" and not colon:
+        return None
+    codec = _ALIASES.get(name, name)
+    if codec not in _LEVELS:
+        near = difflib.get_close_matches(codec, ["keep", *_LEVELS], n=1)
+        advice = f'did you mean "{near[0]}"?' if near else f'choose "keep", or one of {", ".join(_LEVELS)}'
+        raise InputError(f'compression="{text}" names no codec that Spark can write by itself; {advice}')
+    if not colon:
+        return Compression(codec=codec)
+    levels = _LEVELS[codec]
+    if levels is None:
+        raise InputError(f'compression="{text}": {codec} has no levels; write "{codec}"')
+    if not level.isdecimal() or int(level) not in levels:
+        raise InputError(
+            f'compression="{text}": the levels of {codec} are {levels[0]} to {levels[-1]}, such as "{codec}:3"'
+        )
+    return Compression(codec=codec, level=int(level))
