@@ -195,13 +195,17 @@ class ColumnStats:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LeafReport:
-    """What one leaf of a predicate did: how many files it alone could skip, or why none."""
+    """What a leaf of a predicate, or pruning of another kind, did: how many files it alone could skip, or why none."""
 
     sql: str
     skipped: int
     """Files."""
     reason: str = ""
     """Why it skipped nothing; empty where it skipped some."""
+    kind: str = "filter"
+    """filter, partition, join, top-k, limit, count or constant."""
+    seconds: float | None = None
+    """What the step took; None where it is part of the scan's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -51,7 +51,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
         fields = (*snapshot.fields, *snapshot.partition_fields)
         return stats.prune(filters.predicate(fields, case_sensitive=case_sensitive))
 
-    return scan(spark, schema, Pruning(prune=prune_filters, rows=stats.rows, on_scan=on_scan))
+    return scan(spark, schema, Pruning(prune=prune_filters, stats=stats, rows=stats.rows, on_scan=on_scan))
 
 
 def check_whole(snapshot: Snapshot) -> None:

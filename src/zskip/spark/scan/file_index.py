@@ -17,12 +17,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import ZskipWarning
+from zskip.index import BoundIndex
 from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import FileStatuses, qualified
 from zskip.spark.scan.catalyst import Filters, read_filters
+from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.exact import PartitionFilter
+from zskip.spark.scan.notes import REFINE
 from zskip.spark.schema import TableSchema
 from zskip.units import show_size
 
@@ -43,18 +46,11 @@ class Pruning:
 
     prune: Prune | None = None
     """None reads every file of the kept partitions."""
+    stats: BoundIndex | None = None
+    """What the index knows of the files, for what `prune` cannot say."""
     rows: Ints | None = None
     """(files,) rows of each file for the report, -1 where unknown."""
     on_scan: Callable[[ScanReport], None] | None = None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Choice:
-    """The files that a scan reads, and why."""
-
-    kept: Bools
-    leaves: tuple[LeafReport, ...]
-    seconds: float
 
 
 class PrunedFileIndex:
@@ -74,7 +70,7 @@ class PrunedFileIndex:
         self.root_paths = self._jvm.seq_of(self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
         self.size = schema.snapshot.bytes
         """Bytes of all files, for Spark's choice of joins."""
-        self._prepared: OrderedDict[int, _Choice] = OrderedDict()
+        self._prepared: OrderedDict[int, Choice] = OrderedDict()
         self._tickets = itertools.count()
         self.identity = _digest(schema)
         """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
@@ -102,6 +98,11 @@ class PrunedFileIndex:
         set_active(self._spark)
         return self._listed(self._choose(partition_filters, data_filters))
 
+    def answer(self, question: str, *arguments: JavaObject) -> JavaObject:
+        """Answer a question of `zskip.java`; None where the answer is not known."""
+        answers: dict[str, Callable[..., JavaObject]] = {"prepare": self.prepare, "list": self.list_planned}
+        return answers[question](*arguments)
+
     def prepare(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
         """What a query would read, for its plan: a ticket for `list_prepared`, bytes, and a text; None if unknown."""
         try:
@@ -121,19 +122,43 @@ class PrunedFileIndex:
         )
         return self._jvm.array("java.lang.Object", [ticket, max(1, report.bytes), text])
 
-    def list_prepared(self, ticket: int) -> JavaObject:
-        """The files that were chosen for a plan; None where that is forgotten."""
-        choice = self._prepared.get(ticket)
-        return None if choice is None else self._listed(choice)
+    def list_planned(
+        self, ticket: int | None, partition_filters: JavaObject, data_filters: JavaObject, notes: JavaObject
+    ) -> JavaObject:
+        """The files that were chosen for a plan, further chosen by what the rule noted of the query.
 
-    def _choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> _Choice:
+        ticket: None where the filters are not those of the plan; notes: `java.util.Map` from the kind of a note.
+        """
+        set_active(self._spark)
+        choice = None if ticket is None else self._prepared.get(ticket)
+        if choice is None:
+            choice = self._choose(partition_filters, data_filters)
+        if not notes.isEmpty():
+            choice = self._refined(choice, notes)
+        return self._listed(choice)
+
+    def _refined(self, choice: Choice, notes: JavaObject) -> Choice:
+        for kind, refine in REFINE.items():
+            note = notes.get(kind)
+            if note is not None:
+                try:
+                    choice = refine(self, choice, note)
+                except Exception as error:
+                    _warn_of(f"zskip could not prune this scan by its {kind} ({error}); please report it")
+        return choice
+
+    def _choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> Choice:
         started = time.perf_counter()
         of_partitions, leaves = self._kept_by_partition(partition_filters)
-        kept, more = self._kept_by_data(data_filters)
-        kept &= of_partitions
-        return _Choice(kept=kept, leaves=(*leaves, *more), seconds=time.perf_counter() - started)
+        result = self._kept_by_data(data_filters)
+        return Choice(
+            kept=result.kept & of_partitions,
+            full=result.full & of_partitions,
+            leaves=(*leaves, *result.leaves),
+            seconds=time.perf_counter() - started,
+        )
 
-    def _listed(self, choice: _Choice) -> JavaObject:
+    def _listed(self, choice: Choice) -> JavaObject:
         self._report(choice)
         return self._statuses.directories(choice.kept)
 
@@ -147,25 +172,21 @@ class PrunedFileIndex:
         except Exception:
             sql = "the partition filters"
         skipped = int((~kept).sum())
-        return kept, (LeafReport(sql=sql, skipped=skipped, reason="" if skipped else "every partition matches"),)
+        why = "" if skipped else "every partition matches"
+        return kept, (LeafReport(sql=sql, skipped=skipped, kind="partition", reason=why),)
 
-    def _kept_by_data(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
+    def _kept_by_data(self, filters: JavaObject) -> PruneResult:
         everything = np.ones(len(self._snapshot), np.bool_)
-        if self._pruning.prune is None or filters.isEmpty():
-            return everything, ()
-        try:
-            result = self._pruning.prune(read_filters(self._jvm, filters))
-            return result.kept.copy(), result.leaves
-        except Exception as error:
-            _log.warning("pruning failed; the scan reads every file\n%s", traceback.format_exc())
-            warnings.warn(
-                f"zskip could not prune this scan and reads every file ({error}); please report it",
-                ZskipWarning,
-                stacklevel=2,
-            )
-            return everything, ()
+        if filters.isEmpty():
+            return PruneResult(kept=everything, full=everything)
+        if self._pruning.prune is not None:
+            try:
+                return self._pruning.prune(read_filters(self._jvm, filters))
+            except Exception as error:
+                _warn_of(f"zskip could not prune this scan and reads every file ({error}); please report it")
+        return PruneResult(kept=everything, full=~everything)
 
-    def _report(self, choice: _Choice) -> None:
+    def _report(self, choice: Choice) -> None:
         report = self._reported(choice)
         _log.info(
             "%s: kept %d of %d files, %s of %s, in %.1f ms",
@@ -182,7 +203,7 @@ class PrunedFileIndex:
             except Exception:
                 _log.exception("the callback for scan reports failed")
 
-    def _reported(self, choice: _Choice) -> ScanReport:
+    def _reported(self, choice: Choice) -> ScanReport:
         kept, rows = choice.kept, self._pruning.rows
         return ScanReport(
             files=int(kept.sum()),
@@ -194,6 +215,12 @@ class PrunedFileIndex:
             seconds=choice.seconds,
             leaves=choice.leaves,
         )
+
+
+def _warn_of(text: str) -> None:
+    """Tell of an exception that is being handled: the log has all of it."""
+    _log.warning("pruning failed\n%s", traceback.format_exc())
+    warnings.warn(text, ZskipWarning, stacklevel=2)
 
 
 def _digest(schema: TableSchema) -> bytes:

@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.errors import PredicateError
 from zskip.predicate import Constant, Predicate, conjuncts, to_sql
-from zskip.records import Bools, LeafReport
+from zskip.records import Bools, LeafReport, PruneResult
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge import file_index
 from zskip.spark.scan.catalyst import Filters, read_filters
@@ -70,8 +70,8 @@ class _Watched(PrunedFileIndex):
         self._latest = (self._read(filters), kept.copy())
         return kept, leaves
 
-    def _kept_by_data(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
-        kept, leaves = super()._kept_by_data(filters)
+    def _kept_by_data(self, filters: JavaObject) -> PruneResult:
+        result = super()._kept_by_data(filters)
         partition, of_partitions = self._latest
         self._scans.append(
             _Scan(
@@ -79,10 +79,10 @@ class _Watched(PrunedFileIndex):
                 partition=partition,
                 data=self._read(filters),
                 of_partitions=of_partitions,
-                kept=kept & of_partitions,
+                kept=result.kept & of_partitions,
             )
         )
-        return kept, leaves
+        return result
 
     def _read(self, filters: JavaObject) -> Predicate:
         if filters.isEmpty():

@@ -190,7 +190,7 @@ class _Exchange:
             if self._on_scan is not None:
                 self._on_scan(source.label, report)
 
-        return Pruning(prune=prune_filters, rows=source.stats.rows, on_scan=on_scan)
+        return Pruning(prune=prune_filters, stats=source.stats, rows=source.stats.rows, on_scan=on_scan)
 
 
 def predicate_of(source: Source, filters: Filters) -> Predicate:

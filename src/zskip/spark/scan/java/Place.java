@@ -1,0 +1,13 @@
+import org.apache.hadoop.fs.Path;
+
+/** The path of a table, shown with what is left of it. */
+final class Place extends Path {
+  private final String text;
+
+  Place(Path path, String text) {
+    super(path.toUri());
+    this.text = text + " in " + path;
+  }
+
+  public String toString() { return text; }
+}

@@ -1,0 +1,108 @@
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.api.python.PythonUtils;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet;
+import org.apache.spark.sql.catalyst.expressions.AttributeSet$;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.execution.datasources.DataSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.DataSourceUtils;
+import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.StructType;
+import scala.Option;
+import scala.collection.JavaConverters;
+import SEQ;
+
+/** The query that a relation stands in: its filter, what that leaves of the table, and notes for the scan. */
+final class Query {
+  static final Map NO_NOTES = Collections.emptyMap();
+
+  final Expression condition;
+  final Seq ofPartitions;
+  final Seq ofData;
+  Object ticket;
+  long bytes;
+  Seq paths;
+  /** What else the scan may use, by the kind of pruning; goes to `notes.py` when files are listed. */
+  Map notes = NO_NOTES;
+
+  /** Splits a condition (null: none) as `FileSourceStrategy` does. */
+  Query(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
+    this.condition = condition;
+    List conjuncts = new ArrayList();
+    if (condition != null) {
+      List all = JavaConverters.seqAsJavaList(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
+      for (int i = 0; i < all.size(); i++) {
+        Expression one = (Expression) all.get(i);
+        if (one.deterministic() && !SubqueryExpression.hasSubquery(one)) conjuncts.add(one);
+      }
+    }
+    Seq filters = DataSourceStrategy$.MODULE$.normalizeExprs(seq(conjuncts), node.output());
+    this.ofPartitions =
+      (Seq) DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema(), filters)._1();
+    this.ofData = ofData(JavaConverters.seqAsJavaList(filters), node, relation.partitionSchema());
+  }
+
+  static Seq ofData(List filters, LogicalRelation node, StructType partitionSchema) {
+    List names = java.util.Arrays.asList(partitionSchema.fieldNames());
+    List output = JavaConverters.seqAsJavaList(node.output());
+    List partitions = new ArrayList();
+    List others = new ArrayList();
+    for (int i = 0; i < output.size(); i++) {
+      (names.contains(((AttributeReference) output.get(i)).name()) ? partitions : others).add(output.get(i));
+    }
+    AttributeSet ofPartitions = AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(partitions));
+    AttributeSet ofOthers = AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(others));
+    List found = new ArrayList();
+    for (int i = 0; i < filters.size(); i++) {
+      Expression filter = (Expression) filters.get(i);
+      if (!filter.references().intersect(ofPartitions).nonEmpty()) {
+        found.add(filter);
+      } else {
+        Option part = FileSourceStrategy$.MODULE$.extractPredicatesWithinOutputSet(filter, ofOthers);
+        if (part.isDefined()) found.add(part.get());
+      }
+    }
+    return seq(found);
+  }
+
+  static Seq seq(List items) { return PythonUtils.toSeq(items); }
+
+  /** The same query with one note more; values need `equals`, since scans of unequal notes are never shared. */
+  Query with(String kind, Object value) {
+    Query made = new Query(this);
+    made.notes = new LinkedHashMap(notes);
+    made.notes.put(kind, value);
+    return made;
+  }
+
+  private Query(Query other) {
+    condition = other.condition;
+    ofPartitions = other.ofPartitions;
+    ofData = other.ofData;
+    ticket = other.ticket;
+    bytes = other.bytes;
+    paths = other.paths;
+    notes = other.notes;
+  }
+
+  /** Asks Python, which answers with a ticket, the bytes and a text; or with null. */
+  boolean prepare(zskip index) {
+    Object[] answer = (Object[]) index.ask("prepare", new Object[] {ofPartitions, ofData});
+    if (answer == null) return false;
+    ticket = answer[0];
+    bytes = ((Number) answer[1]).longValue();
+    List named = new ArrayList();
+    List roots = JavaConverters.seqAsJavaList(index.files.rootPaths());
+    for (int i = 0; i < roots.size(); i++) named.add(new Place((Path) roots.get(i), (String) answer[2]));
+    paths = seq(named);
+    return true;
+  }
+}

@@ -1,0 +1,59 @@
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.sources.BaseRelation;
+import scala.Function1;
+
+/** Gives each relation of ours an index that knows the filter above it. */
+final class Relations extends scala.runtime.AbstractPartialFunction {
+  static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new Relations()); }
+
+  public boolean isDefinedAt(Object node) { return true; }
+
+  public Object applyOrElse(Object node, Function1 otherwise) {
+    if (node instanceof Filter && ((Filter) node).child() instanceof LogicalRelation) {
+      Filter filter = (Filter) node;
+      LogicalRelation relation = (LogicalRelation) filter.child();
+      LogicalRelation known = known(relation, filter.condition());
+      return known == relation ? filter : new Filter(filter.condition(), known);
+    }
+    return node instanceof LogicalRelation ? known((LogicalRelation) node, null) : node;
+  }
+
+  static LogicalRelation known(LogicalRelation node, Expression condition) {
+    zskip index = index(node);
+    if (index == null) return node;
+    if (index.query != null && (condition == null || condition.equals(index.query.condition))) return node;
+    Query query = new Query(condition, node, (HadoopFsRelation) node.relation());
+    return query.prepare(index) ? over(node, query) : node;
+  }
+
+  /** The index of a relation of ours; null where it is none. */
+  static zskip index(LogicalPlan node) {
+    if (!(node instanceof LogicalRelation)) return null;
+    BaseRelation relation = ((LogicalRelation) node).relation();
+    if (!(relation instanceof HadoopFsRelation)) return null;
+    FileIndex location = ((HadoopFsRelation) relation).location();
+    return location instanceof zskip ? (zskip) location : null;
+  }
+
+  /** A relation of ours in another query. */
+  static LogicalRelation over(LogicalRelation node, Query query) {
+    HadoopFsRelation relation = (HadoopFsRelation) node.relation();
+    HadoopFsRelation known = new HadoopFsRelation(
+      index(node).in(query),
+      relation.partitionSchema(),
+      relation.dataSchema(),
+      relation.bucketSpec(),
+      relation.fileFormat(),
+      relation.options(),
+      relation.sparkSession());
+    Object[] parts = new Object[node.productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = node.productElement(i);
+    parts[0] = known;
+    return (LogicalRelation) node.makeCopy(parts);
+  }
+}

@@ -1,0 +1,18 @@
+"""What the rule noted of a query for a scan, applied when the scan lists its files: one function a kind of note."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from zskip.spark.jvm.gateway import JavaObject
+from zskip.spark.scan.choice import Choice
+
+if TYPE_CHECKING:
+    from zskip.spark.scan.file_index import PrunedFileIndex
+
+Refine: TypeAlias = Callable[["PrunedFileIndex", Choice, JavaObject], Choice]
+"""What a note, an object in the JVM, leaves of a choice of files; what it raises leaves the choice as it was."""
+
+REFINE: dict[str, Refine] = {}
+"""By the kind of note, in the order in which they are applied."""
