@@ -60,14 +60,14 @@ class PrunedFileIndex:
     """
 
     def __init__(self, spark: SparkSession, schema: TableSchema, pruning: Pruning) -> None:
-        self._spark = spark
-        self._jvm = Jvm.of(spark)
-        self._snapshot = schema.snapshot
-        self._pruning = pruning
+        self.spark = spark
+        self.jvm = Jvm.of(spark)
+        self.snapshot = schema.snapshot
+        self.pruning = pruning
         self._partition_filter = PartitionFilter(spark, schema)
-        self._statuses = FileStatuses(self._jvm, schema.snapshot, schema.rows)
+        self._statuses = FileStatuses(self.jvm, schema.snapshot, schema.rows)
         self.partition_schema = schema.partition
-        self.root_paths = self._jvm.seq_of(self._jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
+        self.root_paths = self.jvm.seq_of(self.jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
         self.size = schema.snapshot.bytes
         """Bytes of all files, for Spark's choice of joins."""
         self._prepared: OrderedDict[int, Choice] = OrderedDict()
@@ -78,7 +78,7 @@ class PrunedFileIndex:
     @property
     def name(self) -> str:
         """How plans and logs name it; equal names mean equal rows."""
-        return f"zskip[{self._snapshot.root}, {len(self._snapshot)} files, {self.identity.hex()}]"
+        return f"zskip[{self.snapshot.root}, {len(self.snapshot)} files, {self.identity.hex()}]"
 
     @property
     def hash_code(self) -> int:
@@ -95,7 +95,7 @@ class PrunedFileIndex:
         Spark does not look at the partition filters again, so they are decided exactly; data filters may keep too
         much.
         """
-        set_active(self._spark)
+        set_active(self.spark)
         return self._listed(self._choose(partition_filters, data_filters))
 
     def answer(self, question: str, *arguments: JavaObject) -> JavaObject:
@@ -106,7 +106,7 @@ class PrunedFileIndex:
     def prepare(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
         """What a query would read, for its plan: a ticket for `list_prepared`, bytes, and a text; None if unknown."""
         try:
-            set_active(self._spark)
+            set_active(self.spark)
             choice = self._choose(partition_filters, data_filters)
         except Exception:
             _log.debug("a plan will not say what is kept", exc_info=True)
@@ -120,7 +120,7 @@ class PrunedFileIndex:
             f"kept {report.files} of {report.files_total} files, "
             f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
         )
-        return self._jvm.array("java.lang.Object", [ticket, max(1, report.bytes), text])
+        return self.jvm.array("java.lang.Object", [ticket, max(1, report.bytes), text])
 
     def list_planned(
         self, ticket: int | None, partition_filters: JavaObject, data_filters: JavaObject, notes: JavaObject
@@ -129,7 +129,7 @@ class PrunedFileIndex:
 
         ticket: None where the filters are not those of the plan; notes: `java.util.Map` from the kind of a note.
         """
-        set_active(self._spark)
+        set_active(self.spark)
         choice = None if ticket is None else self._prepared.get(ticket)
         if choice is None:
             choice = self._choose(partition_filters, data_filters)
@@ -163,12 +163,12 @@ class PrunedFileIndex:
         return self._statuses.directories(choice.kept)
 
     def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
-        everything = np.ones(len(self._snapshot), np.bool_)
+        everything = np.ones(len(self.snapshot), np.bool_)
         if filters.isEmpty():
             return everything, ()
-        kept: Bools = self._partition_filter.matching(filters)[self._snapshot.partition_of]
+        kept: Bools = self._partition_filter.matching(filters)[self.snapshot.partition_of]
         try:
-            sql = " AND ".join(read_filters(self._jvm, filters).sql)
+            sql = " AND ".join(read_filters(self.jvm, filters).sql)
         except Exception:
             sql = "the partition filters"
         skipped = int((~kept).sum())
@@ -176,12 +176,12 @@ class PrunedFileIndex:
         return kept, (LeafReport(sql=sql, skipped=skipped, kind="partition", reason=why),)
 
     def _kept_by_data(self, filters: JavaObject) -> PruneResult:
-        everything = np.ones(len(self._snapshot), np.bool_)
+        everything = np.ones(len(self.snapshot), np.bool_)
         if filters.isEmpty():
             return PruneResult(kept=everything, full=everything)
-        if self._pruning.prune is not None:
+        if self.pruning.prune is not None:
             try:
-                return self._pruning.prune(read_filters(self._jvm, filters))
+                return self.pruning.prune(read_filters(self.jvm, filters))
             except Exception as error:
                 _warn_of(f"zskip could not prune this scan and reads every file ({error}); please report it")
         return PruneResult(kept=everything, full=~everything)
@@ -190,26 +190,26 @@ class PrunedFileIndex:
         report = self._reported(choice)
         _log.info(
             "%s: kept %d of %d files, %s of %s, in %.1f ms",
-            self._snapshot.root,
+            self.snapshot.root,
             report.files,
             report.files_total,
             show_size(report.bytes),
             show_size(report.bytes_total),
             1000 * report.seconds,
         )
-        if self._pruning.on_scan is not None:
+        if self.pruning.on_scan is not None:
             try:
-                self._pruning.on_scan(report)
+                self.pruning.on_scan(report)
             except Exception:
                 _log.exception("the callback for scan reports failed")
 
     def _reported(self, choice: Choice) -> ScanReport:
-        kept, rows = choice.kept, self._pruning.rows
+        kept, rows = choice.kept, self.pruning.rows
         return ScanReport(
             files=int(kept.sum()),
             files_total=len(kept),
-            bytes=int(self._snapshot.sizes[kept].sum()),
-            bytes_total=self._snapshot.bytes,
+            bytes=int(self.snapshot.sizes[kept].sum()),
+            bytes_total=self.snapshot.bytes,
             rows=None if rows is None else _total(rows[kept]),
             rows_total=None if rows is None else _total(rows),
             seconds=choice.seconds,

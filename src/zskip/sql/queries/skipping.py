@@ -87,7 +87,7 @@ class _Watched(PrunedFileIndex):
     def _read(self, filters: JavaObject) -> Predicate:
         if filters.isEmpty():
             return Constant(True)
-        read: Filters = read_filters(self._jvm, filters)
+        read: Filters = read_filters(self.jvm, filters)
         return predicate_of(self._source, read)
 
 
