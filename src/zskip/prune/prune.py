@@ -1,4 +1,10 @@
-"""A predicate and what is known of the files, to the files that a query has to read, with reasons."""
+"""A predicate and what is known of the files, to the files that a query has to read, with reasons.
+
+    each leaf -> its column's statistics (evaluate.py), then its sketches -> outcomes: may it be true, false, null?
+              -> AND, OR, NOT over the outcomes -> kept files, files all of whose rows match, a report for each leaf
+
+All files are answered at once, as masks. What is not known may be anything, so it keeps the file.
+"""
 
 from __future__ import annotations
 

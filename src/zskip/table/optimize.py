@@ -1,4 +1,10 @@
-"""The main job: snapshot, sample, layout, rewrite, commit, index."""
+"""The main job, on one page: a table's files are rewritten so that close rows lie together.
+
+    snapshot -> choose files -> read footers -> sample -> fit layout -> rewrite in Spark
+             -> the format's commit -> index the new files
+
+`optimize` below is that line. Nothing is changed before the commit; a failure after it costs the index only.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The query side: a DataFrame over pruned files, and the files themselves."""
+"""The query side, on one page: a DataFrame over pruned files, and the files themselves.
+
+    snapshot -> bind the index to its files -> (for each query) predicate -> prune -> the files to read
+
+`open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/file_index.py`);
+`prune_files` runs it once, without Spark. What cannot be bound or understood keeps its files.
+"""
 
 from __future__ import annotations
 

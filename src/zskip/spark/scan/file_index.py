@@ -1,4 +1,10 @@
-"""Which files a scan reads: decided here, in Python; everything else is Spark's own."""
+"""Which files a scan reads: decided here, in Python; everything else is Spark's own.
+
+    Spark plans a scan -> listFiles(partition filters, data filters) -> filters as text -> predicate -> prune
+                       -> partition filters by Spark's own code -> the kept files as FileStatus objects
+
+An error while pruning by data filters never reaches the query: all files stay, with one warning.
+"""
 
 from __future__ import annotations
 
