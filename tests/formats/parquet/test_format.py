@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import multiprocessing
 import os
 import socket
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -493,6 +495,33 @@ def test_a_log_that_is_not_understood_stops_all(table: Path, content: bytes, say
     with pytest.raises(IndexFormatError, match=says):
         form.replace(base, everything(base), added)
     assert visible(table) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"removed": [{"path": "../other/a.parquet", "size": 1, "mtime_ms": 1}]}, "no path below the table"),
+        ({"removed": [{"path": "/etc/passwd", "size": 1, "mtime_ms": 1}]}, "no path below the table"),
+        ({"removed": [{"path": 7, "size": 1, "mtime_ms": 1}]}, "no path below the table"),
+        ({"removed": [{"path": "_zskip/index/a", "size": 1, "mtime_ms": 1}]}, "no data file"),
+        ({"added": [{"staged": "_zskip/staging/x/a", "target": "../a", "size": 1}]}, "no path below the table"),
+        ({"added": [{"staged": "_zskip/staging/../../../x/a", "target": "a", "size": 1}]}, "no path below the table"),
+        ({"added": [{"staged": "p=0/old-0.parquet", "target": "a", "size": 1}]}, "no staged file"),
+        ({"added": [{"staged": "_zskip/staging/a", "target": "a", "size": 1}]}, "no staged file"),
+    ],
+)
+def test_a_log_that_leads_out_of_the_table_is_refused(table: Path, change: dict[str, Any], says: str) -> None:
+    (table.parent / "other").mkdir()
+    beside = table.parent / "other" / "a.parquet"
+    beside.write_bytes(b"x")
+    entry = {"format": 1, "version": 1, "added": [], "removed": [], "info": {}} | change
+    LocalStorage(str(table)).write(LOG, json.dumps(entry).encode())
+    before = visible(table)
+    with pytest.raises(IndexFormatError, match=f"damaged .*{says}"):
+        opened(table).snapshot()
+    assert visible(table) == before
+    assert beside.exists()
 
 
 def test_stray_files_in_zskips_home_do_no_harm(table: Path) -> None:

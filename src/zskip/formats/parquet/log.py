@@ -16,6 +16,7 @@ from typing import Any
 
 from zskip.errors import IndexFormatError, StorageError
 from zskip.formats.base import HOME
+from zskip.formats.staging import STAGING
 from zskip.storage import Storage
 
 LOG = f"{HOME}/log"
@@ -81,7 +82,10 @@ def versions(storage: Storage) -> tuple[list[int], set[int]]:
 
 
 def read_entry(storage: Storage, version: int) -> Entry:
-    """Read one entry; raises IndexFormatError where another version of zskip wrote it, or it is damaged."""
+    """Read one entry; raises IndexFormatError where another version of zskip wrote it, or it is damaged.
+
+    An entry whose names lead out of the table counts as damaged: what it names is moved and deleted.
+    """
     path = f"{LOG}/{version:020d}.json"
     try:
         content = json.loads(storage.read(path))
@@ -91,16 +95,38 @@ def read_entry(storage: Storage, version: int) -> Entry:
                 f'"{storage.uri(path)}" has format {found}, this zskip knows format {FORMAT}: '
                 "use the zskip that wrote it, or a newer one"
             )
-        return Entry(
+        entry = Entry(
             version=content["version"],
             added=tuple(Added(**file) for file in content["added"]),
             removed=tuple(Removed(**file) for file in content["removed"]),
             info=content["info"],
         )
+        _check_names(entry, version)
+        return entry
     except (ValueError, KeyError, TypeError) as error:
         raise IndexFormatError(
             f'"{storage.uri(path)}" is damaged ({error}); restore it from a backup before anything writes to the table'
         ) from error
+
+
+def _check_names(entry: Entry, version: int) -> None:
+    """Raise ValueError unless the entry is of this version, and names data files of the table and staged files only."""
+    if entry.version != version:
+        raise ValueError(f"it is version {entry.version!r}")
+    for name in (*(new.target for new in entry.added), *(old.path for old in entry.removed)):
+        if _inner(name)[0] == HOME:
+            raise ValueError(f"{name!r} is no data file")
+    for new in entry.added:
+        if _inner(new.staged)[:-2] != STAGING.split("/"):
+            raise ValueError(f"{new.staged!r} is no staged file")
+
+
+def _inner(name: object) -> list[str]:
+    """The parts of a path that stays inside of the table; raises ValueError for any other."""
+    parts = name.split("/") if isinstance(name, str) else [""]
+    if not {"", ".", ".."}.isdisjoint(parts):
+        raise ValueError(f"{name!r} is no path below the table")
+    return parts
 
 
 def publish(storage: Storage, entry: Entry) -> None:
