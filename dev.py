@@ -23,6 +23,7 @@ TASKS = {
     "fuzz": "random tables and predicates against the oracle, for as long as you let it; --help says more",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
+    "matrix": "run the core tests from the wheel on each Python and Spark; `--only 3.12-4.1` picks a pair",
     "bench": "run the benchmarks and write docs/benchmarks.md",
 }
 SETS = {
@@ -66,7 +67,7 @@ def main(arguments: "list[str]") -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
     tasks = {"demo": demo, "test": test, "test-engines": test_engines, "fuzz": fuzz, "lint": lint, "docs": docs}
-    tasks["bench"] = bench
+    tasks |= {"matrix": matrix, "bench": bench}
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
@@ -140,6 +141,11 @@ def lint(rest: "list[str]") -> int:
 def docs(rest: "list[str]") -> int:
     """Examples in the README, the docs and the docstrings."""
     return run(environment("dev"), "-m", "pytest", "src", *PAGES, *rest)
+
+
+def matrix(rest: "list[str]") -> int:
+    """The core tests on each pair of Python and Spark, from the wheel."""
+    return run(environment("dev"), "tests/project/matrix.py", *rest)
 
 
 def bench(rest: "list[str]") -> int:
