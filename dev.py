@@ -24,6 +24,7 @@ TASKS = {
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
     "matrix": "run the core tests from the wheel on each Python and Spark; `--only 3.12-4.1` picks a pair",
+    "build": "build the source and the wheel into dist/; `--tag v0.1.0` checks that all places agree on the version",
     "bench": "run the benchmarks and write docs/benchmarks.md",
 }
 SETS = {
@@ -67,7 +68,7 @@ def main(arguments: "list[str]") -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
     tasks = {"demo": demo, "test": test, "test-engines": test_engines, "fuzz": fuzz, "lint": lint, "docs": docs}
-    tasks |= {"matrix": matrix, "bench": bench}
+    tasks |= {"matrix": matrix, "build": build, "bench": bench}
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
@@ -146,6 +147,11 @@ def docs(rest: "list[str]") -> int:
 def matrix(rest: "list[str]") -> int:
     """The core tests on each pair of Python and Spark, from the wheel."""
     return run(environment("dev"), "tests/project/matrix.py", *rest)
+
+
+def build(rest: "list[str]") -> int:
+    """What is published."""
+    return run(environment("dev"), "tests/project/release.py", *rest)
 
 
 def bench(rest: "list[str]") -> int:
