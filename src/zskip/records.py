@@ -276,6 +276,32 @@ class OptimizeResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CompactResult:
+    """What a compact did."""
+
+    path: str
+    version: int
+    """After it; the same as before where nothing was to do."""
+    files_before: int
+    """In the partitions that were looked at."""
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+    """That were written anew."""
+    added: FileSizes
+    """New files."""
+    removed: FileSizes
+    """Files they took the place of."""
+    partitions: int
+    """Of which files were merged; an unpartitioned table is one."""
+    batches: int
+    """Commits."""
+    seconds: dict[str, float]
+    """By step, in the order the steps ran."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SketchInfo:
     """One sketch of an index."""
 

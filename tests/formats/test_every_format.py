@@ -232,6 +232,20 @@ def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSes
 
 
 @pytest.mark.spark
+def test_compact(maker: Maker, table: Path, spark: SparkSession) -> None:
+    maker.delete_some(table)
+    before = rows_of(maker.read(table))
+    found = zskip.table(spark, maker.address(table))
+    result = found.compact()
+    assert result.files_after == result.added.files + result.files_before - result.removed.files < result.files_before
+    assert (result.batches, result.version) == (1, found.info().version)
+    assert rows_of(maker.read(table)) == before
+    assert found.info().files == result.files_after
+    assert found.verify(queries=3).ok
+    assert found.compact().batches == 0
+
+
+@pytest.mark.spark
 def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
     found = zskip.table(spark, maker.address(table))
     info = found.index(sketches=["bloom(0.01):name"], granularity="row_group")

@@ -298,6 +298,24 @@ def test_subqueries_are_explained(spark: SparkSession, plain: str, parts: str) -
     assert rows[-1].files < rows[0].files
 
 
+def test_optimize_without_columns_merges_small_files(spark: SparkSession, database: str) -> None:
+    rows = spark.range(900).selectExpr("id", "concat('k', id % 2) AS k").repartition(6)
+    rows.write.partitionBy("k").saveAsTable("small")
+    before = spark.table("small").inputFiles()
+    (first,) = zskip.sql(spark, "OPTIMIZE small WHERE k = 'k1'").collect()
+    assert (first.metrics.numFilesRemoved, first.metrics.numFilesAdded, first.metrics.partitionsOptimized) == (6, 1, 1)
+    assert (first.metrics.totalConsideredFiles, first.metrics.totalFilesSkipped) == (6, 0)
+    assert (first.metrics.numBins, first.metrics.numBatches, first.metrics.zOrderStats) == (1, 1, None)
+    assert first.metrics.filesRemoved.totalSize > first.metrics.filesAdded.totalSize > 0
+    (both,) = zskip.sql(spark, "OPTIMIZE small WITH (target_file_size = '1GB', min_file_size = 1000000)").collect()
+    assert (both.metrics.numFilesRemoved, both.metrics.numFilesAdded, both.metrics.totalFilesSkipped) == (6, 1, 1)
+    (none,) = zskip.sql(spark, "OPTIMIZE small").collect()
+    assert (none.metrics.numFilesAdded, none.metrics.numBatches) == (0, 0)
+    after = spark.table("small")
+    assert (len(before), len(after.inputFiles())) == (12, 2)
+    assert after.selectExpr("count(*)", "sum(id)", "sum(CAST(substr(k, 2) AS int))").first() == (900, 404550, 450)
+
+
 def test_describe_clustering(spark: SparkSession, plain: str, events: Path) -> None:
     rows = zskip.sql(spark, "DESCRIBE CLUSTERING plain").collect()
     assert [row.column for row in rows] == ["id", "v"]
@@ -326,7 +344,9 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
     ("OPTIMIZE as_json ZORDER BY (id, v)", errors.UnsupportedError, "(?i)json, not parquet"),
     ("OPTIMIZE delta.`/data/t` ZORDER BY (id, v)", errors.InputError, "no table of the format delta"),
     ("OPTIMIZE in_buckets ZORDER BY (id, v)", errors.UnsupportedError, "bucketed"),
-    ("OPTIMIZE untouched", errors.InputError, "never clustered.*ZORDER BY"),
+    ("OPTIMIZE untouched WITH (files = 3)", errors.InputError, "never clustered.*ZORDER BY"),
+    ("OPTIMIZE plain WITH (min_file_size = 3)", errors.InputError, "min_file_size.*merging small files"),
+    ("OPTIMIZE untouched WITH (min_file_size = '1GB')", errors.InputError, "more than target_file_size"),
     ("DESCRIBE CLUSTERING untouched", errors.InputError, "no index"),
     ("DESCRIBE CLUSTERING plain COLUMNS (l)", errors.InputError, '"l"'),
     ("VERIFY a_view", errors.UnsupportedError, "is a view"),

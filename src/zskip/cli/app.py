@@ -139,6 +139,34 @@ def optimize(
 
 
 @app.command()
+def compact(
+    path: TablePath,
+    target_file_size: Annotated[
+        str, typer.Option("--target-file-size", metavar="SIZE", help="The most that a new file takes.")
+    ] = "128MB",
+    min_file_size: Annotated[
+        str | None,
+        typer.Option("--min-file-size", metavar="SIZE", help="Leave such files alone; by default half of the target."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Merge only in the Hive partitions that match.")
+    ] = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge small files into larger ones, without a change of the order of their rows.
+
+    Example: zskip compact events --target-file-size 256MB
+    """
+    from zskip.cli.show import compacted, print_json, print_pairs
+
+    result = zskip.table(_spark(), path, format=format_name).compact(
+        target_file_size=target_file_size, min_file_size=min_file_size, where=where
+    )
+    print_json(result) if as_json else print_pairs(compacted(result))
+
+
+@app.command()
 def index(
     path: TablePath,
     collect: Annotated[

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from zskip.records import (
         Cleaning,
         ClusteringInfo,
+        CompactResult,
         Explanation,
         IndexInfo,
         OptimizeResult,
@@ -125,6 +126,18 @@ def optimized(result: OptimizeResult) -> Pairs:
             "rows a query reads",
             f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)} (predicted)",
         ),
+        ("seconds", ", ".join(f"{name} {took:.1f}" for name, took in result.seconds.items())),
+    ]
+
+
+def compacted(result: CompactResult) -> Pairs:
+    """What a compact did, for people."""
+    return [
+        ("table", result.path),
+        ("merged", f"{result.removed.files:,} -> {result.added.files:,} files in {result.partitions:,} partitions"),
+        ("rows", f"{result.rows:,}"),
+        ("files", f"{result.files_before:,} -> {result.files_after:,}"),
+        ("bytes", f"{show_size(result.bytes_before)} -> {show_size(result.bytes_after)}"),
         ("seconds", ", ".join(f"{name} {took:.1f}" for name, took in result.seconds.items())),
     ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.records import (
     ClusteringInfo,
+    CompactResult,
     FileSizes,
     IndexedPart,
     IndexInfo,
@@ -62,7 +63,9 @@ Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
 """Table, step, files, bytes and rows that are left, files skipped, reason."""
 
 
-def optimized(spark: SparkSession, result: OptimizeResult, info: TableInfo, times_ms: tuple[int, int]) -> DataFrame:
+def optimized(
+    spark: SparkSession, result: OptimizeResult | CompactResult, info: TableInfo, times_ms: tuple[int, int]
+) -> DataFrame:
     """One row, as Delta's OPTIMIZE gives it; its merged files are those that were rewritten.
 
     Figures that have no meaning here are 0, or null where they are structures.
@@ -70,25 +73,26 @@ def optimized(spark: SparkSession, result: OptimizeResult, info: TableInfo, time
     removed, added = result.removed, result.added
     other = (removed.files, removed.bytes)
     zorder = ("all", (0, 0), other, 0, other, result.partitions, None)
-    batches = int(added.files > 0)
+    merges = isinstance(result, CompactResult)
+    batches = result.batches if isinstance(result, CompactResult) else int(added.files > 0)
     metrics = {
         "numFilesAdded": added.files,
         "numFilesRemoved": removed.files,
         "filesAdded": _sizes(added),
         "filesRemoved": _sizes(removed),
         "partitionsOptimized": result.partitions,
-        "zOrderStats": zorder if added.files else None,
-        "numBins": batches,
+        "zOrderStats": zorder if added.files and not merges else None,
+        "numBins": added.files if merges else batches,
         "numBatches": batches,
         "totalConsideredFiles": result.files_before,
         "totalFilesSkipped": result.files_before - removed.files,
-        "preserveInsertionOrder": False,
+        "preserveInsertionOrder": merges,
         "numFilesSkippedToReduceWriteAmplification": 0,
         "numBytesSkippedToReduceWriteAmplification": 0,
         "startTimeMs": times_ms[0],
         "endTimeMs": times_ms[1],
         "totalClusterParallelism": spark.sparkContext.defaultParallelism,
-        "totalScheduledTasks": result.files_after,
+        "totalScheduledTasks": added.files,
         "numTableColumns": len(info.columns),
         "numTableColumnsWithStats": 0 if info.index is None else info.index.columns,
     }

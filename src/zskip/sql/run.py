@@ -11,13 +11,25 @@ from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
 from zskip.sql.queries.visible import OnScan, visible
 from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
-from zskip.sql.statements.statement import DescribeClustering, ExplainSkipping, Optimize, Query, Verify, read_statement
+from zskip.sql.statements.statement import (
+    OPTIONS,
+    DescribeClustering,
+    ExplainSkipping,
+    Optimize,
+    Query,
+    Verify,
+    read_statement,
+)
 from zskip.sql.statements.text import marked_error
 from zskip.sql.targets import Found, find_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from zskip.records import CompactResult, OptimizeResult
+
+_COMPACT = frozenset({"target_file_size", "min_file_size"})
+_CLUSTER = frozenset(OPTIONS) - {"min_file_size"}
 _PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
@@ -78,15 +90,30 @@ def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
 
 def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
     found = find_table(spark, statement.target)
-    layout = _asked(statement) if statement.by else _latest(found, statement)
-    arguments: dict[str, Any] = {**layout, **dict(statement.options)}
+    layout = _asked(statement) if statement.by else _latest(found)
+    arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
+    run = found.table.compact if layout is None else found.table.optimize
+    _check_options(statement, _COMPACT if layout is None else _CLUSTER)
     started = time.time()
     try:
-        result = found.table.optimize(where=statement.where, **arguments)
+        result: OptimizeResult | CompactResult = run(**arguments)
     finally:
         found.refresh(spark)
     times = (int(1000 * started), int(1000 * time.time()))
     return results.optimized(spark, result, found.table.info(), times)
+
+
+def _check_options(statement: Optimize, known: frozenset[str]) -> None:
+    for name, _ in statement.options:
+        if name not in known and known is _COMPACT:
+            raise InputError(
+                f'"{statement.target}" was never clustered, so that OPTIMIZE without columns merges small '
+                f'files, for which there is no option "{name}"; add ZORDER BY (a, b), or leave it out'
+            )
+        if name not in known:
+            raise InputError(
+                f'the option "{name}" is for merging small files, and this OPTIMIZE clusters; leave it out'
+            )
 
 
 def _asked(statement: Optimize) -> dict[str, Any]:
@@ -94,14 +121,9 @@ def _asked(statement: Optimize) -> dict[str, Any]:
     return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else "linear"}
 
 
-def _latest(found: Found, statement: Optimize) -> dict[str, Any]:
+def _latest(found: Found) -> dict[str, Any] | None:
     layout = found.table.info().layout
-    if layout is None:
-        raise InputError(
-            f'"{statement.target}" was never clustered, so that OPTIMIZE does not know by which columns; '
-            "add ZORDER BY (a, b) with the columns that queries filter on"
-        )
-    return {"by": layout.by, "curve": layout.curve, "build": layout.build}
+    return None if layout is None else {"by": layout.by, "curve": layout.curve, "build": layout.build}
 
 
 def _describe(spark: SparkSession, statement: DescribeClustering) -> DataFrame:

@@ -101,6 +101,19 @@ def refresh_index(
     return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
 
 
+def index_new_files(handle: Handle, *, by_engine: bool) -> None:
+    """Index what a rewrite has added; that is committed, so that a failure here is no failure of the rewrite.
+
+    by_engine: whether the format's own code read the files that are gone.
+    """
+    try:
+        # A rewrite by the format's own code may leave a table that zskip reads itself from now on.
+        if not by_engine or handle.format.snapshot().reader is None:
+            refresh_index(handle, new_only=True)
+    except ZskipError as error:
+        warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
+
+
 def _read_size(name: str, value: int | str | None) -> int | None:
     """Bytes from a number or text; raises InputError for what is no size."""
     if value is None:

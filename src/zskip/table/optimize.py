@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import ZskipError, ZskipWarning
+from zskip.errors import ZskipWarning
 from zskip.formats.compression import Compression
 from zskip.formats.schema import Inspection, inspect
 from zskip.index import refresh
@@ -26,11 +26,11 @@ from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.records import Field, FileSizes, Ints, OptimizeResult, Sample
 from zskip.storage.overlay import Overlay
 from zskip.table.clock import Clock
-from zskip.table.collect import refresh_index
+from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
 from zskip.table.query import check_whole
 from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition
-from zskip.table.writing import EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
+from zskip.table.writing import Clustered, EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,11 +62,11 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     check_curve(request.by, request.curve, request.build)
     clock = Clock()
     with clock.step("snapshot"):
-        engine = choose_engine(spark, handle, request)
+        engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
-    with target_of(handle, request) as target:
+    with target_of(handle, request.into) as target:
         writer: Writer = (
             FileWriter(spark, target, replaces=request.into is None) if engine is None else EngineWriter(spark, engine)
         )
@@ -84,7 +84,7 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             writer.abort()
             raise
         with clock.step("index"):
-            _index(target, plan)
+            index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
     return dataclasses.replace(
         _result(handle, plan, request, clock),
         version=committed.version,
@@ -155,10 +155,9 @@ def _fit(plan: _Plan, sample: Sample, request: OptimizeRequest) -> Layout:
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     return Rewrite(
         schema=plan.schema,
-        layout=layout,
+        arrangement=Clustered(layout=layout, sort_within_files=request.sort_within_files),
         partition_rows=plan.partition_rows,
         compression=plan.compression,
-        sort_within_files=request.sort_within_files,
     )
 
 
@@ -173,16 +172,6 @@ def _info(plan: _Plan, request: OptimizeRequest) -> dict[str, Any]:
         "rows": int(plan.found.rows.sum()),
         "seed": request.seed,
     }
-
-
-def _index(target: Handle, plan: _Plan) -> None:
-    """Index the new files; they are committed, so that a failure here is no failure of the rewrite."""
-    try:
-        # A rewrite by the format's own code may leave a table that zskip reads itself from now on.
-        if plan.schema.snapshot.reader is None or target.format.snapshot().reader is None:
-            refresh_index(target, new_only=True)
-    except ZskipError as error:
-        warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
 
 
 def _share_before(handle: Handle, plan: _Plan, sample: Sample) -> float | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from zskip.records import (
         Cleaning,
+        CompactResult,
         Explanation,
         IndexedPart,
         IndexInfo,
@@ -89,6 +90,27 @@ class Table:
             compression=compression,
         )
         return optimize(self._handle, request)
+
+    def compact(
+        self,
+        *,
+        target_file_size: int | str = "128MB",
+        min_file_size: int | str | None = None,
+        where: str | None = None,
+    ) -> CompactResult:
+        """Merge small files of a partition into larger ones, each file's rows as they are and in their order.
+
+        target_file_size: the most that a new file takes, by the sizes of those it is made of (bytes, or text such as
+        "128MB"); min_file_size: files of this size or more are left alone, by default half of the target; where: only
+        the Hive partitions that match. Files that came one after another are merged. A large table takes several
+        commits, each whole by itself.
+
+        Raises InputError for arguments that cannot be right, and else what `optimize` raises: what was committed before
+        stays.
+        """
+        from zskip.table.compact import check_sizes, compact
+
+        return compact(self._handle, *check_sizes(target_file_size, min_file_size), where)
 
     def index(
         self,

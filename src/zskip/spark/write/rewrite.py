@@ -18,7 +18,16 @@ from zskip.spark.write.routing import route
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["WriteOptions", "check_writable", "described", "file_of", "rewrite", "routed", "writing_session"]
+__all__ = [
+    "WriteOptions",
+    "check_writable",
+    "described",
+    "file_of",
+    "rewrite",
+    "routed",
+    "write_rows",
+    "writing_session",
+]
 
 _PART = re.compile(r"part-(\d+)-")
 _SETTINGS = {
@@ -47,7 +56,7 @@ class WriteOptions:
     """How files are written."""
 
     compression: Compression
-    sort_within_files: bool
+    sort_within_files: bool = True
     row_group_bytes: int = 128 << 20
     page_rows: int = 20_000
 
@@ -81,7 +90,11 @@ def rewrite(frame: DataFrame, ordinal: str, layout: Layout, target: str, options
     ordinal: as in `routed`. All else comes back as it was: columns, their order and types. Spark may add one file
     without rows.
     """
-    rows = routed(frame, ordinal, layout, sort=options.sort_within_files)
+    write_rows(routed(frame, ordinal, layout, sort=options.sort_within_files), target, options)
+
+
+def write_rows(rows: DataFrame, target: str, options: WriteOptions) -> None:
+    """Write partition i of Spark as `part-<i>-....parquet`, in its order, into `target`."""
     writer = rows.write.mode("append").option("compression", options.compression.codec)
     writer = writer.options(**options.compression.settings)
     writer = writer.option("parquet.block.size", options.row_group_bytes)

@@ -21,8 +21,9 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "sampling": (str,),
     "seed": (int,),
     "compression": (str,),
+    "min_file_size": (int, str),
 }
-"""What WITH takes: keyword arguments of `Table.optimize`, and their types."""
+"""What WITH takes: keyword arguments of `Table.optimize` and `Table.compact`, and their types."""
 _TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
 
 Option = str | int | bool
@@ -37,7 +38,7 @@ class Optimize:
     where_at: int = field(default=0, compare=False)
     """Offset of the predicate in the statement."""
     by: tuple[str, ...] = ()
-    """Empty for the layout by which the table was last clustered."""
+    """Empty for the layout by which the table was last clustered; where there is none, small files are merged."""
     curve: str | None = None
     options: tuple[tuple[str, Option], ...] = ()
 

@@ -1,0 +1,191 @@
+"""Small files into larger ones: snapshot, bins, rewrite and commit a batch of bins at a time, index."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.advisor.packing import pack
+from zskip.errors import ConflictError, InputError
+from zskip.formats.compression import Compression
+from zskip.formats.schema import inspect
+from zskip.records import CompactResult, FileSizes, Ints, Snapshot
+from zskip.table.clock import Clock
+from zskip.table.collect import index_new_files
+from zskip.table.handle import Handle
+from zskip.table.query import check_whole
+from zskip.table.request import choose_files
+from zskip.table.writing import Merged, Rewrite, choose_engine, rewrite_in_place
+from zskip.units import parse_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from zskip.spark.engines import Engine
+    from zskip.spark.schema import TableSchema
+
+_BINS_AT_ONCE = 128
+"""New files of one commit: the plan of a job has a scan for each of them."""
+_TRIES = 5
+_log = logging.getLogger("zskip")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Done:
+    """One commit."""
+
+    version: int
+    added: tuple[int, ...]
+    """Bytes of each new file."""
+    removed: tuple[int, ...]
+    rows: int
+    directories: frozenset[str]
+
+
+def check_sizes(target_file_size: int | str, min_file_size: int | str | None) -> tuple[int, int]:
+    """Bytes that a new file aims at, and from which on one is left alone; raises InputError.
+
+    >>> check_sizes("128MB", None)
+    (128000000, 64000000)
+    """
+    target = parse_size(target_file_size)
+    smallest = -(-target // 2) if min_file_size is None else parse_size(min_file_size)
+    if smallest > target:
+        raise InputError(
+            f"min_file_size={min_file_size!r} is more than target_file_size={target_file_size!r}: a new file would be "
+            "small again; give at most that"
+        )
+    return target, smallest
+
+
+def compact(handle: Handle, target: int, smallest: int, where: str | None) -> CompactResult:
+    """Merge the files below `smallest` bytes, in the partitions that `where` selects, into files of up to `target`."""
+    spark = handle.need_spark("compact()")
+    clock = Clock()
+    with clock.step("snapshot"):
+        engine = choose_engine(spark, handle)
+        handle.check_index()
+        schema = handle.schema()
+        check_whole(schema.snapshot)
+        chosen = choose_files(handle, schema.snapshot, where)
+        bins = [_named(chosen, places) for places in pack(chosen, target, smallest)]
+        if bins:
+            _check_writable(spark, schema)
+    done: list[_Done] = []
+    info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
+    try:
+        for start in range(0, len(bins), _BINS_AT_ONCE):
+            # What the format's own code commits must be upon the version that it reads.
+            schema = handle.schema() if start and engine is not None else schema
+            found = _merge(spark, handle, engine, schema, bins[start : start + _BINS_AT_ONCE], info, clock)
+            done += [] if found is None else [found]
+    finally:
+        if done:
+            with clock.step("index"):
+                index_new_files(handle, by_engine=chosen.reader is not None)
+    return _result(handle, chosen, done, clock)
+
+
+def _check_writable(spark: SparkSession, schema: TableSchema) -> None:
+    from zskip.spark.scan.relation import scan_with_ordinals
+    from zskip.spark.write.rewrite import check_writable
+
+    check_writable(scan_with_ordinals(spark, schema))
+
+
+_File = tuple[str, int, int]
+"""Path, bytes and time: a file is the same where all three are."""
+
+
+def _named(snapshot: Snapshot, places: Ints) -> tuple[_File, ...]:
+    files = [snapshot.file(i) for i in places.tolist()]
+    return tuple((file.path, file.size, file.mtime_ms) for file in files)
+
+
+def _merge(
+    spark: SparkSession,
+    handle: Handle,
+    engine: Engine | None,
+    schema: TableSchema,
+    bins: Sequence[Sequence[_File]],
+    info: Mapping[str, Any],
+    clock: Clock,
+) -> _Done | None:
+    """One commit. Bins of which others changed a file meanwhile are left out; None where none is left."""
+    for left in reversed(range(_TRIES)):
+        live = _live(schema.snapshot, bins)
+        if not live:
+            return None
+        rewrite = _rewrite(handle, engine, schema, live, clock)
+        said = {**info, "rows": int(rewrite.partition_rows.sum())}
+        try:
+            committed = rewrite_in_place(spark, handle, engine, rewrite, said, clock)
+        except ConflictError as error:
+            if not left:
+                raise
+            _log.info("%s; the files that are left are merged again", error)
+            schema = handle.schema()
+            continue
+        base = rewrite.schema.snapshot
+        return _Done(
+            version=committed.version,
+            added=committed.sizes,
+            removed=tuple(base.sizes.tolist()),
+            rows=said["rows"],
+            directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
+        )
+    return None
+
+
+def _live(snapshot: Snapshot, bins: Sequence[Sequence[_File]]) -> list[Ints]:
+    """The places of each bin's files, of those bins all of whose files are as they were."""
+    wanted = {file[0] for files in bins for file in files}
+    places = {path: i for i, path in enumerate(snapshot.paths) if path in wanted}
+    found = [np.array([places.get(path, -1) for path, _, _ in files], np.int64) for files in bins]
+    same = [p.min() >= 0 and _named(snapshot, p) == tuple(files) for p, files in zip(found, bins, strict=True)]
+    return [p for p, is_same in zip(found, same, strict=True) if is_same]
+
+
+def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: Sequence[Ints], clock: Clock) -> Rewrite:
+    with clock.step("footers"):
+        snapshot = schema.snapshot.take(np.concatenate(bins))
+        if snapshot.reader is None and engine is not None:
+            snapshot = dataclasses.replace(snapshot, reader=engine.reads)
+        found = inspect(handle.storage, snapshot, merge=handle.merges_schemas or snapshot.declared is not None)
+    edges = np.cumsum([0, *(len(places) for places in bins)])
+    merged = Merged(
+        bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
+        partition_of_file=snapshot.partition_of[edges[:-1]],
+    )
+    return Rewrite(
+        schema=dataclasses.replace(schema, snapshot=snapshot),
+        arrangement=merged,
+        partition_rows=np.bincount(snapshot.partition_of, found.rows, len(snapshot.partitions)).astype(np.int64),
+        compression=Compression(codec=found.codec or "zstd"),
+        file_rows=np.add.reduceat(found.rows, edges[:-1]),
+    )
+
+
+def _result(handle: Handle, chosen: Snapshot, done: Sequence[_Done], clock: Clock) -> CompactResult:
+    added = FileSizes.of([size for batch in done for size in batch.added])
+    removed = FileSizes.of([size for batch in done for size in batch.removed])
+    return CompactResult(
+        path=handle.storage.root,
+        version=done[-1].version if done else chosen.version,
+        files_before=len(chosen),
+        files_after=len(chosen) - removed.files + added.files,
+        bytes_before=chosen.bytes,
+        bytes_after=chosen.bytes - removed.bytes + added.bytes,
+        rows=sum(batch.rows for batch in done),
+        added=added,
+        removed=removed,
+        partitions=len(frozenset().union(*(batch.directories for batch in done))),
+        batches=len(done),
+        seconds=clock.seconds,
+    )
