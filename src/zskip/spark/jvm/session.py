@@ -54,13 +54,13 @@ def local_session(
     if progress:
         return SparkSession.builder.config(conf=conf).getOrCreate()
     with tempfile.TemporaryFile() as output:
-        context = SparkContext(conf=conf, gateway=_silent_gateway(conf, output))
+        context = SparkContext(conf=conf, gateway=silent_gateway(conf, output))
     context.setLogLevel("ERROR")
     logging.getLogger(_QUERY_LOGGER).disabled = True
     return SparkSession.builder.getOrCreate()
 
 
-def _silent_gateway(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
+def silent_gateway(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
     """A Java process whose words go to a file, since failures reach Python as exceptions.
 
     Raises ZskipError with the last of these words where it does not come up.
