@@ -7,38 +7,32 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import jvms
 import pytest
 from hypothesis import settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-# Many JVMs that live for seconds: compiling less takes off two fifths of the time.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.OPTIONS)
 settings.register_profile("zskip", deadline=None, print_blob=True)
 settings.load_profile("zskip")
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[object]:
-    """A local Spark session, made once for all tests."""
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+    """A local Spark session, made once for all tests, and again where its JVM has died."""
     pytest.importorskip("pyspark")
-    from pyspark.sql import SparkSession
-
-    from zskip.spark.jvm.java import ensure_java
-
-    ensure_java()
-    session = (
-        SparkSession.builder.master("local[2]")
-        .appName("zskip-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.driver.memory", "2g")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+    settings = {
+        "spark.master": "local[2]",
+        "spark.app.name": "zskip-tests",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+    }
+    with jvms.session(settings, tmp_path_factory.mktemp("jvm")) as session:
+        yield session
 
 
 @pytest.fixture
@@ -61,8 +55,60 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
 
 
+def pytest_report_header() -> str:
+    """Say which Java all of it runs on."""
+    return jvms.header()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
+    """Know what made the session."""
+    jvms.note(fixturedef, request)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """A test does not get the dead JVM of the one before."""
+    jvms.before()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Any:
+    """A test that failed for its JVM says so."""
+    report = yield
+    jvms.explain(report)
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand the JVMs of a worker over to the process that started it; a run that all but filled one has failed."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["jvms"] = jvms.records()
+        return
+    RUN.extend(("this process", jvm) for jvm in jvms.records())
+    if any(jvms.is_full(jvm) for _, jvm in RUN):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the JVMs of a worker that is done; of one that crashed there is nothing."""
+    RUN.extend((node.gateway.id, jvm) for jvm in getattr(node, "workeroutput", {}).get("jvms", ()))
+
+
+RUN: list[tuple[str, dict[str, Any]]] = []
+"""The JVMs of all processes of this run, each with its process's name."""
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what is left out without the engines' jars."""
+    """Say how much room the JVMs needed, and what is left out without the engines' jars."""
+    for worker, jvm in RUN:
+        terminalreporter.write_line(jvms.summary(worker, jvm))
+        if jvms.is_full(jvm):
+            terminalreporter.write_line(
+                f"failed: the code cache was more than {jvms.MOST} % full; give it more in tests/support/jvms.py",
+                red=True,
+            )
     if "ZSKIP_ENGINE_JARS" not in os.environ:
         terminalreporter.write_line(
             "tests/engines skipped: they need the engines' own jars (python3 dev.py test-engines)"

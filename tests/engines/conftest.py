@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import jvms
 import pytest
 
 JARS = [Path(path) for path in os.environ.get("ZSKIP_ENGINE_JARS", "").split(os.pathsep) if path]
@@ -33,28 +33,19 @@ collect_ignore_glob = [f"test_{name}*" for name in EXTENSIONS if name not in ENG
 @pytest.fixture(scope="session")
 def engine_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A local Spark session with the jars of the engines that run on this Spark, made once for all tests."""
-    from pyspark.sql import SparkSession
-
-    from zskip.spark.jvm.java import ensure_java
-
-    ensure_java()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .appName("zskip-engine-tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "2g")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.jars", ",".join(map(str, JARS)))
-        .config("spark.sql.extensions", ",".join(EXTENSIONS[name] for name in ENGINES))
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        .config("spark.sql.catalog.local.warehouse", str(tmp_path_factory.mktemp("iceberg")))
-    )
+    settings = {
+        "spark.master": "local[2]",
+        "spark.app.name": "zskip-engine-tests",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "2g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.jars": ",".join(map(str, JARS)),
+        "spark.sql.extensions": ",".join(EXTENSIONS[name] for name in ENGINES),
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.sql.catalog.local.warehouse": str(tmp_path_factory.mktemp("iceberg")),
+    }
     for name in ENGINES:
-        for key, value in SETTINGS[name].items():
-            builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
+        settings |= SETTINGS[name]
+    with jvms.session(settings, tmp_path_factory.mktemp("jvm")) as session:
+        yield session
