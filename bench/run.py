@@ -147,6 +147,13 @@ RUNS = (
         },
     ),
     (
+        "Starting up",
+        "startup.py --rounds 30",
+        "Fresh processes that take turns: `import zskip`, `zskip --help`, and a `python` that does nothing, whose time "
+        "is part of the other two. Medians.",
+        {"import_ms": "< 150", "help_ms": "< 400"},
+    ),
+    (
         "All of TPC-H",
         "tpch.py --scale 1",
         "Files, and bytes of the files, that the scans of each query read (Spark's own `numFiles` and `filesSize`): "

@@ -27,7 +27,7 @@ def matrix() -> ModuleType:
 def test_it_covers_the_pythons_that_the_package_names(matrix: ModuleType) -> None:
     named = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text())
     assert set().union(*matrix.PYTHONS.values()) == set(named)
-    assert all((ROOT / test).exists() for test in matrix.CORE)
+    assert all((ROOT / test.partition("::")[0]).exists() for test in matrix.CORE)
 
 
 def test_a_pair_that_spark_does_not_support_is_refused_before_anything_is_made(

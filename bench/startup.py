@@ -1,0 +1,42 @@
+"""How long it takes before anything happens: `import zskip` and `zskip --help`, beside a Python that does nothing.
+
+python bench/startup.py --rounds 30
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import common
+
+CALLS = {
+    "python": ["-c", "pass"],
+    "import": ["-c", "import zskip"],
+    "help": ["-c", "from zskip.cli import main; main()", "--help"],
+}
+"""`help` is what the installed command runs."""
+
+
+def main() -> None:
+    """Start each in turns, in fresh processes, and print medians of the wall clock."""
+    options = common.arguments(__doc__ or "", rounds=30)
+    took: dict[str, list[float]] = {name: [] for name in CALLS}
+    for _ in range(options.rounds + 1):
+        for name, call in CALLS.items():
+            took[name].append(1000 * common.seconds(lambda call=call: start(call)))
+    figures: dict[str, Any] = {"machine": common.machine(), "rounds": options.rounds}
+    for name, times in took.items():
+        figures[f"{name}_ms"] = common.median(times[1:])  # The first finds nothing in the caches of the disk.
+        figures[f"{name}_least_ms"] = round(min(times[1:]), 3)
+    common.emit(figures, options.json)
+
+
+def start(call: list[str]) -> None:
+    """Run one to its end; raises where it fails."""
+    subprocess.run([sys.executable, *call], check=True, stdout=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()
