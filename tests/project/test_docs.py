@@ -40,30 +40,22 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.spark
-def test_python_blocks_of_the_readme_run(spark: object, events: Path) -> None:
-    found = blocks("README.md", "python")
-    assert len(found) == 4
+@pytest.mark.parametrize("page", ["README", "docs/guide", "docs/predicates", "docs/sql"])
+def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
+    found = blocks(f"{page}.md", "python")
+    assert found
     for code in found:
         # The JVM keeps the directory in which it was started.
         placed = code.replace('"events"', repr(str(events / "events")), 1)
         placed = placed.replace("'events'", f"'{events}/events'").replace("`events`", f"`{events}/events`")
-        exec(compile(placed, "README.md", "exec"), {"spark": spark})
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("page", ["predicates", "sql"])
-def test_python_blocks_of_the_docs_run(spark: object, events: Path, page: str) -> None:
-    found = blocks(f"docs/{page}.md", "python")
-    assert found
-    for code in found:
-        placed = code.replace('"events"', repr(str(events / "events")), 1)
         exec(compile(placed, page, "exec"), {"spark": spark})
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_shell_blocks_of_the_readme_run(events: Path) -> None:
-    (script,) = blocks("README.md", "bash")
+def test_shell_blocks_run(events: Path) -> None:
+    (first,), (second,) = blocks("README.md", "bash"), blocks("docs/cli.md", "bash")
+    script = first + second
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
