@@ -143,7 +143,7 @@ def one(python: str, spark: str, found: Path, wheel: Path, home: Path, tests: li
     report = home / "tests.log"
     with report.open("w", encoding="utf-8") as log:
         command = [made, "-m", "pytest", *tests, "-q", "-p", "no:cacheprovider"]
-        done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=variables(made), check=False)
+        done = subprocess.run(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=clean(), check=False)
     lines = report.read_text(encoding="utf-8", errors="replace").splitlines()
     for line in lines:
         if line.startswith(("FAILED", "ERROR")):
@@ -177,15 +177,10 @@ def key(row: str) -> tuple[int, ...]:
     return tuple(map(int, spark + python))
 
 
-def variables(python: str) -> dict[str, str]:
-    """The environment of the tests: nothing of the caller's Python, and the Java that the wheel brings."""
-    home = said([python, "-c", "from zskip.spark.jvm import java; print(java._packaged())"])
-    return {**clean(), "JAVA_HOME": home}
-
-
 def clean() -> dict[str, str]:
-    """The caller's environment without what is said to its Python."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    """The caller's environment without what is said to its Python, and without its choice of a Java."""
+    mine = ("PYTHON", "VIRTUAL_ENV", "ZSKIP_JAVA")
+    return {name: value for name, value in os.environ.items() if not name.startswith(mine)}
 
 
 def uv(*arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
