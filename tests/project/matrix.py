@@ -81,19 +81,16 @@ def main(arguments: list[str]) -> int:
             parser.error(f"{pair!r} is no pair that Spark supports; there are {', '.join(pairs)}")
     place = options.place or Path(tempfile.mkdtemp(prefix="zskip-matrix-"))
     try:
-        results = run([pairs[name] for name in options.only or pairs], place.resolve(), options.tests or list(CORE))
+        results = run([pairs[name] for name in options.only or pairs], place.resolve(), options.tests)
     finally:
         if options.place is None:
             shutil.rmtree(place, ignore_errors=True)
     print("\n".join(result.row() for result in results))
-    if not options.tests:
-        before = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-        PAGE.write_text(page(before, results), encoding="utf-8")
     return 0 if all(result.passed or result.skipped for result in results) else 1
 
 
 def run(pairs: list[tuple[str, str]], place: Path, tests: list[str]) -> list[Result]:
-    """Build the wheel once, and run the tests on each pair."""
+    """Build the wheel once, run the tests on each pair, and write each result down when it is there."""
     wheel, results = build(place / "wheel"), []
     for python, spark in pairs:
         say(f"Python {python}, Spark {spark}")
@@ -101,8 +98,10 @@ def run(pairs: list[tuple[str, str]], place: Path, tests: list[str]) -> list[Res
         if found is None:
             results.append(Result(python=python, spark=spark, outcome="skipped: no such Python here", skipped=True))
         else:
-            results.append(one(python, spark, found, wheel, place / f"{python}-{spark}", tests))
+            results.append(one(python, spark, found, wheel, place / f"{python}-{spark}", tests or list(CORE)))
         say(f"  {results[-1].outcome}")
+        if not tests:
+            PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), results[-1:]), encoding="utf-8")
     return results
 
 
