@@ -28,12 +28,12 @@ app = typer.Typer(
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a directory of Parquet files.")]
 IndexPath = Annotated[
     str | None,
-    typer.Option("--index-path", metavar="DIR", help="Where the index lies, of a table that may not be written to."),
+    typer.Option("--index-path", metavar="DIR", help="Where the index of a table lies that may not be written to."),
 ]
 FormatName = Annotated[
     str | None,
     typer.Option(
-        "--format", metavar="NAME", help="Of the table: parquet, delta, iceberg or hudi; else what lies there."
+        "--format", metavar="NAME", help="The table's format: parquet, delta, iceberg or hudi; detected by default."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -86,7 +86,7 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 @app.command()
 def optimize(
     path: TablePath,
-    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, with commas between.")],
+    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas.")],
     curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
     build: Annotated[Build, typer.Option("--build", help="Rank by sampled bounds, or by leading bytes.")] = (
         Build.sample
@@ -94,7 +94,7 @@ def optimize(
     files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")] = None,
     target_file_size: Annotated[
         str | None,
-        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default."),
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default."),
     ] = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Rewrite only the Hive partitions that match.")
@@ -103,7 +103,7 @@ def optimize(
         str | None, typer.Option("--into", metavar="PATH", help="Write a new table there and leave this one alone.")
     ] = None,
     sort_within_files: Annotated[
-        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages skip, too.")
+        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
     ] = True,
     sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
@@ -172,28 +172,29 @@ def index(
     collect: Annotated[
         Collect,
         typer.Option(
-            "--collect", help="Read footers alone, or let Spark count, too, what they do not tell, or count everything."
+            "--collect", help="Read footers only, let Spark also count what they do not tell, or count everything."
         ),
     ] = Collect.footers,
     sketch: Annotated[
         list[str] | None,
-        typer.Option("--sketch", metavar="SPEC", help="What else to keep, such as bloom(0.01):key; may be repeated."),
+        typer.Option("--sketch", metavar="SPEC", help="A sketch to keep, such as bloom(0.01):key; may be repeated."),
     ] = None,
     drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="SPEC", help="A sketch to leave off; may be repeated.")
+        list[str] | None, typer.Option("--drop", metavar="SPEC", help="A sketch to drop; may be repeated.")
     ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", metavar="SIZE", help="The most that one sketch may take of a file.")
+        str | None, typer.Option("--budget", metavar="SIZE", help="The most that one sketch may take for a file.")
     ] = None,
     total_budget: Annotated[
         str | None,
-        typer.Option("--total-budget", metavar="SIZE", help="The most that all sketches may take of all files."),
+        typer.Option("--total-budget", metavar="SIZE", help="The most that all sketches may take for all files."),
     ] = None,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Start Spark, to build the sketches of new files, too.")
+        bool, typer.Option("--refresh", help="Start Spark, so that the sketches of new files are built as well.")
     ] = False,
     granularity: Annotated[
-        Granularity | None, typer.Option("--granularity", help="Keep entries of files alone, or of row groups, too.")
+        Granularity | None,
+        typer.Option("--granularity", help="Keep entries for files only, or for row groups as well."),
     ] = None,
     index_path: IndexPath = None,
     format_name: FormatName = None,
@@ -278,9 +279,9 @@ def verify(
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Prove that nothing is lost: hold all statistics against the data, and run queries with the index and without.
+    """Prove that no row is lost: compare all statistics with the data, and run queries with the index and without.
 
-    Exit code 1 where something is wrong. Example: zskip verify events --queries 100
+    Exit code 1 if something is wrong. Example: zskip verify events --queries 100
     """
     from zskip.cli.show import plain, print_json, print_verification
 
@@ -387,7 +388,7 @@ def clean(
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what crashed operations left in a table, and, if asked to, remove it; no live or earlier version is touched.
+    """List what interrupted operations left in a table, or remove it; live files and earlier versions are not touched.
 
     Example: zskip clean events --delete
     """

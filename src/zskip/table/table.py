@@ -65,12 +65,12 @@ class Table:
         "linear"; build: "sample" ranks values among bounds drawn from the table, "direct" takes their leading bytes;
         files or target_file_size: how many files, or how large (bytes, or text such as "128MB", the default);
         where: rewrite only the Hive partitions that match; into: write a new table there and leave this one alone;
-        sort_within_files: let row groups and pages skip, too; sampling: "bernoulli" or "reservoir"; seed: the same
-        seed on the same table gives the same files; compression: "keep" for the codec that most rows are in (zstd where
-        there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3".
+        sort_within_files: so that row groups and pages are skipped as well; sampling: "bernoulli" or "reservoir";
+        seed: the same seed on the same table gives the same files; compression: "keep" for the codec that most rows are
+        in (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3".
 
         Raises InputError for arguments that cannot be right, UnsupportedError and CorruptFileError for tables that
-        must not be rewritten, StorageError where the file system refuses, and ConflictError where another writer
+        must not be rewritten, StorageError if the file system refuses, and ConflictError if another writer has
         changed the files meanwhile. In each case the table is as it was.
         """
         from zskip.table.optimize import optimize
@@ -124,21 +124,21 @@ class Table:
     ) -> IndexInfo:
         """Bring the index up to date: read the footers of files that have no valid entry yet.
 
-        collect: "auto" also counts what footers do not tell, once for each file, where there is a Spark session: bounds
-        of timestamps of 96 bits and of what the writer is known to get wrong, and NaN. It reads those columns of those
-        files. "footers" leaves such columns unknown; "scan" counts all columns of all files anew.
+        collect: "auto", if there is a Spark session, also counts what footers do not tell, once for each file: NaN, and
+        bounds of 96-bit timestamps and of types that the file's writer is known to get wrong. It reads those columns of
+        those files. "footers" leaves such columns unknown; "scan" counts all columns of all files again.
 
         sketches: what else to keep of columns or expressions, such as "bloom(0.01):l_comment", from now on for all
-        files, new ones included; drop: those to leave off; budget: the most that one sketch may take of a file that is
-        sketched now; total_budget: the most that all sketches may take of all files together, beyond which the largest
-        of those that are built now are left out: both in bytes, or text such as "64MB". What is left out has a reason,
-        its file is read, and it is not built again. Building sketches needs Spark, and one pass over their columns.
+        files, new ones included; drop: sketches to remove; budget: the most that one sketch may take for one file,
+        among those built now; total_budget: the most that all sketches may take for all files together, beyond which
+        the largest of those built now are left out; both in bytes, or text such as "64MB". What is left out has a
+        reason, its file is read, and it is not built again. Building sketches needs Spark and one pass over their columns.
 
-        granularity: "row_group" keeps what footers say of each row group, too, from now on, so that `files` names those
-        to read; "file" leaves that off; None goes on as before, which for a new index is "file".
+        granularity: "row_group" also keeps what footers say of each row group, from now on, so that `files` says which
+        of them to read; "file" drops that; None changes nothing, and for a new index means "file".
 
-        Raises InputError for another collector or granularity, for "scan" and sketches without Spark and for what is no
-        sketch or no size, ColumnError for unknown columns.
+        Raises InputError for an unknown collector or granularity, for "scan" or sketches without Spark, and for
+        sketches or sizes that cannot be read; ColumnError for unknown columns.
         """
         from zskip.table.collect import refresh_index
 
@@ -166,7 +166,7 @@ class Table:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
 
         where: SQL text, or an expression of pyarrow.compute, which means what it means to pyarrow. Each path is a `str`
-        that also says, as `row_groups`, which row groups of the file to read, if the index knows them.
+        with an attribute `row_groups`: which row groups of the file to read, or None if the index does not know.
         Raises InputError for anything else, PredicateError for SQL that does not parse and ColumnError for unknown
         columns.
         """
@@ -186,16 +186,16 @@ class Table:
     def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Which files a predicate keeps, step by step, what each part of it skips, and why a part skips nothing.
 
-        where: as in `files`; analyze: run the query, too, and report its regret: kept files that held no matching row.
-        It needs Spark, and an expression all of which zskip understands.
-        Raises InputError where that is missing, and else as `files` does.
+        where: as in `files`; analyze: also run the query and report its regret: kept files that held no matching row.
+        That needs Spark, and an expression that zskip understands completely; raises InputError otherwise, and for the
+        rest the errors of `files`.
         """
         from zskip.table.explain import explain
 
         return explain(self._handle, where, analyze=analyze)
 
     def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
-        """Prove that nothing is lost: hold every statistic of the index against its file, and run queries both ways.
+        """Prove that no row is lost: compare every statistic in the index with its file, and run queries both ways.
 
         where: the query to run with and without the index; by default `queries` random ones, drawn from the values of
         the table, the same for the same seed. All files are read whole, twice. Raises InputError without Spark and for
@@ -209,7 +209,7 @@ class Table:
     def info(self, by: Sequence[str] | str | None = None) -> TableInfo:
         """Files, rows, columns, partitions, index and layout of the table, and how well it is clustered.
 
-        by: the columns whose clustering is told; by default those the table was last clustered by. Raises ColumnError
+        by: the columns whose clustering is shown; by default those the table was last clustered by. Raises ColumnError
         for unknown columns.
         """
         from zskip.table.info import describe
@@ -217,20 +217,20 @@ class Table:
         return describe(self._handle, by)
 
     def clean(self, *, delete: bool = False) -> Cleaning:
-        """Say what operations left that were cut short: staged files, old ones, unfinished tables; no Spark needed.
+        """List what interrupted operations left: staged and replaced files, unfinished tables; no Spark needed.
 
-        delete: remove that, too. Neither live files are listed, nor those of earlier versions, nor what belongs to a
-        process that is alive. Raises StorageError where the file system refuses, and TableNotFoundError where there is
-        nothing.
+        delete: remove it as well. Live files are never listed, nor those of earlier versions, nor what belongs to a
+        process that is alive. Raises StorageError if the file system refuses, and TableNotFoundError if nothing is
+        there.
         """
         from zskip.table.clean import clean
 
         return clean(self._handle, delete=delete)
 
     def describe_index(self) -> tuple[IndexedPart, ...]:
-        """What the index keeps of each column and expression, of how many files, and why of others it does not.
+        """What the index keeps of each column and expression, for how many files, and why not for the others.
 
-        Raises InputError where there is no index, and IndexFormatError for one that cannot be read.
+        Raises InputError if there is no index, and IndexFormatError for one that cannot be read.
         """
         from zskip.table.info import describe_index
 
@@ -252,11 +252,11 @@ def table(
 ) -> Table:
     """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach.
 
-    path: also the name of an Iceberg table, "catalog.db.table", of one of the session's catalogs or of pyiceberg's,
-    where there is no directory of that name; or a `pyiceberg.table.Table`. index_path: a directory for the index of a
-    table that may not be written to; it must be given whenever the table is opened. What is done with a directory that
-    holds the index of another table raises InputError. format: "parquet", "delta", "iceberg" or "hudi"; by default what
-    lies at the path.
+    path: also the name of an Iceberg table, "catalog.db.table", in one of the session's catalogs or of pyiceberg's,
+    if there is no directory of that name; or a `pyiceberg.table.Table`. index_path: a directory for the index of a
+    table that may not be written to; pass it whenever you open the table. A directory that holds the index of another
+    table raises InputError when it is used. format: "parquet", "delta", "iceberg" or "hudi"; by default what lies at
+    the path.
     """
     from zskip.spark.jvm.hadoop import storage_for
     from zskip.table.address import find
@@ -268,7 +268,7 @@ def table(
 def open(path: str | IcebergTable, *, index_path: str | None = None, format: str | None = None) -> Table:
     """Open a table on a local disk without Spark: for `index`, `files`, `prune`, `info` and `clean`.
 
-    path: also the name or the object of an Iceberg table, but of pyiceberg's catalogs only; index_path, format: as in
+    path: also the name or the object of an Iceberg table, from pyiceberg's catalogs only; index_path, format: as in
     `table`.
     """
     from zskip.errors import InputError
