@@ -132,7 +132,8 @@ class Table:
         files, new ones included; drop: sketches to remove; budget: the most that one sketch may take for one file,
         among those built now; total_budget: the most that all sketches may take for all files together, beyond which
         the largest of those built now are left out; both in bytes, or text such as "64MB". What is left out has a
-        reason, its file is read, and it is not built again. Building sketches needs Spark and one pass over their columns.
+        reason, its file is read, and it is not built again. Building sketches needs Spark and one pass over their
+        columns.
 
         granularity: "row_group" also keeps what footers say of each row group, from now on, so that `files` says which
         of them to read; "file" drops that; None changes nothing, and for a new index means "file".
