@@ -113,10 +113,6 @@ def _local_unit(call: Call, local: Ints) -> Ints:
     return local - local % {**_FIXED_UNITS, **_CLOCK_UNITS}[unit]
 
 
-def _start_of_day(call: Call, clock: Clock) -> _Step:
-    return clock.start_of_day
-
-
 def _shift(call: Call) -> tuple[int, int]:
     return int(call.arguments[0]), int(call.arguments[1])
 

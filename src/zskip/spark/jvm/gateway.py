@@ -263,14 +263,6 @@ class Handles:
         """A `java.util.function.Function`."""
         return self._as("java.util.function.Function", handle, "java.lang.Object", "java.lang.Object")
 
-    def to_int(self, handle: JavaObject) -> JavaObject:
-        """A `java.util.function.ToIntFunction`."""
-        return self._as("java.util.function.ToIntFunction", handle, "int", "java.lang.Object")
-
-    def to_long(self, handle: JavaObject) -> JavaObject:
-        """A `java.util.function.ToLongFunction`."""
-        return self._as("java.util.function.ToLongFunction", handle, "long", "java.lang.Object")
-
     def int_function(self, handle: JavaObject) -> JavaObject:
         """A `java.util.function.IntFunction`."""
         return self._as("java.util.function.IntFunction", handle, "java.lang.Object", "int")
