@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from interleaved import interleave
 
 from zskip.layout.curves import (
     complete_pattern,
-    interleave,
     interleave_bytes,
     interleave_words,
     linear_pattern,

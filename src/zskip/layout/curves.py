@@ -81,18 +81,6 @@ def spread(codes: Ints, pattern: Sequence[int], column: int) -> Ints:
     return keys
 
 
-def interleave(codes: Sequence[Ints], pattern: Sequence[int]) -> Ints:
-    """Lay the bits of all columns into int64 keys in the order of the pattern (at most 63 bits).
-
-    >>> interleave([np.array([2]), np.array([3])], (0, 1, 0, 1)).tolist()
-    [13]
-    """
-    keys = np.zeros(len(codes[0]), np.int64)
-    for column, column_codes in enumerate(codes):
-        keys |= spread(column_codes, pattern, column)
-    return keys
-
-
 def interleave_bytes(
     columns: Sequence[npt.NDArray[np.uint8]], size: int = KEY_BYTES, pattern: Sequence[int] | None = None
 ) -> npt.NDArray[np.uint8]:
