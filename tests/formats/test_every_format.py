@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import ConflictError, InputError, ZskipError
-from zskip.formats import Staged
+from zskip.formats import Staged, data_files
 from zskip.formats.hive import is_hidden
 from zskip.storage import LocalStorage
 
@@ -161,7 +161,7 @@ def test_staged_files_are_listed_without_the_hidden_ones(maker: Maker, table: Pa
     form = opened(table)
     added = stage_all(form, form.snapshot(), "x")
     staging = added[0].path.rpartition("/")[0]
-    assert [file.path for file in form.staged_files(staging)] == sorted(file.path for file in added)
+    assert [file.path for file in data_files(LocalStorage(str(table)), staging)] == sorted(file.path for file in added)
 
 
 def test_a_staged_file_that_is_gone_fails_before_the_commit(maker: Maker, table: Path) -> None:

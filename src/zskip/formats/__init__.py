@@ -7,6 +7,7 @@ from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import leftovers, measured, unpublished
 from zskip.formats.parquet import ParquetFormat, log
+from zskip.formats.staging import data_files
 
 __all__ = [
     "FORMATS",
@@ -18,6 +19,7 @@ __all__ = [
     "Staged",
     "TableFormat",
     "check_name",
+    "data_files",
     "leftovers",
     "log",
     "measured",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from zskip.records import Bools, Snapshot
-from zskip.storage import FileInfo
 
 HOME = "_zskip"
 """Directory in a table in which all lies that is zskip's, but for formats that have a place of their own."""
@@ -30,10 +29,10 @@ class Staged:
 class TableFormat(Protocol):
     """Tells what is live in a table, and commits a rewrite of some of it.
 
-    A rewrite is `check_replaceable`, `stage`, files written into the staging directory by anyone, `staged_files`, and
-    `replace`, or `abort` where something went wrong. Until `replace` has committed, no reader sees any of it; a process
-    that dies at any moment leaves the table as before or as after, and what it leaves besides goes with the next
-    `stage`.
+    A rewrite is `check_replaceable`, `stage`, files written into the staging directory by anyone (`data_files` lists
+    them), and `replace`, or `abort` where something went wrong. Until `replace` has committed, no reader sees any of
+    it; a process that dies at any moment leaves the table as before or as after, and what it leaves besides goes with
+    the next `stage`.
     """
 
     @property
@@ -58,9 +57,6 @@ class TableFormat(Protocol):
 
         Raises StorageError where the table may not be written.
         """
-
-    def staged_files(self, staged_in: str) -> list[FileInfo]:
-        """The data files of a staging directory, in path order."""
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.formats import Staged, into
+from zskip.formats import Staged, data_files, into
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
 from zskip.layout.layout import Layout
@@ -181,7 +181,7 @@ class FileWriter:
             session = writing_session(self._spark, by_name=snapshot.declared is not None)
             frame = rewrite.arrangement.rows(session, with_declared_ids(session, rewrite.schema))
             write_rows(frame, target.storage.uri(self._staging), WriteOptions(compression=rewrite.compression))
-        files = target.format.staged_files(self._staging)
+        files = data_files(target.storage, self._staging)
         rows = [footer.rows for footer in read_footers(target.storage, [file.path for file in files])]
         numbers = [file_of(file.path.rpartition("/")[2]) for file in files]
         partitions = [int(rewrite.arrangement.partition_of_file[number]) for number in numbers]

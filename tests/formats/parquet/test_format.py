@@ -30,7 +30,7 @@ from zskip.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from zskip.formats import ParquetFormat, Staged, into
+from zskip.formats import ParquetFormat, Staged, data_files, into
 from zskip.formats.hive import is_hidden
 from zskip.formats.parquet import log
 from zskip.formats.schema import inspect
@@ -248,7 +248,7 @@ def test_a_rewrite_replaces_what_it_names(table: Path) -> None:
     base = form.snapshot()
     staging = form.stage()
     write(table / staging / "new.parquet", list(range(10))[::-1])
-    (found,) = form.staged_files(staging)
+    (found,) = data_files(LocalStorage(str(table)), staging)
     mask = np.array([path == "p=0/part-0.parquet" for path in base.paths])
     version = form.replace(base, mask, [Staged(path=found.path, directory="p=0", size=found.size)], {"by": ["id"]})
     assert version == 1

@@ -36,7 +36,7 @@ from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.rewritten import check_live
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
-from zskip.storage import FileInfo, Storage
+from zskip.storage import Storage
 from zskip.types import encode
 
 if TYPE_CHECKING:
@@ -135,10 +135,6 @@ class DeltaFormat:
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
         return staging.begin(self._storage, self.abort)
-
-    def staged_files(self, staged_in: str) -> list[FileInfo]:
-        """The data files of a staging directory, in path order."""
-        return staging.data_files(self._storage, staged_in)
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None

@@ -12,14 +12,13 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats import staging
 from zskip.formats.base import HADOOP_SCHEMES, Staged
 from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_known, spark_schema
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Partition, Snapshot
-from zskip.storage import FileInfo, Storage
+from zskip.storage import Storage
 
 if TYPE_CHECKING:
     from hudi import HudiFileSlice, HudiInstant, HudiTable
@@ -134,10 +133,6 @@ class HudiFormat:
     def stage(self) -> str:
         """Raise UnsupportedError, as `check_replaceable` does."""
         raise self._unsupported()
-
-    def staged_files(self, staged_in: str) -> list[FileInfo]:
-        """The data files of a staging directory, in path order."""
-        return staging.data_files(self._storage, staged_in)
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None

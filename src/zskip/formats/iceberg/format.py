@@ -14,7 +14,7 @@ from zskip.formats import staging
 from zskip.formats.base import HOME, Staged
 from zskip.formats.iceberg.catalog import Current, IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
-from zskip.storage import FileInfo, Storage
+from zskip.storage import Storage
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -86,10 +86,6 @@ class IcebergFormat:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
         self._need_catalog()
         return staging.begin(self._storage, self.abort)
-
-    def staged_files(self, staged_in: str) -> list[FileInfo]:
-        """The data files of a staging directory, in path order."""
-        return staging.data_files(self._storage, staged_in)
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None

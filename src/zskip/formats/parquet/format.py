@@ -140,10 +140,6 @@ class ParquetFormat:
         """Staging directories whose files are live already, though not yet in their places."""
         return {file.staged.rpartition("/")[0] for entry in log.pending(self._storage) for file in entry.added}
 
-    def staged_files(self, staged_in: str) -> list[FileInfo]:
-        """The data files of a staging directory, in path order."""
-        return staging.data_files(self._storage, staged_in)
-
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
     ) -> int:
