@@ -207,6 +207,14 @@ def encode(value: object, data_type: DataType) -> Encoded:
     raise TypeError(f"{value!r} is not a value of {name}")
 
 
+def valid_text(value: bytes) -> str:
+    """The longest part at the start of some bytes that is valid UTF-8: all of them, unless a character was cut."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        return value[: error.start].decode()
+
+
 def _unscaled(value: object, scale: int) -> int:
     number = value if isinstance(value, decimal.Decimal) else decimal.Decimal(str(value))
     with decimal.localcontext(decimal.Context(prec=80)):

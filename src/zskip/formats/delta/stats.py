@@ -16,7 +16,7 @@ from typing import Any
 
 from zskip.index import BoundIndex
 from zskip.records import ALL_NULL, ColumnStats, Field
-from zskip.types import DataType, Encoded, Form, decode_decimal
+from zskip.types import DataType, Encoded, Form, decode_decimal, valid_text
 
 MOST_CHARACTERS = 32
 _INDEXED = "delta.dataSkippingNumIndexedCols"
@@ -118,7 +118,7 @@ def cut_lower(value: bytes) -> str:
     >>> cut_lower(b"a" * 40) == "a" * 32
     True
     """
-    return _head(_text(value))
+    return _head(valid_text(value))
 
 
 def cut_upper(value: bytes) -> str | None:
@@ -129,7 +129,7 @@ def cut_upper(value: bytes) -> str | None:
     >>> cut_upper(b"a" * 40) == "a" * 32 + chr(0x7F), cut_upper(b"abc")
     (True, 'abc')
     """
-    text = _head(_text(value))
+    text = _head(valid_text(value))
     rest = value[len(text.encode()) :]
     if not rest:
         return text
@@ -146,14 +146,6 @@ def _head(text: str) -> str:
             return text[:i]
         counted += 1 + (character > "\uffff")
     return text
-
-
-def _text(value: bytes) -> str:
-    """The valid UTF-8 with which a value begins."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        return value[: error.start].decode()
 
 
 def _time(value: int, name: str, *, upper: bool) -> str | None:

@@ -11,25 +11,17 @@ from collections.abc import Callable
 from zskip.predicate.functions.base import Arguments, Function, Range, everywhere, objects
 from zskip.predicate.tree import Call
 from zskip.records import Values
-from zskip.types import DataType, Encoded
+from zskip.types import DataType, Encoded, valid_text
 
 
 def _result(held: DataType, arguments: Arguments) -> DataType | None:
     return held if held.name == "string" else None
 
 
-def _valid(value: bytes) -> str:
-    """The longest part at the start that is valid UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        return value[: error.start].decode()
-
-
 def _first(value: Encoded, characters: int) -> bytes | None:
     """The first characters; None where they are not valid."""
     raw = value if isinstance(value, bytes) else b""
-    text = _valid(raw[: 4 * characters + 4])
+    text = valid_text(raw[: 4 * characters + 4])
     found = text[:characters].encode()
     return found if len(text) >= characters or found == raw else None
 
@@ -41,7 +33,7 @@ def _value(call: Call, value: Encoded) -> Encoded | None:
 def _bounds(call: Call, lower: Values, upper: Values) -> Range:
     """Of a lower bound the valid part will do, being no larger; an upper bound is itself one of its prefix."""
     characters = int(call.arguments[0])
-    low = _each(lower, characters, lambda v: _valid(v[: 4 * characters + 4])[:characters].encode())
+    low = _each(lower, characters, lambda v: valid_text(v[: 4 * characters + 4])[:characters].encode())
     high = _each(upper, characters, lambda v: v if (found := _first(v, characters)) is None else found)
     return low, high, everywhere(lower)
 
