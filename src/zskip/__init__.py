@@ -1,8 +1,21 @@
 """zskip makes Spark read only the files a query needs."""
 
 from zskip.errors import ZskipError, ZskipWarning
-from zskip.sql import sql
+from zskip.sql import disable, enable, enabled, scans, sql
 from zskip.table import KeptFile, Table, open, table
 from zskip.version import __version__
 
-__all__ = ["KeptFile", "Table", "ZskipError", "ZskipWarning", "__version__", "open", "sql", "table"]
+__all__ = [
+    "KeptFile",
+    "Table",
+    "ZskipError",
+    "ZskipWarning",
+    "__version__",
+    "disable",
+    "enable",
+    "enabled",
+    "open",
+    "scans",
+    "sql",
+    "table",
+]

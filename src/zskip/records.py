@@ -417,6 +417,8 @@ class ScanReport:
     row_groups: int | None = None
     """Row groups to read in the kept files; None where the index does not know those of each file."""
     row_groups_total: int | None = None
+    table: str = ""
+    """Root of the table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -93,7 +93,10 @@ def test_links_lead_somewhere() -> None:
 
 def test_public_signatures_are_as_written_down() -> None:
     page = (ROOT / "tests" / "project" / "api.txt").read_text().splitlines()
-    found = [f"{name}{inspect.signature(getattr(zskip, name))}" for name in ("open", "sql", "table")]
+    found = [
+        f"{name}{inspect.signature(getattr(zskip, name))}"
+        for name in ("disable", "enable", "enabled", "open", "scans", "sql", "table")
+    ]
     for name, member in sorted(vars(zskip.Table).items()):
         if not name.startswith("_") and callable(member):
             found.append(f"Table.{name}{inspect.signature(member)}")

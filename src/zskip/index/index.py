@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import time
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from zskip.index.bind import BoundIndex
 from zskip.index.collect.files import Progress, collect
 from zskip.index.collect.fill import Counting, fill
 from zskip.index.store.compact import choose, merge
+from zskip.index.store.listing import Listing
 from zskip.index.store.manifest import (
     DamagedIndexError,
     Manifest,
@@ -88,6 +90,12 @@ class Index:
             sketches=self.sketches(snapshot, case_sensitive=case_sensitive, warn=warn),
             row_groups=None if manifest.row_group_segments is None else self._readers(manifest.row_group_segments),
         )
+
+    def listings(self) -> Iterator[Listing]:
+        """What each segment lists, the last word coming last; those that are damaged are left out."""
+        for reader in self._readers(self.manifest.segments):
+            with contextlib.suppress(IndexFormatError):
+                yield reader.listing()
 
     def sketches(
         self, snapshot: Snapshot, *, case_sensitive: bool = False, warn: WarnOnce | None = None

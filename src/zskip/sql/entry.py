@@ -1,8 +1,11 @@
-"""The function `zskip.sql`, which imports what it needs when it is called, so that `import zskip` takes no time."""
+"""`zskip.sql` and the switch of a session, which import what they need when called: `import zskip` takes no time."""
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
+
+from zskip.records import ScanReport
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,3 +25,50 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     from zskip.sql.run import run
 
     return run(spark, text)
+
+
+def enable(spark: SparkSession) -> None:
+    """Let every query of a session read only the files that it needs of each table that zskip has indexed.
+
+    Queries stay as they are: `spark.read.parquet`, `spark.table`, `spark.sql`, views, sub-queries. The session setting
+    `spark.zskip.enabled` becomes true; set it to false, or to true again, in Python or SQL. It is read when Spark plans
+    a query. Sessions are told apart: `spark.newSession()` needs a call of its own.
+
+    Raises UnsupportedError for Spark Connect and Spark before 3.5, InputError for what is no running session.
+    """
+    from zskip.spark.scan.enable import switch_on
+
+    switch_on(spark)
+
+
+def disable(spark: SparkSession) -> None:
+    """Let a session plan its queries as Spark alone does; `Table.df()` goes on to skip files.
+
+    Raises what `enable` raises.
+    """
+    from zskip.spark.scan.enable import switch_off
+
+    switch_off(spark)
+
+
+def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
+    """Let the queries that are planned inside a `with` read only the files that they need.
+
+    Spark plans when rows are asked for: `collect`, `count`, `write`. What the session had set before comes back. Raises
+    what `enable` raises.
+    """
+    from zskip.spark.scan.enable import switched_on
+
+    return switched_on(spark)
+
+
+def scans(spark: SparkSession) -> tuple[ScanReport, ...]:
+    """What the latest query of a session's Spark read of each table of zskip's, one report a scan.
+
+    Empty where no scan of such a table has run. Raises what `enable` raises.
+    """
+    from zskip.spark.jvm.compat import check_session
+    from zskip.spark.scan.reports import latest
+
+    check_session(spark)
+    return latest(spark)

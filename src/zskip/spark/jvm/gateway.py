@@ -28,6 +28,17 @@ _PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "
 T = TypeVar("T")
 
 
+def in_pieces(text: JavaObject) -> str:
+    """Bring a long text of ASCII over to Python.
+
+    py4j sends more than 8,192 bytes in several writes, the second of which waits some 40 ms for an acknowledgement; so
+    it comes in pieces. text: `StringBuilder` or `StringBuffer`.
+    """
+    length = text.length()
+    step = max(_PIECE, length // _PIECES)
+    return "".join(text.substring(i, min(i + step, length)) for i in range(0, length, step))
+
+
 class Jvm:
     """The classes of one JVM; use `Jvm.of(spark)`."""
 
@@ -112,17 +123,10 @@ class Jvm:
         return self._mapper().readValue(json.dumps(items), self.class_of("java.util.ArrayList"))
 
     def read(self, value: JavaObject) -> Any:
-        """Bring lists and arrays of strings, numbers and nulls over to Python.
-
-        py4j sends more than 8,192 bytes in several writes, the second of which waits some 40 ms for an
-        acknowledgement; so a long text comes in pieces.
-        """
+        """Bring lists and arrays of strings, numbers and nulls over to Python."""
         writer = self.find("java.io.StringWriter")()
         self._mapper().writeValue(writer, value)
-        buffer = writer.getBuffer()
-        length = buffer.length()
-        step = max(_PIECE, length // _PIECES)
-        return json.loads("".join(buffer.substring(i, min(i + step, length)) for i in range(0, length, step)))
+        return json.loads(in_pieces(writer.getBuffer()))
 
     def _mapper(self) -> JavaObject:
         return self.once("mapper", self._new_mapper)

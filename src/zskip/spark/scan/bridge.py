@@ -9,10 +9,13 @@ the JVM.
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.gateway import JavaObject, Jvm, in_pieces
+from zskip.spark.scan.catalyst import Filters, Handed
 
 if TYPE_CHECKING:
     from zskip.spark.scan.file_index import PrunedFileIndex
@@ -46,6 +49,53 @@ class Question:
     def accept(self, box: JavaObject, _: object) -> None:
         """Answer a call."""
         box.set(self._answer(*(box.get() or ())))
+
+
+class Asked:
+    """A Python function that answers `Python.java`, as a `BiConsumer` of a call's box and of its text."""
+
+    class Java:
+        """What py4j needs to know."""
+
+        implements = ("java.util.function.BiConsumer",)
+
+    def __init__(self, answer: Callable[..., JavaObject]) -> None:
+        """answer: takes the question and its arguments."""
+        self._answer = answer
+
+    def accept(self, box: JavaObject, text: str) -> None:
+        """Answer a call."""
+        long = None if text else box.get()
+        question, *arguments = json.loads(text if long is None else in_pieces(long[0]))
+        held = functools.cache(lambda: box.get() if long is None else long[1])
+        box.set(self._answer(question, *(_argument(value, held) for value in arguments)))
+
+
+class NoNotes:
+    """An empty `java.util.Map`."""
+
+    def isEmpty(self) -> bool:
+        """It is."""
+        return True
+
+    def get(self, _: str) -> None:
+        """There is nothing."""
+
+
+def _argument(value: Any, held: Callable[[], JavaObject]) -> Any:
+    """A plain value, filters, or whatever else it is in the JVM."""
+    if not isinstance(value, dict):
+        return value
+    place = value["at"]
+    if "sql" in value:
+        filters = Filters(
+            sql=tuple(value["sql"]),
+            columns=value["columns"],
+            timezone=value["zone"],
+            foreign=frozenset(value["foreign"]),
+        )
+        return Handed(filters=filters, held=lambda: held()[place])
+    return NoNotes() if value.get("empty") else held()[place]
 
 
 def file_index(jvm: Jvm, index: PrunedFileIndex) -> JavaObject:
@@ -98,7 +148,7 @@ def asked(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:
     handles = jvm.handles
     twin = jvm.call("java.util.Objects", "requireNonNull")(Question(answer))
     ask = jvm.once("ask", lambda: _ask(jvm))
-    return handles.function(handles.bind(ask, 1, twin, jvm.once("threads", lambda: _threads(jvm))))
+    return handles.function(handles.bind(ask, 1, twin, threads(jvm)))
 
 
 def _ask(jvm: Jvm) -> JavaObject:
@@ -114,5 +164,7 @@ def _ask(jvm: Jvm) -> JavaObject:
     return handles.feed(answer, 0, started)
 
 
-def _threads(jvm: Jvm) -> JavaObject:
-    return jvm.call("org.apache.spark.util.ThreadUtils", "newDaemonFixedThreadPool")(_THREADS, "zskip")
+def threads(jvm: Jvm) -> JavaObject:
+    """The threads of the JVM that ask Python."""
+    make = jvm.call("org.apache.spark.util.ThreadUtils", "newDaemonFixedThreadPool")
+    return jvm.once("threads", lambda: make(_THREADS, "zskip"))

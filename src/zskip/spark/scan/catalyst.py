@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zskip.predicate import Attributes, Predicate, Unknown, conjunction, parse
@@ -48,11 +48,30 @@ class Filters:
         )
 
 
-def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Handed:
+    """Filters of a scan that came over as text, and as they are in the JVM."""
+
+    filters: Filters
+    held: Callable[[], JavaObject]
+
+    def isEmpty(self) -> bool:
+        """Whether there is none, as Scala's Seq says it."""
+        return not self.filters.sql
+
+    @property
+    def java(self) -> JavaObject:
+        """Scala Seq of Catalyst expressions."""
+        return self.held()
+
+
+def read_filters(jvm: Jvm, filters: JavaObject | Handed) -> Filters:
     """Bring the text of filters over, and which columns their names stand for.
 
     filters: Scala Seq of Catalyst expressions.
     """
+    if isinstance(filters, Handed):
+        return filters.filters
     expressions = jvm.to_list(filters)
     texts = jvm.map(expressions, jvm.once("sql and zone", lambda: _sql_and_zone(jvm)))
     found, attributes, names = jvm.read(jvm.list_of(texts, *_references(jvm, expressions)))

@@ -14,6 +14,7 @@ import numpy as np
 
 from zskip.records import Bools
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.catalyst import Handed
 from zskip.spark.schema import TableSchema
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ class PartitionFilter:
         with self._lock:
             if self._native is None:
                 self._native = self._index(jvm)
-        found = jvm.to_list(self._native.listFiles(filters, jvm.seq_of()))
+        expressions = filters.java if isinstance(filters, Handed) else filters
+        found = jvm.to_list(self._native.listFiles(expressions, jvm.seq_of()))
         width = len(self._schema.snapshot.partition_fields)
         ordinal = jvm.once(f"ordinal {width}", lambda: jvm.handles.function(_ordinal(jvm, width)))
         mask = np.zeros(len(self._schema.snapshot.partitions), np.bool_)

@@ -9,16 +9,14 @@ An error while pruning by data filters never reaches the query: all files stay, 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import logging
 import time
 import traceback
 import warnings
-from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,10 +26,11 @@ from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import FileStatuses, qualified
-from zskip.spark.scan.catalyst import Filters, read_filters
+from zskip.spark.scan.catalyst import Filters, Handed, read_filters
 from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.exact import PartitionFilter
 from zskip.spark.scan.notes import REFINE
+from zskip.spark.scan.reports import chosen, record, ticket_for
 from zskip.spark.schema import TableSchema
 from zskip.units import show_size
 
@@ -39,8 +38,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.scan")
-_PREPARED = 64
-"""Plans whose choice of files is remembered."""
 
 Prune = Callable[[Filters], PruneResult]
 """Which files might hold rows for which all of these filters are true."""
@@ -76,8 +73,6 @@ class PrunedFileIndex:
         self.root_paths = self.jvm.seq_of(self.jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
         self.size = schema.snapshot.bytes
         """Bytes of all files, for Spark's choice of joins."""
-        self._prepared: OrderedDict[int, Choice] = OrderedDict()
-        self._tickets = itertools.count()
         self.identity = _digest(schema)
         """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
 
@@ -104,44 +99,51 @@ class PrunedFileIndex:
         set_active(self.spark)
         return self._listed(self._choose(partition_filters, data_filters))
 
-    def answer(self, question: str, *arguments: JavaObject) -> JavaObject:
-        """Answer a question of `zskip.java`; None where the answer is not known."""
+    def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
+        """Answer a question of `zskip.java`; None where the answer is not known.
+
+        listing: of the relation's own files, where those are not ours.
+        """
         answers: dict[str, Callable[..., JavaObject]] = {"prepare": self.prepare, "list": self.list_planned}
         return answers[question](*arguments)
 
-    def prepare(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
-        """What a query would read, for its plan: a ticket for `list_prepared`, bytes, and a text; None if unknown."""
+    def prepare(self, partition_filters: Handed, data_filters: Handed) -> str | None:
+        """What a query would read, for its plan, as JSON; None where that is not known.
+
+        A ticket for `list_planned`, the share of the bytes that is left, and a text.
+        """
         try:
             set_active(self.spark)
             choice = self._choose(partition_filters, data_filters)
+            return json.dumps(self._reply(choice))
         except Exception:
             _log.debug("a plan will not say what is kept", exc_info=True)
             return None
-        ticket = next(self._tickets)
-        self._prepared[ticket] = choice
-        if len(self._prepared) > _PREPARED:
-            self._prepared.popitem(last=False)
+
+    def _reply(self, choice: Choice) -> dict[str, Any]:
         report = self._reported(choice)
         text = (
             f"kept {report.files} of {report.files_total} files, "
             f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
         )
-        return self.jvm.array("java.lang.Object", [ticket, max(1, report.bytes), text])
+        share = report.bytes / max(1, report.bytes_total)
+        return {"ticket": ticket_for(self, choice), "share": share, "text": text}
 
     def list_planned(
-        self, ticket: int | None, partition_filters: JavaObject, data_filters: JavaObject, notes: JavaObject
+        self, ticket: int | None, partition_filters: Handed, data_filters: Handed, notes: JavaObject, query: int | None
     ) -> JavaObject:
         """The files that were chosen for a plan, further chosen by what the rule noted of the query.
 
-        ticket: None where the filters are not those of the plan; notes: `java.util.Map` from the kind of a note.
+        ticket: None where the filters are not those of the plan; notes: `java.util.Map` from the kind of a note; query:
+        number of Spark's execution.
         """
         set_active(self.spark)
-        choice = None if ticket is None else self._prepared.get(ticket)
+        choice = chosen(ticket)
         if choice is None:
             choice = self._choose(partition_filters, data_filters)
         if not notes.isEmpty():
             choice = self._refined(choice, notes)
-        return self._listed(choice)
+        return self._listed(choice, query)
 
     def _refined(self, choice: Choice, notes: JavaObject) -> Choice:
         for kind, refine in REFINE.items():
@@ -164,8 +166,8 @@ class PrunedFileIndex:
             seconds=time.perf_counter() - started,
         )
 
-    def _listed(self, choice: Choice) -> JavaObject:
-        self._report(choice)
+    def _listed(self, choice: Choice, query: int | None = None) -> JavaObject:
+        self._report(choice, -1 if query is None else query)
         return self._statuses.directories(choice.kept)
 
     def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
@@ -192,8 +194,9 @@ class PrunedFileIndex:
                 _warn_of(f"zskip could not prune this scan and reads every file ({error}); please report it")
         return PruneResult(kept=everything, full=~everything)
 
-    def _report(self, choice: Choice) -> None:
+    def _report(self, choice: Choice, query: int) -> None:
         report = self._reported(choice)
+        record(query, report)
         _log.info(
             "%s: kept %d of %d files, %s of %s, in %.1f ms",
             self.snapshot.root,
@@ -212,6 +215,7 @@ class PrunedFileIndex:
     def _reported(self, choice: Choice) -> ScanReport:
         kept, rows = choice.kept, self.pruning.rows
         return ScanReport(
+            table=self.snapshot.root,
             files=int(kept.sum()),
             files_total=len(kept),
             bytes=int(self.snapshot.sizes[kept].sum()),
@@ -219,6 +223,23 @@ class PrunedFileIndex:
             rows=None if rows is None else _total(rows[kept]),
             rows_total=None if rows is None else _total(rows),
             seconds=choice.seconds,
+            leaves=choice.leaves,
+        )
+
+    def report_of(self, choice: Choice, said: Mapping[str, Any]) -> ScanReport:
+        """What a scan of a choice read.
+
+        said: as `Scans.java` says it.
+        """
+        return ScanReport(
+            table=self.snapshot.root,
+            files=said["files"],
+            files_total=said["total"],
+            bytes=said["bytes"],
+            bytes_total=said["total_bytes"],
+            rows=said.get("rows"),
+            rows_total=said.get("total_rows"),
+            seconds=choice.seconds + said["nanos"] / 1e9,
             leaves=choice.leaves,
         )
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge import asked, file_index
+from zskip.spark.scan.bridge import Asked, file_index, threads
+from zskip.spark.scan.indexed import Directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,18 +32,43 @@ def planned_index(spark: SparkSession, index: PrunedFileIndex) -> JavaObject:
     """A `FileIndex` in the JVM over one in Python, by the name of zskip where Spark can compile that."""
     jvm = Jvm.of(spark)
     plain = file_index(jvm, index)
+    compiled = _compiled(jvm)
+    if compiled is None:
+        return plain
+    try:
+        install(spark)
+        parts = [plain, _twin(jvm, index.answer), threads(jvm)]
+        return compiled[0].newInstance(jvm.array("java.lang.Object", parts))
+    except Exception:
+        _log.debug("plans will not name zskip", exc_info=True)
+        return plain
+
+
+def install(spark: SparkSession) -> bool:
+    """Let the session's optimizer apply the rule, after its own; rules of others stay. False where there is no rule."""
+    jvm = Jvm.of(spark)
+    compiled = _compiled(jvm)
+    if compiled is None:
+        return False
     with _lock:
-        compiled = jvm.once("plans", lambda: _compile(jvm))
-        if compiled is None:
-            return plain
-        make, rule = compiled
-        try:
-            _install(jvm, spark, rule)
-            parts = [plain, asked(jvm, index.answer), None]
-            return make.newInstance(jvm.array("java.lang.Object", parts))
-        except Exception:
-            _log.debug("plans will not name zskip", exc_info=True)
-            return plain
+        rule, methods = compiled[1], spark._jsparkSession.experimental()
+        rules = methods.extraOptimizations()
+        if not rules.contains(rule):
+            present = jvm.to_list(rules)
+            others = (present.get(i) for i in range(present.size()))
+            getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
+    return True
+
+
+def rule_of(jvm: Jvm) -> JavaObject | None:
+    """The rule, where it was needed before."""
+    compiled = _compiled(jvm)
+    return None if compiled is None else compiled[1]
+
+
+def _compiled(jvm: Jvm) -> tuple[JavaObject, JavaObject] | None:
+    with _lock:
+        return jvm.once("plans", lambda: _compile(jvm))
 
 
 def _compile(jvm: Jvm) -> tuple[JavaObject, JavaObject] | None:
@@ -54,12 +81,27 @@ def _compile(jvm: Jvm) -> tuple[JavaObject, JavaObject] | None:
         compiler.setParentClassLoader(jvm.find("java.lang.Thread").currentThread().getContextClassLoader())
         compiler.cook(_source().replace("import SEQ;", f"import {method.getReturnType().getName()};"))
         loader = compiler.getClassLoader()
-        rule = loader.loadClass("Rule").getConstructor(nothing)
         make = loader.loadClass(_NAME).getConstructors()[0]
-        return make, rule.newInstance(jvm.array("java.lang.Object", []))
+        directory = Directory(jvm, lambda session: _session(jvm, session))
+        parts = jvm.array("java.lang.Object", [_twin(jvm, directory.answer), threads(jvm)])
+        return make, loader.loadClass("Rule").getConstructors()[0].newInstance(parts)
     except Exception:
         _log.debug("plans will not name zskip", exc_info=True)
         return None
+
+
+def _twin(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:
+    """What answers in Python, as an object in the JVM."""
+    return jvm.call("java.util.Objects", "requireNonNull")(Asked(answer))
+
+
+def _session(jvm: Jvm, session: JavaObject) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    assert context is not None, "a session has a context"
+    return SparkSession(context, session)
 
 
 def _source() -> str:
@@ -71,12 +113,3 @@ def _source() -> str:
     ]
     imports = {line: None for text in texts for line in text if line.startswith("import ")}
     return "\n".join([*imports, *(line for text in texts for line in text if not line.startswith("import "))])
-
-
-def _install(jvm: Jvm, spark: SparkSession, rule: JavaObject) -> None:
-    """Let the session's optimizer apply the rule, after its own; rules of others stay."""
-    methods = spark._jsparkSession.experimental()
-    rules = methods.extraOptimizations()
-    if not rules.contains(rule):
-        present = jvm.to_list(rules)
-        getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*(present.get(i) for i in range(present.size())), rule))

@@ -1,4 +1,5 @@
 import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -30,6 +31,9 @@ final class Query {
   Object ticket;
   long bytes;
   Seq paths;
+  /** What Python is told of the files that another index lists, and which of them are kept; null where unknown. */
+  String listing;
+  BitSet kept;
   /** What else the scan may use, by the kind of pruning; goes to `notes.py` when files are listed. */
   Map notes = NO_NOTES;
 
@@ -90,18 +94,28 @@ final class Query {
     ticket = other.ticket;
     bytes = other.bytes;
     paths = other.paths;
+    listing = other.listing;
+    kept = other.kept;
     notes = other.notes;
   }
 
-  /** Asks Python, which answers with a ticket, the bytes and a text; or with null. */
+  /** Whether Spark hands a scan the filters that are known here. */
+  boolean isOver(Seq partitionFilters, Seq dataFilters) {
+    return ofPartitions.equals(partitionFilters) && ofData.equals(dataFilters);
+  }
+
+  /** Asks Python what the query would read; false where it does not know. */
   boolean prepare(zskip index) {
-    Object[] answer = (Object[]) index.ask("prepare", new Object[] {ofPartitions, ofData});
+    listing = index.listed(ofPartitions);
+    String answer = (String) index.in(this).ask("prepare", new Object[] {ofPartitions, ofData});
     if (answer == null) return false;
-    ticket = answer[0];
-    bytes = ((Number) answer[1]).longValue();
+    Map found = Text.read(answer);
+    ticket = found.get("ticket");
+    bytes = Math.max(1, (long) (index.files.sizeInBytes() * ((Number) found.get("share")).doubleValue()));
+    if (found.get("kept") != null) kept = Text.bits((String) found.get("kept"));
     List named = new ArrayList();
     List roots = JavaConverters.seqAsJavaList(index.files.rootPaths());
-    for (int i = 0; i < roots.size(); i++) named.add(new Place((Path) roots.get(i), (String) answer[2]));
+    for (int i = 0; i < roots.size(); i++) named.add(new Place((Path) roots.get(i), (String) found.get("text")));
     paths = seq(named);
     return true;
   }

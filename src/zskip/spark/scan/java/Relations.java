@@ -9,7 +9,14 @@ import scala.Function1;
 
 /** Gives each relation of ours an index that knows the filter above it. */
 final class Relations extends scala.runtime.AbstractPartialFunction {
-  static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new Relations()); }
+  /** Null where other indexes than ours are left alone. */
+  private final Tables tables;
+
+  Relations(Tables tables) { this.tables = tables; }
+
+  static LogicalPlan apply(LogicalPlan plan, Tables tables) {
+    return (LogicalPlan) plan.transformDown(new Relations(tables));
+  }
 
   public boolean isDefinedAt(Object node) { return true; }
 
@@ -23,12 +30,13 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     return node instanceof LogicalRelation ? known((LogicalRelation) node, null) : node;
   }
 
-  static LogicalRelation known(LogicalRelation node, Expression condition) {
+  LogicalRelation known(LogicalRelation node, Expression condition) {
     zskip index = index(node);
+    if (index == null && tables != null && node.relation() instanceof HadoopFsRelation) index = tables.over(node);
     if (index == null) return node;
     if (index.query != null && (condition == null || condition.equals(index.query.condition))) return node;
     Query query = new Query(condition, node, (HadoopFsRelation) node.relation());
-    return query.prepare(index) ? over(node, query) : node;
+    return query.prepare(index) ? over(node, index.in(query)) : node;
   }
 
   /** The index of a relation of ours; null where it is none. */
@@ -41,10 +49,12 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
   }
 
   /** A relation of ours in another query. */
-  static LogicalRelation over(LogicalRelation node, Query query) {
+  static LogicalRelation over(LogicalRelation node, Query query) { return over(node, index(node).in(query)); }
+
+  static LogicalRelation over(LogicalRelation node, zskip index) {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     HadoopFsRelation known = new HadoopFsRelation(
-      index(node).in(query),
+      index,
       relation.partitionSchema(),
       relation.dataSchema(),
       relation.bucketSpec(),

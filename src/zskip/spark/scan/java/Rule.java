@@ -1,3 +1,5 @@
+import java.util.concurrent.Executor;
+import java.util.function.BiConsumer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
@@ -5,10 +7,17 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   static final int STEPS = 1;
 
+  final Tables tables;
+
+  public Rule(BiConsumer answer, Executor threads) { tables = new Tables(answer, threads); }
+
+  /** What scans did since the last call, as JSON. */
+  public String scans() { return Scans.take(); }
+
   /** What each step does to a plan; the first one finds the relations that the others tell more. */
-  static LogicalPlan step(int number, LogicalPlan plan) {
+  LogicalPlan step(int number, LogicalPlan plan) {
     switch (number) {
-      case 0: return Relations.apply(plan);
+      case 0: return Relations.apply(plan, Tables.isEnabled() ? tables : null);
       default: return plan;
     }
   }
@@ -24,7 +33,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     return plan;
   }
 
-  private static LogicalPlan guarded(int number, LogicalPlan plan) {
+  private LogicalPlan guarded(int number, LogicalPlan plan) {
     try {
       return step(number, plan);
     } catch (Exception e) {

@@ -1,9 +1,13 @@
 // Compiled in the driver by Janino, which Spark brings along, as one unit with the other files of this folder;
 // Java without generics or lambdas, as Janino reads it.
 
+import java.util.ArrayList;
+import java.util.BitSet;
 import java.util.Map;
-import java.util.function.Function;
+import java.util.concurrent.Executor;
+import java.util.function.BiConsumer;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import SEQ;
@@ -19,25 +23,36 @@ public final class zskip implements FileIndex {
   static final ThreadLocal REPLACING = new ThreadLocal();
 
   final FileIndex files;
-  final Function python;
+  final Python python;
+  /** What is known of the files that another index lists; null where `files` is our own. */
+  final Source source;
   /** Null where no query is known. */
   final Query query;
 
-  public zskip(FileIndex files, Function python, Query query) {
+  public zskip(FileIndex files, BiConsumer answer, Executor threads) {
+    this(files, new Python(answer, threads), null, null);
+  }
+
+  zskip(FileIndex files, Python python, Source source, Query query) {
     this.files = files;
     this.python = python;
+    this.source = source;
     this.query = query;
   }
 
   /** The same files in another query. */
-  zskip in(Query other) { return new zskip(files, python, other); }
+  zskip in(Query other) { return new zskip(files, python, source, other); }
 
-  /** Asks `PrunedFileIndex.answer` in Python; null where it does not know. */
+  /** Asks Python; null where it does not know. Over another's files, it is told of those that the query may read. */
   Object ask(String question, Object[] arguments) {
+    return asked(question, query == null ? null : query.listing, arguments);
+  }
+
+  private Object asked(String question, String listing, Object[] arguments) {
     Object[] all = new Object[arguments.length + 1];
-    all[0] = question;
+    all[0] = listing;
     System.arraycopy(arguments, 0, all, 1, arguments.length);
-    return python.apply(all);
+    return python.ask(question, all);
   }
 
   public Seq rootPaths() { return query == null ? files.rootPaths() : query.paths; }
@@ -57,21 +72,65 @@ public final class zskip implements FileIndex {
   public boolean equals(Object other) {
     if (this == other) return true;
     if (REPLACING.get() != null) return false;
-    Object others = other instanceof zskip ? ((zskip) other).notes() : Query.NO_NOTES;
-    return notes().equals(others) && files.equals(other);
+    if (!(other instanceof zskip)) return source == null && notes().isEmpty() && files.equals(other);
+    zskip that = (zskip) other;
+    return (source == null) == (that.source == null) && notes().equals(that.notes()) && files.equals(that.files);
   }
 
   Map notes() { return query == null ? Query.NO_NOTES : query.notes; }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
+    if (source != null) return left(partitionFilters, dataFilters);
     if (query != null) {
-      boolean same = query.ofPartitions.equals(partitionFilters) && query.ofData.equals(dataFilters);
+      boolean same = query.isOver(partitionFilters, dataFilters);
       if (same || !query.notes.isEmpty()) {
         Object ticket = same ? query.ticket : null;
-        Object found = ask("list", new Object[] {ticket, partitionFilters, dataFilters, query.notes});
+        Object[] arguments = {ticket, partitionFilters, dataFilters, query.notes, Scans.query()};
+        Object found = ask("list", arguments);
         if (found != null) return (Seq) found;
       }
     }
     return files.listFiles(partitionFilters, dataFilters);
+  }
+
+  /** What another index lists, without the files that the query does not need. */
+  private Seq left(Seq partitionFilters, Seq dataFilters) {
+    Seq all = files.listFiles(partitionFilters, dataFilters);
+    try {
+      long started = System.nanoTime();
+      Listing listing = new Listing(source, all);
+      long[] total = total(listing, partitionFilters);
+      boolean same = query != null && query.isOver(partitionFilters, dataFilters);
+      Object ticket = same ? query.ticket : null;
+      BitSet kept = same && query.notes.isEmpty() ? query.kept : null;
+      if (kept == null) {
+        Object[] arguments = {ticket, partitionFilters, dataFilters, notes(), null};
+        String answer = (String) asked("list", listing.text(total), arguments);
+        if (answer == null) return all;
+        Map found = Text.read(answer);
+        ticket = found.get("ticket");
+        kept = Text.bits((String) found.get("kept"));
+      }
+      Seq left = listing.keep(kept);
+      Scans.add(ticket, listing, total, System.nanoTime() - started);
+      return left;
+    } catch (Exception e) {
+      return all;
+    }
+  }
+
+  /** Files and bytes before partition filters where they are at hand, else after them. */
+  private long[] total(Listing listing, Seq partitionFilters) {
+    if (partitionFilters.isEmpty() || !(files instanceof PartitioningAwareFileIndex)) {
+      return new long[] {listing.files, listing.bytes, listing.rows};
+    }
+    return new long[] {((PartitioningAwareFileIndex) files).allFiles().size(), files.sizeInBytes(), -1};
+  }
+
+  /** What Python is told of the files that partition filters leave; null where they would have to be listed first. */
+  String listed(Seq partitionFilters) {
+    if (source == null || !(files instanceof PartitioningAwareFileIndex)) return null;
+    Listing listing = new Listing(source, files.listFiles(partitionFilters, Query.seq(new ArrayList())));
+    return listing.text(total(listing, partitionFilters));
   }
 }

@@ -1,0 +1,52 @@
+"""Every scan of a session prunes, or none: a setting of the session, read by the rule in its optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from zskip.errors import UnsupportedError
+from zskip.spark.jvm.compat import check_session
+from zskip.spark.scan.plans import install
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTING = "spark.zskip.enabled"
+
+
+def switch_on(spark: SparkSession) -> None:
+    """Install the rule and set the setting."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    check_session(spark)
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    if not install(spark):
+        raise UnsupportedError(
+            "zskip cannot reach into this session's plans (its Spark has no Janino that compiles Java); read tables by "
+            "zskip.table(spark, path).df()"
+        )
+    spark.conf.set(SETTING, "true")
+
+
+def switch_off(spark: SparkSession) -> None:
+    """Unset the setting; the rule stays, for `Table.df()`."""
+    check_session(spark)
+    spark.conf.set(SETTING, "false")
+
+
+@contextmanager
+def switched_on(spark: SparkSession) -> Iterator[SparkSession]:
+    """The setting for a while; what it was comes back."""
+    check_session(spark)
+    before = spark.conf.get(SETTING, None)
+    switch_on(spark)
+    try:
+        yield spark
+    finally:
+        if spark.sparkContext._jsc is not None:
+            if before is None:
+                spark.conf.unset(SETTING)
+            else:
+                spark.conf.set(SETTING, before)
