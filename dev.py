@@ -96,8 +96,16 @@ def main(arguments: "list[str]") -> int:
 def too_old() -> str:
     """Name a newer Python where there is one."""
     names = [f"python3.{minor}" for minor in range(19, OLDEST[1] - 1, -1)]
-    found = next((name for name in names if shutil.which(name)), "a newer python3")
+    found = next((name for name in names if starts(name)), "a newer python3")
     return f"zskip needs Python 3.10 or later, this is {sys.version.split()[0]}: run dev.py with {found}"
+
+
+def starts(name: str) -> bool:
+    """Whether a Python of this name is on the PATH and is no empty shell of a version manager."""
+    try:
+        return subprocess.run([name, "--version"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    except OSError:
+        return False
 
 
 def refused(error: OSError) -> str:

@@ -100,8 +100,14 @@ def test_any_python_3_can_read_what_it_says(tmp_path: Path) -> None:
 def test_a_newer_python_is_named(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def codes(name: str) -> subprocess.CompletedProcess[bytes]:
+        """Python 3.12 is installed with a version manager that does not use it."""
+        if name not in ("python3.12", "python3.11", "python3.9"):
+            raise FileNotFoundError(name)
+        return subprocess.CompletedProcess([name], 127 if name == "python3.12" else 0)
+
     monkeypatch.setattr(sys, "version_info", (3, 8, 1))
-    monkeypatch.setattr(shutil, "which", lambda name: name if name in ("python3.11", "python3.9") else None)
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: codes(command[0]))
     assert dev.main(["demo"]) == 1
     assert capsys.readouterr().err.rstrip().endswith("run dev.py with python3.11")
 
