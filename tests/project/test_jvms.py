@@ -58,31 +58,43 @@ def test_wrong(spark, frame):
 """
 
 
+def run(tmp_path: Path, *options: str) -> tuple[str, dict[str, str]]:
+    """What a pytest of its own prints with the fixtures of these tests, and the outcome of each test."""
+    (tmp_path / "test_probe.py").write_text(TESTS)
+    sources = (Path(zskip.__file__).parents[1], ROOT / "tests", ROOT / "tests" / "support")
+    fixed = ["-v", "-p", "conftest", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "a b")]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), *fixed, *options, str(tmp_path / "test_probe.py")],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))},
+        cwd=tmp_path, capture_output=True, text=True, timeout=800, check=False,
+    )  # fmt: skip
+    outcomes = re.findall(r"test_probe\.py::(\w+) (PASSED|FAILED|ERROR)|(PASSED|FAILED|ERROR) \S*::(\w+)", done.stdout)
+    return done.stdout + done.stderr, {a or d: b or c for a, b, c, d in outcomes}
+
+
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", ["0", "1"])
-def test_a_dead_jvm_costs_the_test_that_ran_in_it(tmp_path: Path, processes: str) -> None:
-    (tmp_path / "test_probe.py").write_text(TESTS)
-    options = ["-v", "-n", processes, "-p", "conftest", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "a b")]
-    sources = (Path(zskip.__file__).parents[1], ROOT / "tests", ROOT / "tests" / "support")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "--rootdir", str(tmp_path), *options, str(tmp_path / "test_probe.py")],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sources))},
-        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
-    shown = done.stdout
-    outcomes = re.findall(r"test_probe\.py::(\w+) (PASSED|FAILED|ERROR)|(PASSED|FAILED|ERROR) \S*::(\w+)", shown)
-    found = {a or d: b or c for a, b, c, d in outcomes}
+def test_a_dead_jvm_costs_the_test_that_ran_in_it(tmp_path: Path) -> None:
+    shown, found = run(tmp_path, "-n", "0")
     wanted = dict.fromkeys(re.findall(r"def (test_\w+)", TESTS), "PASSED")
-    assert found == wanted | {"test_segfault": "FAILED", "test_wrong": "FAILED"}, shown + done.stderr
+    assert found == wanted | {"test_segfault": "FAILED", "test_wrong": "FAILED"}, shown
     failures = shown.partition("= FAILURES =")[2].partition("short test summary")[0]
     assert "- the JVM died -" in failures
     assert re.search(r"JVM \d+ (ended with exit code 1|was ended by SIGABRT)\.", failures)
     assert "A fatal error has been detected by the Java Runtime Environment" in failures
     assert "hs_err.log begins:" in failures
     assert re.search(r"- what the JVM said -+\nlast words of the JVM\n", failures)
-    assert re.search(r"JVM \d+ was ended by SIGKILL", shown)
-    assert re.search(r": JVM \d+, Java [\d.]+.*: peak of code cache \d+ of 512 MiB \(\d+ %\), metaspace", failures)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_worker_hands_over_what_its_jvms_were(tmp_path: Path) -> None:
+    shown, found = run(tmp_path, "-n", "1", "-k", "killed or third")
+    assert found == {"test_killed_unseen": "PASSED", "test_third": "PASSED"}, shown
+    assert re.search(r"gw0: The JVM \d+ was ended by SIGKILL\.", shown), shown
+    assert re.search(r"gw0: JVM \d+, Java [\d.]+.*: peak of code cache \d+ of 512 MiB \(\d+ %\), metaspace", shown), (
+        shown
+    )
 
 
 def test_a_run_that_all_but_fills_the_code_cache_is_told() -> None:

@@ -23,7 +23,7 @@ MOST = 60
 """Percent of the code cache that a run may fill."""
 POOLS = {"CodeCache": "code cache", "Metaspace": "metaspace", "Tenured Gen": "old generation of the heap"}
 FIXTURES = ("spark", "engine_spark")
-LINES = 40
+LINES = 20
 
 
 @dataclass
@@ -143,10 +143,9 @@ def _peaks(gateway: Any) -> dict[str, tuple[int, int]]:
     name = bean.getMethod("getName", gateway.new_array(gateway.jvm.Class, 0))
     found = {}
     for pool in java.management.ManagementFactory.getMemoryPoolMXBeans():
-        if shown := POOLS.get(name.invoke(pool, nothing)):
-            usage = peak.invoke(pool, nothing)
-            found[shown] = (usage.getUsed(), usage.getMax())
-    return found
+        usage = peak.invoke(pool, nothing)
+        found[name.invoke(pool, nothing)] = (usage.getUsed(), usage.getMax())
+    return {shown: found[pool] for pool, shown in POOLS.items() if pool in found}
 
 
 def note(fixture: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
