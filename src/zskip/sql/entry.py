@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from zskip.records import ScanReport
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.records import ScanReport
 
 
 def sql(spark: SparkSession, text: str) -> DataFrame:
