@@ -1,5 +1,7 @@
 """What zskip adds to the planning of a query: by predicates that cannot be pruned, and by one that can.
 
+Through `Table.df()`, and in a session with `zskip.enable` on the same files with an index and without one.
+
 python bench/planning.py --files 64 --more-files 1000
 """
 
@@ -37,25 +39,38 @@ def main() -> None:
         path = make(files)
         table = zskip.table(spark, str(path))
         table.index()
-        frames = {"spark": spark.read.parquet(str(path)), "zskip": table.df()}
+        bare = make(files, "bare")
+        plain, other = spark.read.parquet(str(path)), spark.read.parquet(str(bare))
+        pairs = {
+            "added": ((plain, False), (table.df(), False)),
+            "enabled_added": ((plain, False), (plain, True)),
+            "no_index_added": ((other, False), (other, True)),
+        }
         for name, where in predicates.items():
-            took = alternate(frames, where, options.rounds)
-            more = common.median([1000 * (b - a) for a, b in zip(took["spark"], took["zskip"], strict=True)])
-            plain = common.median([1000 * a for a in took["spark"]])
-            common.log(f"{files} files, {name}: Spark {plain:.1f} ms, zskip {more:+.1f} ms")
-            figures[f"{name}_{files}_files_spark_ms"] = round(plain, 1)
-            figures[f"{name}_{files}_files_added_ms"] = round(more, 1)
+            for kind, pair in pairs.items():
+                took = alternate(spark, pair, where, options.rounds)
+                more = common.median([1000 * (b - a) for a, b in zip(*took, strict=True)])
+                alone = common.median([1000 * a for a in took[0]])
+                common.log(f"{files} files, {name}, {kind}: Spark {alone:.1f} ms, zskip {more:+.1f} ms")
+                figures[f"{name}_{files}_files_spark_ms"] = round(alone, 1)
+                figures[f"{name}_{files}_files_{kind}_ms"] = round(more, 1)
     common.emit(figures, options.json)
 
 
-def alternate(frames: dict[str, Any], where: str, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each round, in turns; the first rounds warm the JVM."""
-    took: dict[str, list[float]] = {name: [] for name in frames}
-    for _ in range(rounds + rounds // 2):
-        for name, frame in frames.items():
+def alternate(spark: Any, pair: Any, where: str, rounds: int) -> list[list[float]]:
+    """Seconds of each round for each of a pair, in turns; the first rounds warm the JVM.
+
+    pair: a frame, and whether the session is enabled, twice.
+    """
+    took: list[list[float]] = [[], []]
+    for i in range(rounds + rounds // 2):
+        for k in (0, 1) if i % 2 else (1, 0):
+            frame, is_enabled = pair[k]
+            (zskip.enable if is_enabled else zskip.disable)(spark)
             query = frame.where(where)
-            took[name].append(common.seconds(lambda query=query: planned(query)))
-    return {name: times[rounds // 2 :] for name, times in took.items()}
+            took[k].append(common.seconds(lambda query=query: planned(query)))
+    zskip.disable(spark)
+    return [times[rounds // 2 :] for times in took]
 
 
 def planned(query: Any) -> None:
@@ -63,12 +78,12 @@ def planned(query: Any) -> None:
     query._jdf.queryExecution().executedPlan().execute().getNumPartitions()
 
 
-def make(files: int) -> Path:
+def make(files: int, kind: str = "indexed") -> Path:
     """A directory of files of 100 rows, made once."""
-    path = common.HOME / f"planning-{files}"
+    path = common.HOME / f"planning-{kind}-{files}"
     if path.exists():
         return path
-    staging = common.HOME / f"planning-{files}.part"
+    staging = common.HOME / f"planning-{kind}-{files}.part"
     staging.mkdir(parents=True, exist_ok=True)
     for i in range(files):
         ids = range(i * ROWS, (i + 1) * ROWS)

@@ -106,7 +106,7 @@ final class Query {
 
   /** Asks Python what the query would read; false where it does not know. */
   boolean prepare(zskip index) {
-    listing = index.listed(ofPartitions);
+    listing = index.listed(ofPartitions, ofData);
     String answer = (String) index.in(this).ask("prepare", new Object[] {ofPartitions, ofData});
     if (answer == null) return false;
     Map found = Text.read(answer);

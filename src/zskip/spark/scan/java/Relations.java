@@ -30,9 +30,20 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     return node instanceof LogicalRelation ? known((LogicalRelation) node, null) : node;
   }
 
+  /** A relation of others over an index of ours; null where there is none, or where this fails. */
+  private zskip wrapped(LogicalRelation node) {
+    try {
+      return tables.over(node);
+    } catch (Exception e) {
+      return null;
+    } catch (LinkageError e) {
+      return null;
+    }
+  }
+
   LogicalRelation known(LogicalRelation node, Expression condition) {
     zskip index = index(node);
-    if (index == null && tables != null && node.relation() instanceof HadoopFsRelation) index = tables.over(node);
+    if (index == null && tables != null && node.relation() instanceof HadoopFsRelation) index = wrapped(node);
     if (index == null) return node;
     if (index.query != null && (condition == null || condition.equals(index.query.condition))) return node;
     Query query = new Query(condition, node, (HadoopFsRelation) node.relation());

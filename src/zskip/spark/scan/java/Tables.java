@@ -48,7 +48,7 @@ final class Tables {
   static boolean isEnabled() { return "true".equalsIgnoreCase(SQLConf.get().getConfString(ENABLED, "false")); }
 
   /** The same relation over an index of ours; null where there is none, or it has to be left alone. */
-  zskip over(LogicalRelation node) {
+  zskip over(LogicalRelation node) throws ReflectiveOperationException {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     if (obstacle(node, relation) != null) return null;
     Source source = find(relation);
@@ -56,8 +56,9 @@ final class Tables {
   }
 
   /** Why a relation must be left to Spark, whatever lies in its directory; null where nothing speaks against it. */
-  static String obstacle(LogicalRelation node, HadoopFsRelation relation) {
+  static String obstacle(LogicalRelation node, HadoopFsRelation relation) throws ReflectiveOperationException {
     if (node.isStreaming()) return "it is a stream";
+    if (Delta.isFormat(relation.fileFormat())) return Delta.obstacle(relation);
     FileIndex location = relation.location();
     if (!relation.fileFormat().getClass().getName().equals(PARQUET)) {
       return "its format is " + relation.fileFormat() + ", not parquet";

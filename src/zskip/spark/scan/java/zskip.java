@@ -127,10 +127,13 @@ public final class zskip implements FileIndex {
     return new long[] {((PartitioningAwareFileIndex) files).allFiles().size(), files.sizeInBytes(), -1};
   }
 
-  /** What Python is told of the files that partition filters leave; null where they would have to be listed first. */
-  String listed(Seq partitionFilters) {
-    if (source == null || !(files instanceof PartitioningAwareFileIndex)) return null;
-    Listing listing = new Listing(source, files.listFiles(partitionFilters, Query.seq(new ArrayList())));
+  /** What Python is told of the files that filters leave; null where they would have to be listed first. */
+  String listed(Seq partitionFilters, Seq dataFilters) {
+    if (source == null) return null;
+    boolean isDelta = Delta.isPrepared(files);
+    if (!isDelta && !(files instanceof PartitioningAwareFileIndex)) return null;
+    Seq held = files.listFiles(partitionFilters, isDelta ? dataFilters : Query.seq(new ArrayList()));
+    Listing listing = new Listing(source, held);
     return listing.text(total(listing, partitionFilters));
   }
 }

@@ -1,0 +1,26 @@
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+
+/** Tables that Delta's own reader reads; its classes may not be there, so they are known by their names. */
+final class Delta {
+  private static final String FORMAT = "org.apache.spark.sql.delta.DeltaParquetFileFormat";
+  private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
+
+  private Delta() {}
+
+  static boolean isFormat(Object format) { return format.getClass().getName().equals(FORMAT); }
+
+  /** Whether Delta has chosen the files of one version already, which it then lists at no cost. */
+  static boolean isPrepared(FileIndex location) { return location.getClass().getName().equals(PREPARED); }
+
+  /** Why files must not be dropped from Delta's; null where nothing speaks against it. */
+  static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
+    FileIndex location = relation.location();
+    if (!isPrepared(location)) return "Delta has not chosen its files when the query is planned";
+    if (relation.dataSchema().json().indexOf("delta.columnMapping.") >= 0) return "its columns are mapped";
+    Object protocol = location.getClass().getMethod("protocol", new Class[0]).invoke(location, new Object[0]);
+    Object features = protocol.getClass().getMethod("readerFeatures", new Class[0]).invoke(protocol, new Object[0]);
+    // Delta looks for an index of its own class when it adds the filter that leaves deleted rows out.
+    return features.toString().indexOf("deletionVectors") >= 0 ? "it may have deletion vectors" : null;
+  }
+}
