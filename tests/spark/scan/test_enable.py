@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.errors import InputError, UnsupportedError
+from zskip.spark.scan import indexed
 
 SETTING = "spark.zskip.enabled"
 FILES = 24
@@ -312,3 +313,35 @@ def test_a_report_says_what_each_kind_of_pruning_skipped(spark: SparkSession, pa
 def test_frames_of_tables_report_too(spark: SparkSession, path: Path) -> None:
     zskip.table(spark, str(path)).df().where("id < 250").collect()
     assert read(spark) == [(3, 24)]
+
+
+@pytest.mark.parametrize(
+    "place", ["open_index", "IndexedFiles.prepare", "IndexedFiles.list_planned", "IndexedFiles._prune"]
+)
+def test_whatever_fails_leaves_the_query_to_spark(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("broken for a test")
+
+    owner, _, name = place.rpartition(".")
+    monkeypatch.setattr(getattr(indexed, owner) if owner else indexed, name, broken)
+    # Another schema, so that the index is opened anew.
+    schema = f"id long, v long, s string, p int, `{place}` int"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            same(spark, lambda: spark.read.schema(schema).parquet(str(path)).where("id < 250"), None)
+
+
+def test_a_failure_is_told_once(spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken for a test")
+
+    monkeypatch.setattr(indexed, "open_index", broken)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for name in ("told", "twice"):
+            frame = spark.read.schema(f"id long, {name} int").parquet(str(path)).where("id < 250")
+            assert frame.count() == 250
+    assert len([w for w in said if "broken for a test" in str(w.message)]) <= 1

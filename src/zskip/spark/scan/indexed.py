@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 import logging
 import threading
@@ -26,13 +25,11 @@ from zskip.spark.scan.catalyst import Filters, Handed
 from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
 from zskip.spark.scan.reports import ticket_for
-from zskip.types import DataType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.scan")
-_BY_ID = "spark.sql.parquet.fieldId.read.enabled"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -147,7 +144,14 @@ class Directory:
 
     def answer(self, question: str, *arguments: Any) -> JavaObject:
         """Answer `Tables.java`; None where there is no index that can be used."""
-        assert question == "open", question
+        if question == "failed":
+            place, said = arguments
+            warnings.warn(
+                f"zskip leaves a query as Spark has it: {place} failed ({said}); please report it",
+                ZskipWarning,
+                stacklevel=2,
+            )
+            return None
         root, data, partition, sensitive, session = arguments
         try:
             files = open_index(self._session(session), root, data, partition, case_sensitive=sensitive)
@@ -184,7 +188,7 @@ def open_index(
     index = Index.load(storage)
     if index is None:
         return None
-    fields = _fields(spark, data_json, {field.name.lower() for field in declared_fields(partition_json)})
+    fields = _fields(data_json, {field.name.lower() for field in declared_fields(partition_json)})
     return IndexedFiles(
         spark,
         index.bind(_described(index, storage.root, fields), case_sensitive=case_sensitive),
@@ -192,9 +196,8 @@ def open_index(
     )
 
 
-def _fields(spark: SparkSession, data_json: str, partitions: set[str]) -> tuple[Field, ...]:
+def _fields(data_json: str, partitions: set[str]) -> tuple[Field, ...]:
     """The columns of files that their statistics can tell of."""
-    by_id = spark.conf.get(_BY_ID, "false") == "true"
     found = []
     described = json.loads(data_json)["fields"]
     for field, said in zip(declared_fields(data_json), described, strict=True):
@@ -202,8 +205,6 @@ def _fields(spark: SparkSession, data_json: str, partitions: set[str]) -> tuple[
         # Files that lack a column with a default do not hold nulls; columns of partitions are not read from files.
         if field.name.lower() in partitions or any("DEFAULT" in key for key in metadata):
             continue
-        if by_id and "parquet.field.id" in json.dumps(said):
-            field = dataclasses.replace(field, type=DataType(f"{field.type} by field id"))
         found.append(field)
     return tuple(found)
 

@@ -35,8 +35,10 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     try {
       return tables.over(node);
     } catch (Exception e) {
+      Faults.tell("the look for an index", e);
       return null;
     } catch (LinkageError e) {
+      Faults.tell("the look for an index", e);
       return null;
     }
   }

@@ -9,7 +9,10 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
 
   final Tables tables;
 
-  public Rule(BiConsumer answer, Executor threads) { tables = new Tables(answer, threads); }
+  public Rule(BiConsumer answer, Executor threads) {
+    tables = new Tables(answer, threads);
+    Faults.python = new Python(answer, threads);
+  }
 
   /** What scans did since the last call, as JSON. */
   public String scans() { return Scans.take(); }
@@ -37,8 +40,10 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     try {
       return step(number, plan);
     } catch (Exception e) {
+      Faults.tell("step " + number + " of the rule", e);
       return plan;
     } catch (LinkageError e) {
+      Faults.tell("step " + number + " of the rule", e);
       return plan;
     }
   }

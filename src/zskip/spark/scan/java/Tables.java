@@ -24,6 +24,7 @@ import scala.collection.JavaConverters;
 /** The indexes that lie in the directories of relations: looked up at each scan, opened once. */
 final class Tables {
   static final String ENABLED = "spark.zskip.enabled";
+  private static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   private static final String PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat";
   private static final String INDEX = "_zskip/index";
   private static final int HELD = 256;
@@ -71,6 +72,9 @@ final class Tables {
       String option = ((String) options.get(i)).toLowerCase(Locale.ROOT);
       if (!HARMLESS.contains(option) && !option.startsWith("parquet.")) return "it is read with the option " + option;
     }
+    if (SQLConf.get().getConfString(BY_ID, "false").equals("true")) {
+      if (relation.dataSchema().json().indexOf("parquet.field.id") >= 0) return "its columns may be matched by field id";
+    }
     return null;
   }
 
@@ -94,7 +98,7 @@ final class Tables {
   private Source source(Path root, Object stamp, HadoopFsRelation relation) {
     Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
     List partitions = Arrays.asList(relation.partitionSchema().fieldNames());
-    Object key = Arrays.asList(new Object[] {root, sensitive, partitions, relation.dataSchema()});
+    Object key = Arrays.asList(new Object[] {root, sensitive, partitions, relation.dataSchema(), relation.sparkSession()});
     Object[] held = (Object[]) sources.get(key);
     if (held != null && held[0].equals(stamp)) return (Source) held[1];
     Source made = open(root, stamp, relation, sensitive);

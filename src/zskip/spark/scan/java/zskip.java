@@ -115,6 +115,7 @@ public final class zskip implements FileIndex {
       Scans.add(ticket, listing, total, System.nanoTime() - started);
       return left;
     } catch (Exception e) {
+      Faults.tell("the choice of files", e);
       return all;
     }
   }
