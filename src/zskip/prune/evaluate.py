@@ -37,7 +37,7 @@ def evaluate(leaf: TermLeaf, stats: ColumnStats, rows: Ints) -> Outcomes:
 
     rows: (files,), -1 where unknown.
     """
-    occupied, with_value, may_null = _presence(stats, rows)
+    occupied, with_value, may_null = presence(stats, rows)
     if isinstance(leaf, IsNull):
         return Outcomes(may_null, with_value, np.zeros_like(occupied))
     may_true, may_false = (np.asarray(mask, np.bool_) for mask in _of_values(leaf, stats))
@@ -52,8 +52,8 @@ def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, ro
 
     rows: (files,), -1 where unknown.
     """
-    _, left_value, left_null = _presence(left, rows)
-    _, right_value, right_null = _presence(right, rows)
+    _, left_value, left_null = presence(left, rows)
+    _, right_value, right_null = presence(right, rows)
     with_value = left_value & right_value
     if leaf.left == leaf.right:
         equal = with_value if "=" in leaf.op else np.zeros_like(with_value)
@@ -63,7 +63,7 @@ def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, ro
     return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), left_null | right_null)
 
 
-def _presence(stats: ColumnStats, rows: Ints) -> tuple[Bools, Bools, Bools]:
+def presence(stats: ColumnStats, rows: Ints) -> tuple[Bools, Bools, Bools]:
     """For each file whether it may have rows, rows with a value, and rows with null."""
     occupied = rows != 0
     all_null = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls >= rows))
