@@ -302,6 +302,57 @@ class CompactResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Maintenance:
+    """What a maintain did, or would do."""
+
+    path: str
+    version: int
+    """Of the table, after it."""
+    by: tuple[str, ...]
+    batches: int
+    """Commits."""
+    bytes_written: int
+    files_removed: int
+    files_added: int
+    kept_before: float
+    """Share (0 to 1) of the rows that lie in files which a query reads, mean, as the bounds of files predict it."""
+    kept_after: float
+    stopped: str
+    """Why there was not more: `budget`, `seconds`, or nothing left that is worth its bytes."""
+    seconds: float
+    dry_run: bool
+    """Whether nothing was done, and all this is predicted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """One thing that zskip did to a table."""
+
+    version: int
+    """Of the table, that it made."""
+    time_ms: int
+    """When it was committed, in milliseconds since 1970."""
+    operation: str
+    """`optimize`, `maintain` or `compact`."""
+    by: tuple[str, ...] = ()
+    """Columns that rows were clustered by; none where small files were merged."""
+    curve: str | None = None
+    build: str | None = None
+    where: str | None = None
+    """The predicate that chose partitions."""
+    rows: int
+    """That were written anew."""
+    files_removed: int
+    files_added: int
+    bytes_removed: int
+    bytes_added: int
+    share_before: float | None = None
+    """Predicted share (0 to 1) of those rows that a query reads, mean; None where unknown."""
+    share_after: float | None = None
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SketchInfo:
     """One sketch of an index."""
 
@@ -359,6 +410,15 @@ class LayoutInfo:
     by: tuple[str, ...]
     curve: str
     build: str
+    since_ms: int | None = None
+    """When the oldest of the files that are in the layout was written, in milliseconds since 1970; None where that is
+    not known, or there is none."""
+    files: int | None = None
+    """Live files that are in the layout; None where the table keeps no record of it."""
+    bytes: int | None = None
+    files_since: int | None = None
+    """Live files that are not: they came since, or others have rewritten them."""
+    bytes_since: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -246,6 +246,36 @@ def test_compact(maker: Maker, table: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_maintain(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
+    maker.append(table, content(3000, 60), partitioned=partitioned)
+    before = rows_of(maker.read(table))
+    found = zskip.table(spark, maker.address(table))
+    planned = found.maintain(by=["id", "v"], target_file_size=4000, dry_run=True)
+    assert planned.dry_run
+    assert planned.version == found.info().version
+    first = found.maintain(by=["id", "v"], target_file_size=4000)
+    assert (first.batches, first.files_removed) == (planned.batches, planned.files_removed)
+    assert first.version == found.info().version > planned.version
+    assert first.kept_after < first.kept_before
+    assert rows_of(maker.read(table)) == before
+    layout = found.info().layout
+    assert layout is not None
+    assert layout.files is not None
+    assert layout.files_since is not None
+    assert (layout.by, layout.files + layout.files_since) == (("id", "v"), found.info().files)
+    assert 0 < layout.files <= first.files_added
+    maker.append(table, content(600, 5000), partitioned=partitioned)
+    maker.delete_some(table)
+    before = rows_of(maker.read(table))
+    second = found.maintain()
+    assert second.by == ("id", "v")
+    assert rows_of(maker.read(table)) == before
+    assert {of.operation for of in found.history()} == {"maintain"}
+    assert len(found.history()) == first.batches + second.batches
+    assert found.verify(queries=3).ok
+
+
+@pytest.mark.spark
 def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
     found = zskip.table(spark, maker.address(table))
     info = found.index(sketches=["bloom(0.01):name"], granularity="row_group")

@@ -40,7 +40,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["README", "docs/guide", "docs/predicates", "docs/sql"])
+@pytest.mark.parametrize("page", ["README", "docs/guide", "docs/maintenance", "docs/predicates", "docs/sql"])
 def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
     found = blocks(f"{page}.md", "python")
     assert found

@@ -316,6 +316,22 @@ def test_optimize_without_columns_merges_small_files(spark: SparkSession, databa
     assert after.selectExpr("count(*)", "sum(id)", "sum(CAST(substr(k, 2) AS int))").first() == (900, 404550, 450)
 
 
+def test_optimize_incremental(spark: SparkSession, database: str) -> None:
+    spark.range(900).selectExpr("id", "pmod(hash(id), 50) AS v").repartition(3).write.saveAsTable("grown")
+    with pytest.raises(errors.InputError, match="never clustered"):
+        zskip.sql(spark, "OPTIMIZE grown INCREMENTAL")
+    statement = "OPTIMIZE grown INCREMENTAL ZORDER BY (id, v) WITH (target_file_size = '1kB', dry_run = {})"
+    (planned,) = zskip.sql(spark, statement.format("true")).collect()
+    (done,) = zskip.sql(spark, statement.format("false")).collect()
+    assert (planned.batches, planned.files_removed, planned.dry_run) == (1, 3, True)
+    assert (done.batches, done.files_removed, done.dry_run) == (1, 3, False)
+    assert done.files_added == len(spark.table("grown").inputFiles())
+    assert done.kept_after < done.kept_before
+    assert spark.table("grown").selectExpr("count(*)", "sum(id)").first() == (900, 404550)
+    (told,) = zskip.sql(spark, "DESCRIBE CLUSTERING HISTORY grown").collect()
+    assert (told.operation, told.by, told.rows, told.files_removed) == ("maintain", ["id", "v"], 900, 3)
+
+
 def test_describe_clustering(spark: SparkSession, plain: str, events: Path) -> None:
     rows = zskip.sql(spark, "DESCRIBE CLUSTERING plain").collect()
     assert [row.column for row in rows] == ["id", "v"]
@@ -347,6 +363,8 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
     ("OPTIMIZE untouched WITH (files = 3)", errors.InputError, "never clustered.*ZORDER BY"),
     ("OPTIMIZE plain WITH (min_file_size = 3)", errors.InputError, "min_file_size.*merging small files"),
     ("OPTIMIZE untouched WITH (min_file_size = '1GB')", errors.InputError, "more than target_file_size"),
+    ("OPTIMIZE plain INCREMENTAL WITH (files = 3)", errors.PredicateError, 'no option "files"; .*budget'),
+    ("OPTIMIZE plain INCREMENTAL WHERE id = 3", errors.PredicateError, "expected ZORDER BY, WITH"),
     ("DESCRIBE CLUSTERING untouched", errors.InputError, "no index"),
     ("DESCRIBE CLUSTERING plain COLUMNS (l)", errors.InputError, '"l"'),
     ("VERIFY a_view", errors.UnsupportedError, "is a view"),

@@ -76,7 +76,7 @@ def test_large_files_are_left_alone_and_a_table_takes_several_commits(
     write(path, [400] * 8)
     write(path, [9000])
     before, size = tables.ids(path), tables.visible(path)[0].stat().st_size
-    monkeypatch.setattr(compact, "_BINS_AT_ONCE", 2)
+    monkeypatch.setattr(compact, "BINS_AT_ONCE", 2)
     result = zskip.table(spark, str(path)).compact(target_file_size=int(2.5 * size), min_file_size=int(1.5 * size))
     assert (result.added.files, result.removed.files, result.batches, result.version) == (4, 8, 2, 2)
     assert (path / "part-00008.parquet").exists()
@@ -111,7 +111,7 @@ def test_what_is_committed_stays_where_a_later_batch_fails(
     path = tmp_path / "t"
     write(path, [400] * 4)
     size = tables.visible(path)[0].stat().st_size
-    monkeypatch.setattr(compact, "_BINS_AT_ONCE", 1)
+    monkeypatch.setattr(compact, "BINS_AT_ONCE", 1)
     monkeypatch.setattr(compact, "_TRIES", 2)
     honest, calls = ParquetFormat.replace, []
 

@@ -167,6 +167,55 @@ def compact(
 
 
 @app.command()
+def maintain(
+    path: TablePath,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="SIZE", help="The most to rewrite, such as 10GB.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="N", help="Begin no batch after so many seconds.")
+    ] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; as the last time."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a table clustered while it is written: rewrite only those files for which that is worth its bytes.
+
+    Example: zskip maintain events --budget 10GB --seconds 600
+    """
+    from zskip.cli.show import maintained, print_json, print_pairs
+
+    result = _open(path, None, format_name, spark=not dry_run).maintain(
+        budget=budget,
+        seconds=seconds,
+        target_file_size=target_file_size,
+        by=None if by is None else _columns(by),
+        dry_run=dry_run,
+    )
+    print_json(result) if as_json else print_pairs(maintained(result))
+
+
+@app.command()
+def history(path: TablePath, format_name: FormatName = None, as_json: AsJson = False) -> None:
+    """List what zskip did to a table, the latest first.
+
+    Example: zskip history events
+    """
+    from zskip.cli.show import operations, print_json, print_rows
+
+    found = _open(path, None, format_name).history()
+    print_json({"operations": found}) if as_json else print_rows(*operations(found))
+
+
+@app.command()
 def index(
     path: TablePath,
     collect: Annotated[

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         CompactResult,
         Explanation,
         IndexInfo,
+        LayoutInfo,
+        Maintenance,
+        Operation,
         OptimizeResult,
         ScanReport,
         SketchInfo,
@@ -142,6 +145,39 @@ def compacted(result: CompactResult) -> Pairs:
     ]
 
 
+def maintained(result: Maintenance) -> Pairs:
+    """What a maintain did or would do, for people."""
+    return [
+        ("table", result.path),
+        ("batches", f"{result.batches:,}{' (not done: a dry run)' * result.dry_run}"),
+        ("files", f"{result.files_removed:,} -> {result.files_added:,}"),
+        ("bytes written", show_size(result.bytes_written)),
+        ("rows a query reads", f"{_share(result.kept_before)} -> {_share(result.kept_after)} (predicted)"),
+        ("stopped", result.stopped),
+        ("seconds", f"{result.seconds:.1f}"),
+    ]
+
+
+def operations(found: Sequence[Operation]) -> tuple[list[str], list[list[Any]]]:
+    """What was done to a table, for people: names of columns, and rows."""
+    names = ["when", "version", "operation", "by", "rows", "files", "bytes", "rows a query reads", "seconds"]
+    rows = [
+        [
+            _moment(of.time_ms),
+            of.version,
+            of.operation,
+            ", ".join(of.by) or None,
+            of.rows,
+            f"{of.files_removed:,} -> {of.files_added:,}",
+            f"{show_size(of.bytes_removed)} -> {show_size(of.bytes_added)}",
+            f"{_share(of.share_before)} -> {_share(of.share_after)}" if of.by else None,
+            of.seconds,
+        ]
+        for of in found
+    ]
+    return names, rows
+
+
 def _share(share: float | None) -> str:
     return "unknown" if share is None else f"{100 * share:.1f} %"
 
@@ -176,8 +212,21 @@ def described(found: TableInfo) -> Pairs:
         else ("partitions", "none"),
         ("index", "none" if found.index is None else _covered(found.index)),
         ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
+        *([] if layout is None or layout.files is None else _inside(layout)),
         *((f"depth of {column.column}", _clustered(column)) for column in found.clustering),
     ]
+
+
+def _inside(layout: LayoutInfo) -> Pairs:
+    since = "" if layout.since_ms is None else f", since {_moment(layout.since_ms)}"
+    return [
+        ("in that layout", f"{layout.files:,} files ({show_size(layout.bytes or 0)}){since}"),
+        ("beside it", f"{layout.files_since:,} files ({show_size(layout.bytes_since or 0)})"),
+    ]
+
+
+def _moment(ms: int) -> str:
+    return dt.datetime.fromtimestamp(ms // 1000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _covered(found: IndexInfo) -> str:

@@ -1,6 +1,6 @@
 """Table formats: what is live, and how a rewrite is committed."""
 
-from zskip.formats.base import HOME, Staged, TableFormat
+from zskip.formats.base import HOME, OPERATIONS, Staged, TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
 from zskip.formats.hudi import HudiFormat
@@ -12,6 +12,7 @@ from zskip.formats.staging import data_files
 __all__ = [
     "FORMATS",
     "HOME",
+    "OPERATIONS",
     "DeltaFormat",
     "HudiFormat",
     "IcebergFormat",

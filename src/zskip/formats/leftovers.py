@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from zskip.formats import into, owner
-from zskip.formats.base import HOME, TableFormat
+from zskip.formats.base import HOME, OPERATIONS, TableFormat
 from zskip.formats.parquet import log
 from zskip.formats.staging import STAGING
 from zskip.records import Leftover
@@ -38,7 +38,7 @@ def leftovers(storage: Storage, open_on: Callable[[Storage], TableFormat]) -> li
 
 def _temporary(storage: Storage) -> Iterator[str]:
     horizon = time.time() * 1000 - TEMPORARY_MS
-    for directory in (HOME, log.LOG):
+    for directory in (HOME, OPERATIONS, log.LOG):
         for file in storage.list_dir(directory):
             name = file.path.rpartition("/")[2]
             if not file.is_dir and name.startswith(".") and name.endswith(".tmp") and file.mtime_ms < horizon:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from zskip.records import (
     FileSizes,
     IndexedPart,
     IndexInfo,
+    Maintenance,
+    Operation,
     OptimizeResult,
     SketchInfo,
     TableInfo,
@@ -51,6 +54,15 @@ _VERIFIED = (
 _CLUSTERED = (
     "column string, files bigint, files_unknown bigint, constant_files bigint, average_overlap double, "
     "average_depth double, depth_histogram map<int, bigint>"
+)
+_MAINTAINED = (
+    "path string, batches bigint, bytes_written bigint, files_removed bigint, files_added bigint, kept_before double, "
+    "kept_after double, stopped string, seconds double, dry_run boolean"
+)
+_HISTORY = (
+    "time timestamp, version bigint, operation string, by array<string>, where string, rows bigint, "
+    "files_removed bigint, files_added bigint, bytes_removed bigint, bytes_added bigint, share_before double, "
+    "share_after double, seconds double"
 )
 _INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
 _DESCRIBED = (
@@ -116,6 +128,46 @@ def verified(spark: SparkSession, found: Verification) -> DataFrame:
     failing = mismatches[0][0] if mismatches else None
     row = (found.path, found.ok, found.files, found.columns, found.queries, failing, mismatches)
     return _frame(spark, [row], _VERIFIED)
+
+
+def maintained(spark: SparkSession, found: Maintenance) -> DataFrame:
+    """One row, with the figures of `Table.maintain`."""
+    row = (
+        found.path,
+        found.batches,
+        found.bytes_written,
+        found.files_removed,
+        found.files_added,
+        found.kept_before,
+        found.kept_after,
+        found.stopped,
+        found.seconds,
+        found.dry_run,
+    )
+    return _frame(spark, [row], _MAINTAINED)
+
+
+def history(spark: SparkSession, found: Sequence[Operation]) -> DataFrame:
+    """One row for each operation, the latest first."""
+    rows = [
+        (
+            dt.datetime.fromtimestamp(of.time_ms / 1000, dt.timezone.utc),
+            of.version,
+            of.operation,
+            list(of.by),
+            of.where,
+            of.rows,
+            of.files_removed,
+            of.files_added,
+            of.bytes_removed,
+            of.bytes_added,
+            of.share_before,
+            of.share_after,
+            of.seconds,
+        )
+        for of in found
+    ]
+    return _frame(spark, rows, _HISTORY)
 
 
 def clustered(spark: SparkSession, found: Sequence[ClusteringInfo]) -> DataFrame:

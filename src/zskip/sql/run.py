@@ -14,7 +14,9 @@ from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, Drop
 from zskip.sql.statements.statement import (
     OPTIONS,
     DescribeClustering,
+    DescribeHistory,
     ExplainSkipping,
+    Maintain,
     Optimize,
     Query,
     Verify,
@@ -46,10 +48,14 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
         _check_where(spark, text, statement.where, statement.where_at)
     if isinstance(statement, Optimize):
         return _optimize(spark, statement)
+    if isinstance(statement, Maintain):
+        return _maintain(spark, statement)
     if isinstance(statement, Verify):
         return results.verified(spark, find_table(spark, statement.target).table.verify(statement.where))
     if isinstance(statement, DescribeClustering):
         return _describe(spark, statement)
+    if isinstance(statement, DescribeHistory):
+        return results.history(spark, find_table(spark, statement.target).table.history())
     if isinstance(statement, ExplainSkipping):
         return _explain(spark, statement)
     return _index(spark, statement)
@@ -101,6 +107,15 @@ def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
         found.refresh(spark)
     times = (int(1000 * started), int(1000 * time.time()))
     return results.optimized(spark, result, found.table.info(), times)
+
+
+def _maintain(spark: SparkSession, statement: Maintain) -> DataFrame:
+    found = find_table(spark, statement.target)
+    arguments: dict[str, Any] = dict(statement.options)
+    try:
+        return results.maintained(spark, found.table.maintain(by=statement.by or None, **arguments))
+    finally:
+        found.refresh(spark)
 
 
 def _check_options(statement: Optimize, known: frozenset[str]) -> None:

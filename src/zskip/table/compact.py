@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,11 @@ from zskip.advisor.packing import pack
 from zskip.errors import ConflictError, InputError
 from zskip.formats.compression import Compression
 from zskip.formats.schema import inspect
-from zskip.records import CompactResult, FileSizes, Ints, Snapshot
+from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
 from zskip.table.clock import Clock
 from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
+from zskip.table.journal import keep
 from zskip.table.query import check_whole
 from zskip.table.request import choose_files
 from zskip.table.writing import Merged, Rewrite, choose_engine, rewrite_in_place
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from zskip.spark.engines import Engine
     from zskip.spark.schema import TableSchema
 
-_BINS_AT_ONCE = 128
+BINS_AT_ONCE = 128
 """New files of one commit: the plan of a job has a scan for each of them."""
 _TRIES = 5
 _log = logging.getLogger("zskip")
@@ -74,22 +76,62 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
         schema = handle.schema()
         check_whole(schema.snapshot)
         chosen = choose_files(handle, schema.snapshot, where)
-        bins = [_named(chosen, places) for places in pack(chosen, target, smallest)]
+        bins = [named(chosen, places) for places in pack(chosen, target, smallest)]
         if bins:
             _check_writable(spark, schema)
     done: list[_Done] = []
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
-        for start in range(0, len(bins), _BINS_AT_ONCE):
+        for start in range(0, len(bins), BINS_AT_ONCE):
             # What the format's own code commits must be upon the version that it reads.
             schema = handle.schema() if start and engine is not None else schema
-            found = _merge(spark, handle, engine, schema, bins[start : start + _BINS_AT_ONCE], info, clock)
+            found = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, clock)
             done += [] if found is None else [found]
     finally:
         if done:
             with clock.step("index"):
                 index_new_files(handle, by_engine=chosen.reader is not None)
-    return _result(handle, chosen, done, clock)
+    result = _result(handle, chosen, done, clock)
+    if done:
+        _keep(handle, where, result)
+    return result
+
+
+def _keep(handle: Handle, where: str | None, result: CompactResult, operation: str = "compact") -> None:
+    said = Operation(
+        version=result.version,
+        time_ms=int(1000 * time.time()),
+        operation=operation,
+        where=where,
+        rows=result.rows,
+        files_removed=result.removed.files,
+        files_added=result.added.files,
+        bytes_removed=result.removed.bytes,
+        bytes_added=result.added.bytes,
+        seconds=round(sum(result.seconds.values()), 3),
+    )
+    keep(handle, said)
+
+
+def compact_files(handle: Handle, bins: Sequence[Sequence[File]], operation: str) -> CompactResult | None:
+    """Merge the files of each bin, in one commit; None where others have changed a file of every bin.
+
+    operation: what the commit and the table's journal call it.
+    """
+    spark = handle.need_spark(f"{operation}()")
+    clock = Clock()
+    with clock.step("snapshot"):
+        engine = choose_engine(spark, handle)
+        schema = handle.schema()
+        _check_writable(spark, schema)
+    done = _merge(spark, handle, engine, schema, bins, {"operation": operation}, clock)
+    if done is None:
+        return None
+    with clock.step("index"):
+        index_new_files(handle, by_engine=schema.snapshot.reader is not None)
+    result = _result(handle, schema.snapshot, [done], clock)
+    _keep(handle, None, result, operation)
+    return result
 
 
 def _check_writable(spark: SparkSession, schema: TableSchema) -> None:
@@ -99,11 +141,12 @@ def _check_writable(spark: SparkSession, schema: TableSchema) -> None:
     check_writable(scan_with_ordinals(spark, schema))
 
 
-_File = tuple[str, int, int]
+File = tuple[str, int, int]
 """Path, bytes and time: a file is the same where all three are."""
 
 
-def _named(snapshot: Snapshot, places: Ints) -> tuple[_File, ...]:
+def named(snapshot: Snapshot, places: Ints) -> tuple[File, ...]:
+    """The files of some places of a snapshot."""
     files = [snapshot.file(i) for i in places.tolist()]
     return tuple((file.path, file.size, file.mtime_ms) for file in files)
 
@@ -113,7 +156,7 @@ def _merge(
     handle: Handle,
     engine: Engine | None,
     schema: TableSchema,
-    bins: Sequence[Sequence[_File]],
+    bins: Sequence[Sequence[File]],
     info: Mapping[str, Any],
     clock: Clock,
 ) -> _Done | None:
@@ -143,12 +186,12 @@ def _merge(
     return None
 
 
-def _live(snapshot: Snapshot, bins: Sequence[Sequence[_File]]) -> list[Ints]:
+def _live(snapshot: Snapshot, bins: Sequence[Sequence[File]]) -> list[Ints]:
     """The places of each bin's files, of those bins all of whose files are as they were."""
     wanted = {file[0] for files in bins for file in files}
     places = {path: i for i, path in enumerate(snapshot.paths) if path in wanted}
     found = [np.array([places.get(path, -1) for path, _, _ in files], np.int64) for files in bins]
-    same = [p.min() >= 0 and _named(snapshot, p) == tuple(files) for p, files in zip(found, bins, strict=True)]
+    same = [p.min() >= 0 and named(snapshot, p) == tuple(files) for p, files in zip(found, bins, strict=True)]
     return [p for p, is_same in zip(found, same, strict=True) if is_same]
 
 

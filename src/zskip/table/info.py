@@ -11,6 +11,7 @@ from zskip.index import BoundIndex, describe_parts
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
+from zskip.table.journal import CLUSTERS, Clustered, clustered, read_journal
 from zskip.table.query import columns_of_table, known_rows
 
 
@@ -20,7 +21,7 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
     snapshot = handle.snapshot()
-    layout = _layout(handle)
+    layout = layout_of(handle, snapshot, clustered(read_journal(handle.home), snapshot))
     chosen = _chosen(handle, snapshot, by, layout)
     bound = _bound(handle, snapshot)
     return TableInfo(
@@ -74,9 +75,35 @@ def _clustering(bound: BoundIndex, names: list[str]) -> tuple[ClusteringInfo, ..
     return tuple(clustering(name, stats) for name, stats in found if stats is not None)
 
 
-def _layout(handle: Handle) -> LayoutInfo | None:
+def layout_of(handle: Handle, snapshot: Snapshot, kept: Clustered | None) -> LayoutInfo | None:
+    """How the table was last clustered; None where it never was.
+
+    kept: what its journal says.
+    """
+    return _of_log(handle) if kept is None else _of_journal(kept, snapshot)
+
+
+def _of_journal(kept: Clustered, snapshot: Snapshot) -> LayoutInfo:
+    of = kept.newest.operation
+    times = [run.operation.time_ms for run, members in zip(kept.runs, kept.members, strict=True) if members.any()]
+    inside = kept.files
+    return LayoutInfo(
+        version=of.version,
+        by=of.by,
+        curve=of.curve or "",
+        build=of.build or "",
+        since_ms=min(times, default=None),
+        files=int(inside.sum()),
+        bytes=int(snapshot.sizes[inside].sum()),
+        files_since=int((~inside).sum()),
+        bytes_since=int(snapshot.sizes[~inside].sum()),
+    )
+
+
+def _of_log(handle: Handle) -> LayoutInfo | None:
+    """What the format's own log says of the last rewrite, where the table keeps no record."""
     latest = handle.format.last_operation()
-    if latest is None or latest[1].get("operation") != "optimize":
+    if latest is None or latest[1].get("operation") not in CLUSTERS or not latest[1].get("by"):
         return None
     version, info = latest
     return LayoutInfo(version=version, by=tuple(info["by"]), curve=info["curve"], build=info["build"])

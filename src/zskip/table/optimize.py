@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,14 @@ from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.records import Field, FileSizes, Ints, OptimizeResult, Sample
+from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
 from zskip.storage.overlay import Overlay
 from zskip.table.clock import Clock
 from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
+from zskip.table.journal import keep
 from zskip.table.query import check_whole
-from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition
+from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition, only_files
 from zskip.table.writing import Clustered, EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 
 if TYPE_CHECKING:
@@ -85,17 +87,43 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             raise
         with clock.step("index"):
             index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
-    return dataclasses.replace(
-        _result(handle, plan, request, clock),
-        version=committed.version,
-        files_after=len(committed.sizes),
-        bytes_after=sum(committed.sizes),
-        predicted_share_before=before,
-        predicted_share_after=predict_share(layout, sample),
-        added=FileSizes.of(committed.sizes),
-        removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
-        partitions=len(np.unique(plan.schema.snapshot.partition_of)),
+        result = dataclasses.replace(
+            _result(handle, plan, request, clock),
+            version=committed.version,
+            files_after=len(committed.sizes),
+            bytes_after=sum(committed.sizes),
+            predicted_share_before=before,
+            predicted_share_after=predict_share(layout, sample),
+            added=FileSizes.of(committed.sizes),
+            removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
+            partitions=len(np.unique(plan.schema.snapshot.partition_of)),
+        )
+        _keep(target, request, result, layout, committed.names)
+    return result
+
+
+def _keep(
+    target: Handle, request: OptimizeRequest, result: OptimizeResult, layout: Layout, names: tuple[str, ...]
+) -> None:
+    operation = Operation(
+        version=result.version,
+        time_ms=int(1000 * time.time()),
+        operation=request.operation,
+        by=tuple(field.name for field in layout.fields),
+        curve=request.curve,
+        build=request.build,
+        where=request.where,
+        rows=result.rows,
+        files_removed=result.removed.files,
+        files_added=result.added.files,
+        bytes_removed=result.removed.bytes,
+        bytes_added=result.added.bytes,
+        share_before=result.predicted_share_before,
+        share_after=result.predicted_share_after,
+        seconds=round(sum(result.seconds.values()), 3),
     )
+    size = request.aims_at or request.target_file_size or max(1, result.bytes_after // max(result.files_after, 1))
+    keep(target, operation, names=names, layout=layout, target_file_size=size)
 
 
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
@@ -110,7 +138,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     schema = handle.schema()
     check_whole(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
-    chosen = choose_files(handle, schema.snapshot, request.where)
+    chosen = only_files(choose_files(handle, schema.snapshot, request.where), request.only)
     if chosen.reader is None:
         chosen = dataclasses.replace(chosen, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
@@ -164,7 +192,7 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
 def _info(plan: _Plan, request: OptimizeRequest) -> dict[str, Any]:
     """What a commit says of itself."""
     return {
-        "operation": "optimize",
+        "operation": request.operation,
         "by": list(request.by),
         "curve": request.curve,
         "build": request.build,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.errors import ColumnError, InputError, PredicateError
+from zskip.errors import ColumnError, ConflictError, InputError, PredicateError
 from zskip.formats.compression import Compression, read_compression
 from zskip.index import refresh
 from zskip.predicate import Columns, columns_of, parse
@@ -37,6 +37,12 @@ class OptimizeRequest:
     seed: int
     compression: Compression | None = None
     """None for that of the files as they are."""
+    operation: str = "optimize"
+    """What the commit and the table's journal call it."""
+    aims_at: int | None = None
+    """Bytes that files aim at in the long run, where `files` says how many there are now."""
+    only: frozenset[tuple[str, int, int]] | None = None
+    """Path, bytes and time of the files to rewrite, as a planner has chosen them; None for all."""
 
 
 def check_request(
@@ -127,6 +133,20 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
             "compare partition columns with literals, such as \"day >= DATE '2024-01-01'\""
         )
     return snapshot.select(result.kept)
+
+
+def only_files(snapshot: Snapshot, only: frozenset[tuple[str, int, int]] | None) -> Snapshot:
+    """The files that a planner has chosen; raises ConflictError where one of them is no longer as it was."""
+    if only is None:
+        return snapshot
+    files = zip(snapshot.paths, snapshot.sizes.tolist(), snapshot.mtimes_ms.tolist(), strict=True)
+    keep = np.fromiter((file in only for file in files), np.bool_, len(snapshot))
+    if int(keep.sum()) < len(only):
+        raise ConflictError(
+            f'another writer changed {len(only) - int(keep.sum())} of the files of "{snapshot.root}" that were to be '
+            "rewritten; nothing was committed, call again"
+        )
+    return snapshot.select(keep)
 
 
 def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         Explanation,
         IndexedPart,
         IndexInfo,
+        Maintenance,
+        Operation,
         OptimizeResult,
         ScanReport,
         TableInfo,
@@ -216,6 +218,43 @@ class Table:
         from zskip.table.info import describe
 
         return describe(self._handle, by)
+
+    def maintain(
+        self,
+        *,
+        budget: int | str | None = None,
+        seconds: float | None = None,
+        target_file_size: int | str | None = None,
+        by: Sequence[str] | str | None = None,
+        dry_run: bool = False,
+    ) -> Maintenance:
+        """Keep the table clustered: rewrite those files, and only those, for which that is worth its bytes.
+
+        Files that came since the table was clustered are brought into its order, alone or together with others that
+        overlap them, and small files are merged; each batch is one commit. budget: the most bytes of files to rewrite
+        (or text such as "10GB"; the last batch may go over it by one file); seconds: after which no batch is begun;
+        target_file_size: how large files are to be, by default as the last time; by: the columns to cluster by, needed
+        once, on a table that was never clustered; dry_run: say what would be done, and do nothing.
+
+        Raises InputError for arguments that cannot be right and for a table without a layout where `by` is missing,
+        ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
+        stays.
+        """
+        from zskip.table.maintain import check_maintenance, maintain
+
+        request = check_maintenance(
+            budget=budget, seconds=seconds, target_file_size=target_file_size, by=by, dry_run=dry_run
+        )
+        return maintain(self._handle, request)
+
+    def history(self) -> tuple[Operation, ...]:
+        """What zskip did to the table, the latest first: when, what, and how much it wrote; no Spark needed.
+
+        The table's home keeps the last 1,000 records, and older ones as long as files that they wrote are live.
+        """
+        from zskip.table.journal import read_journal
+
+        return tuple(record.operation for record in reversed(read_journal(self._handle.home)))
 
     def clean(self, *, delete: bool = False) -> Cleaning:
         """List what interrupted operations left: staged and replaced files, unfinished tables; no Spark needed.

@@ -199,7 +199,11 @@ class FileWriter:
 
         replaced = np.full(len(self._base), self._replaces)
         version = self._target.format.replace(self._base, replaced, self._staged, info)
-        return Committed(version=version, sizes=tuple(file.size for file in self._staged))
+        return Committed(
+            version=version,
+            sizes=tuple(file.size for file in self._staged),
+            names=tuple(file.path.rpartition("/")[2] for file in self._staged),
+        )
 
     def abort(self) -> None:
         """Remove the staged files."""

@@ -107,6 +107,23 @@ def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -
     assert content(load(engine_spark, path)) == content(table.df()) == before
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_files_are_merged_by_delta_itself(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "t ü")
+    make(engine_spark, path, kind, partitioned=True)
+    table = zskip.table(engine_spark, path)
+    before, version = content(load(engine_spark, path)), history(engine_spark, path)["version"]
+    if kind in ("deletionVectors", "columnMapping"):
+        with pytest.raises(UnsupportedError, match=rf"maintain\(\).*{kind}"):
+            table.maintain(by=["id", "region"])
+    result = table.compact()
+    assert (result.files_before, result.files_after, result.partitions) == (6, 3, 3)
+    assert (result.version, result.batches) == (version + 1, 1)
+    assert content(load(engine_spark, path)) == content(table.df()) == before
+    assert content(load(engine_spark, path, versionAsOf=version)) == before
+    assert table.compact().batches == 0
+
+
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the rewrite has read the table and is about to commit."""
     commit = writing.EngineWriter.commit

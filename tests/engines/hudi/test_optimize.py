@@ -122,6 +122,21 @@ def test_one_partition_is_rewritten_alone(engine_spark: SparkSession, unpack: Un
 
 
 @pytest.mark.slow
+def test_small_files_are_merged(engine_spark: SparkSession, unpack: Unpack) -> None:
+    path = unpack("hive")
+    table = zskip.table(engine_spark, str(path))
+    before = rows_of(read(engine_spark, path), "_hoodie_file_name")
+    result = table.compact()
+    assert result.files_after == len(table.files()) == len({Path(file).parent for file in table.files()})
+    assert result.files_after < result.files_before
+    assert rows_of(read(engine_spark, path), "_hoodie_file_name") == before
+    found = table.maintain(by=["v", "id"], target_file_size="1kB")
+    assert found.batches > 0
+    assert rows_of(read(engine_spark, path), "_hoodie_file_name") == before
+    assert table.verify(queries=2).ok
+
+
+@pytest.mark.slow
 def test_rows_that_are_appended_meanwhile_stay(
     engine_spark: SparkSession, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

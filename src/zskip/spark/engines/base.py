@@ -32,6 +32,8 @@ class Committed:
     version: int
     sizes: tuple[int, ...]
     """Bytes of each file that it added."""
+    names: tuple[str, ...] = ()
+    """Of those files, without directories."""
 
 
 class Engine(Protocol):

@@ -150,7 +150,11 @@ class DeltaEngine:
                     f'another writer changed "{self._root}" since the rewrite read it; nothing was committed, '
                     f"call again ({_CONFLICT.search(text)[0]})"  # type: ignore[index]
                 ) from error
-        return Committed(version=int(number), sizes=tuple(int(file.size()) for file in added))
+        return Committed(
+            version=int(number),
+            sizes=tuple(int(file.size()) for file in added),
+            names=tuple(relative_path(str(file.path()), self._root).rpartition("/")[2] for file in added),
+        )
 
     def _remove(self, files: Sequence[JavaObject]) -> None:
         storage = storage_for(self._spark, self._root)

@@ -34,6 +34,10 @@ class Parser:
         """The token that comes next."""
         return self._tokens[self._at]
 
+    def ahead(self, count: int) -> Token:
+        """The token that comes so many after the next, or the end."""
+        return self._tokens[min(self._at + count, len(self._tokens) - 1)]
+
     def take(self) -> Token:
         """Step over the next token."""
         token = self.now

@@ -27,6 +27,13 @@ OPTIONS: dict[str, tuple[type, ...]] = {
 _TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
 
 Option = str | int | bool
+MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
+    "budget": (int, str),
+    "seconds": (int,),
+    "target_file_size": (int, str),
+    "dry_run": (bool,),
+}
+"""What WITH takes after INCREMENTAL: keyword arguments of `Table.maintain`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,6 +47,16 @@ class Optimize:
     by: tuple[str, ...] = ()
     """Empty for the layout by which the table was last clustered; where there is none, small files are merged."""
     curve: str | None = None
+    options: tuple[tuple[str, Option], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Maintain:
+    """`OPTIMIZE t INCREMENTAL [ZORDER BY (a, b)] [WITH (name = value)]`."""
+
+    target: Target
+    by: tuple[str, ...] = ()
+    """Empty for the layout by which the table was last clustered."""
     options: tuple[tuple[str, Option], ...] = ()
 
 
@@ -68,13 +85,22 @@ class DescribeClustering:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DescribeHistory:
+    """`DESCRIBE CLUSTERING HISTORY t`."""
+
+    target: Target
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
     """Anything else."""
 
     text: str
 
 
-Statement = Optimize | ExplainSkipping | Verify | DescribeClustering | IndexStatement | Query
+Statement = (
+    Optimize | Maintain | ExplainSkipping | Verify | DescribeClustering | DescribeHistory | IndexStatement | Query
+)
 
 
 def read_statement(sql: str) -> Statement:
@@ -126,9 +152,11 @@ def _start(sql: str) -> list[Token]:
     return []
 
 
-def _optimize(parser: Parser) -> Optimize:
+def _optimize(parser: Parser) -> Optimize | Maintain:
     parser.take()
     target = parser.target()
+    if parser.accept("INCREMENTAL"):
+        return _maintain(parser, target)
     where, where_at = parser.predicate()
     curve: str | None = None
     by: tuple[str, ...] = ()
@@ -143,21 +171,31 @@ def _optimize(parser: Parser) -> Optimize:
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
 
-def _options(parser: Parser) -> tuple[tuple[str, Option], ...]:
+def _maintain(parser: Parser, target: Target) -> Maintain:
+    by: tuple[str, ...] = ()
+    if parser.accept("ZORDER"):
+        parser.expect("BY")
+        by = parser.columns()
+    options = _options(parser, MAINTAIN_OPTIONS) if parser.accept("WITH") else ()
+    parser.finish(", ".join(["ZORDER BY"] * (not by and not options) + ["WITH"] * (not options)) or "a semicolon")
+    return Maintain(target=target, by=by, options=options)
+
+
+def _options(parser: Parser, known: dict[str, tuple[type, ...]] = OPTIONS) -> tuple[tuple[str, Option], ...]:
     parser.expect("(")
     found: dict[str, Option] = {}
     while True:
         place = parser.now
         name = parser.part("an option").lower()
-        if name not in OPTIONS:
-            raise syntax_error(parser.sql, place, _no_option(name))
+        if name not in known:
+            raise syntax_error(parser.sql, place, _no_option(name, known))
         if name in found:
             raise syntax_error(parser.sql, place, f'the option "{name}" is given twice')
         parser.expect("=")
         place = parser.now
         value = _value(parser)
-        if type(value) not in OPTIONS[name]:
-            kinds = " or ".join(_TYPES[kind] for kind in OPTIONS[name])
+        if type(value) not in known[name]:
+            kinds = " or ".join(_TYPES[kind] for kind in known[name])
             raise syntax_error(parser.sql, place, f'the option "{name}" is {kinds}')
         found[name] = value
         if not parser.accept(","):
@@ -166,11 +204,11 @@ def _options(parser: Parser) -> tuple[tuple[str, Option], ...]:
     return tuple(found.items())
 
 
-def _no_option(name: str) -> str:
-    near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.5)
+def _no_option(name: str, known: dict[str, tuple[type, ...]]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if name in ("by", "curve", "where"):
         return f'no option "{name}"; write it as a clause: WHERE ..., or ZORDER, HILBERT or LINEAR BY (a, b)'
-    return f'no option "{name}"; ' + (f'did you mean "{near[0]}"?' if near else "the options: " + ", ".join(OPTIONS))
+    return f'no option "{name}"; ' + (f'did you mean "{near[0]}"?' if near else "the options: " + ", ".join(known))
 
 
 def _value(parser: Parser) -> Option:
@@ -194,13 +232,23 @@ def _verify(parser: Parser) -> Verify:
     return Verify(target=target, where=where, where_at=where_at)
 
 
-def _describe(parser: Parser) -> DescribeClustering:
+def _describe(parser: Parser) -> DescribeClustering | DescribeHistory:
     parser.take()
     parser.take()
+    if parser.now.upper == "HISTORY" and _names_a_table(parser.ahead(1)):
+        parser.take()
+        target = parser.target()
+        parser.finish("a semicolon")
+        return DescribeHistory(target=target)
     target = parser.target()
     columns = parser.columns() if parser.accept("COLUMNS") else ()
     parser.finish("a semicolon" if columns else "COLUMNS")
     return DescribeClustering(target=target, columns=columns)
+
+
+def _names_a_table(token: Token) -> bool:
+    """Whether what follows HISTORY is a table's name, so that HISTORY itself is none."""
+    return token.kind in ("word", "quoted", "string") and token.upper != "COLUMNS"
 
 
 def _explain(parser: Parser) -> ExplainSkipping:

@@ -139,7 +139,11 @@ class HudiEngine:
             self._home.delete(staged)
         finally:
             client.close()
-        return Committed(version=int(instant), sizes=tuple(int(stat.getFileSizeInBytes()) for stat in stats))
+        return Committed(
+            version=int(instant),
+            sizes=tuple(int(stat.getFileSizeInBytes()) for stat in stats),
+            names=tuple(str(stat.getPath()).rpartition("/")[2] for stat in stats),
+        )
 
     def _client(self, rows: RoutedRows) -> JavaObject:
         options = self._table.options()

@@ -1,0 +1,87 @@
+"""A column's values on a scale of rows: where a value lies among all rows, as far as the bounds of files tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from zskip.layout.workload import Ranks
+from zskip.records import Bools, Floats, Ints, Values
+
+_ENDPOINTS = 16_384
+"""Ends of files that are looked at; of more, some drawn at random."""
+_POINTS = 4_096
+_SELDOM = 1e-4
+"""Weight of a value that only the end of a file names, where a layout's bounds tell how values are spread."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Scale:
+    """Values in order, and the share of rows at or below each."""
+
+    points: Values
+    """Distinct, ascending."""
+    below: Floats
+    """(points + 1,): share of rows below each point, and 1."""
+
+    def ranks(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Ranks, Ranks]:
+        """The points that files may hold: the first and the last, all of them where the bounds are unknown.
+
+        lower, upper, bounded: (files,).
+        """
+        first = np.zeros(len(bounded), np.int32)
+        last = np.full(len(bounded), max(len(self.points) - 1, 0), np.int32)
+        if len(self.points):
+            low = np.searchsorted(self.points, lower[bounded], side="right") - 1
+            high = np.searchsorted(self.points, upper[bounded], side="left")
+            first[bounded] = np.maximum(low, 0)
+            last[bounded] = np.minimum(high, len(self.points) - 1)
+        return first, last
+
+    def spans(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Floats, Floats]:
+        """Where files start and end, from 0 to 1: the share of rows below them, and that up to their ends."""
+        if not len(self.points):
+            return np.zeros(len(bounded)), np.ones(len(bounded))
+        first, last = self.ranks(lower, upper, bounded)
+        return self.below[first], self.below[np.maximum(first, last) + 1]
+
+
+def scale_of(lower: Values, upper: Values, bounded: Bools, rows: Ints, bounds: Values | None = None) -> Scale:
+    """Spread the rows of files over a column's values: each file's evenly between its bounds.
+
+    lower, upper, bounded, rows: (files,); bounds: split values of a layout, between each two of which lie equally many
+    rows of the table as it was, so that "evenly" means by them.
+    """
+    points, weights = _points(lower, upper, bounded, bounds)
+    if not len(points):
+        return Scale(points=points, below=np.array([0.0]))
+    scale = Scale(points=points, below=np.zeros(len(points) + 1))
+    first, last = scale.ranks(lower[bounded], upper[bounded], np.ones(int(bounded.sum()), np.bool_))
+    ahead = np.concatenate([[0.0], np.cumsum(weights)])
+    last = np.maximum(last, first)
+    # How dense each file's rows lie over the points it covers, summed up by where files start and end.
+    density = rows[bounded] / (ahead[last + 1] - ahead[first])
+    change = np.bincount(first, density, len(points) + 1) - np.bincount(last + 1, density, len(points) + 1)
+    held = weights * np.maximum(np.cumsum(change)[:-1], 0.0)
+    total = held.sum()
+    held = held / total if total > 0 else weights / weights.sum()
+    return Scale(points=points, below=np.concatenate([[0.0], np.cumsum(held)]))
+
+
+def _points(lower: Values, upper: Values, bounded: Bools, bounds: Values | None) -> tuple[Values, Floats]:
+    ends = np.concatenate([lower[bounded], upper[bounded]])
+    if len(ends) > _ENDPOINTS:
+        # The outermost stay: all rows lie between them.
+        drawn = np.random.default_rng(0).choice(len(ends), _ENDPOINTS, replace=False)
+        ends = ends[np.concatenate([drawn, [ends.argmin(), ends.argmax()]])]
+    ends = np.unique(ends)
+    if len(ends) > _POINTS:
+        ends = ends[np.unique(np.linspace(0, len(ends) - 1, _POINTS).astype(np.int64))]
+    if bounds is None or not len(bounds) or bounds.dtype != ends.dtype:
+        return cast(Values, ends), np.ones(len(ends))
+    points = np.unique(np.concatenate([bounds, ends]))
+    known = np.searchsorted(bounds, points)
+    is_bound = bounds[np.minimum(known, len(bounds) - 1)] == points
+    return cast(Values, points), np.where(is_bound, 1.0, _SELDOM)

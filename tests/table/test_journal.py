@@ -1,0 +1,141 @@
+"""The record of what was done to a table: true of the files that are there, and never in the way."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import zskip
+from zskip.errors import StorageError, ZskipWarning
+from zskip.layout.fit import fit
+from zskip.records import Field, Operation, Sample
+from zskip.storage import LocalStorage
+from zskip.table import journal
+from zskip.table.address import find
+from zskip.table.handle import Handle
+from zskip.table.journal import clustered, keep, read_journal
+from zskip.types import DataType
+
+
+def operation(version: int, *by: str) -> Operation:
+    return Operation(
+        version=version,
+        time_ms=1_700_000_000_000 + version,
+        operation="optimize" if by else "compact",
+        by=by,
+        curve="zorder" if by else None,
+        build="sample" if by else None,
+        rows=10,
+        files_removed=2,
+        files_added=1,
+        bytes_removed=5,
+        bytes_added=4,
+        seconds=0.5,
+    )
+
+
+LAYOUT = fit(
+    Sample(
+        fields=(Field(name="a", type=DataType("string")), Field(name="b", type=DataType("double"))),
+        columns=(
+            np.array([b"x", b"y\x00", b"\xff"] * 20, object),
+            np.concatenate([np.linspace(-9, 9, 58), [-np.inf, np.inf]]),
+        ),
+        nulls=(np.zeros(60, np.bool_), np.arange(60) % 9 == 0),
+        partition=np.zeros(60, np.int32),
+        weights=np.ones(60),
+    ),
+    np.array([4]),
+    partition_rows=np.array([60]),
+)
+
+
+@pytest.fixture
+def handle(tmp_path: Path) -> Handle:
+    """A table of three files."""
+    for i in range(3):
+        pq.write_table(pa.table({"a": [i]}), tmp_path / f"f{i}.parquet")
+    return find(str(tmp_path), None, None, None)
+
+
+def records(handle: Handle) -> list[Path]:
+    return sorted((Path(handle.storage.root) / "_zskip" / "operations").iterdir())
+
+
+def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> None:
+    keep(handle, operation(1, "a", "b"), names=["f0.parquet", "f2.parquet"], layout=LAYOUT, target_file_size=77)
+    keep(handle, operation(2))
+    (first, second) = read_journal(handle.home)
+    assert (first.operation, second.operation) == (operation(1, "a", "b"), operation(2))
+    assert (first.layout(), first.target_file_size, second.layout()) == (LAYOUT, 77, None)
+    found = clustered([first, second], handle.snapshot())
+    assert found is not None
+    assert found.newest is first
+    assert found.files.tolist() == [True, False, True]
+    pq.write_table(pa.table({"a": [5, 6]}), Path(handle.storage.root) / "f2.parquet")
+    found = clustered([first, second], handle.snapshot())
+    assert found is not None
+    assert found.files.tolist() == [True, False, False]
+    layout = zskip.open(handle.storage.root).info().layout
+    assert layout is not None
+    assert (layout.by, layout.version, layout.files, layout.files_since) == (("a", "b"), 1, 1, 2)
+    assert layout.since_ms == operation(1).time_ms
+    assert zskip.open(handle.storage.root).history() == (operation(2), operation(1, "a", "b"))
+
+
+def test_other_columns_are_another_layout(handle: Handle) -> None:
+    keep(handle, operation(1, "a", "b"), names=["f0.parquet"], layout=LAYOUT)
+    keep(handle, operation(2, "b", "a"), names=["f1.parquet"], layout=LAYOUT)
+    found = clustered(read_journal(handle.home), handle.snapshot())
+    assert found is not None
+    assert found.files.tolist() == [False, True, False]
+
+
+def test_what_cannot_be_read_is_left_out(handle: Handle) -> None:
+    for version in range(1, 6):
+        keep(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+    cut, other, odd, newer, sound = records(handle)
+    cut.write_bytes(cut.read_bytes()[:50])
+    other.write_bytes(gzip.compress(b'{"format": 2}'))
+    odd.write_bytes(b"not gzip")
+    content = json.loads(gzip.decompress(newer.read_bytes()))
+    content["layout"]["zskip_layout"] = 99
+    newer.write_bytes(gzip.compress(json.dumps(content).encode()))
+    assert [record.operation.version for record in read_journal(handle.home)] == [4, 5]
+    assert read_journal(handle.home)[0].layout() is None
+    assert read_journal(handle.home)[1].layout() == LAYOUT
+    assert sound.exists()
+
+
+def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_KEPT", 3)
+    keep(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
+    keep(handle, operation(2, "a"), names=["f1.parquet"], layout=LAYOUT)
+    (Path(handle.storage.root) / "f1.parquet").unlink()
+    keep(handle, operation(3))
+    kept = {record.operation.version: record for record in read_journal(handle.home)}
+    # That of the latest clustering says how to go on, though none of its files is left.
+    assert kept[2].layout() == LAYOUT
+    keep(handle, operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
+    keep(handle, operation(5))
+    kept = {record.operation.version: record for record in read_journal(handle.home)}
+    assert (kept[2].files, kept[2].layout_json) == (None, None)
+    for version in range(6, 10):
+        keep(handle, operation(version))
+    versions = [record.operation.version for record in read_journal(handle.home)]
+    assert versions == [1, 4, 6, 7, 8, 9]
+
+
+def test_a_table_that_cannot_be_written_costs_a_warning(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(LocalStorage, "write", refuse)
+    with pytest.warns(ZskipWarning, match=r"committed.*disk full"):
+        keep(handle, operation(1))
