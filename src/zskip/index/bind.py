@@ -16,7 +16,7 @@ from zskip.index.store.match import BoundSegment, WarnOnce, as_slice, folded, of
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
-from zskip.prune import prune
+from zskip.prune import Decided, prune
 from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
 from zskip.types import DataType, Form
 
@@ -119,9 +119,13 @@ class BoundIndex:
             granularity="file" if self.row_groups is None else "row_group",
         )
 
-    def prune(self, predicate: Predicate) -> PruneResult:
-        """Decide for every file whether some row might match, by all that is known of it."""
-        result = prune(predicate, self, None if self.sketches is None else self.sketches.for_predicate(predicate))
+    def prune(self, predicate: Predicate, decided: Sequence[Decided] = ()) -> PruneResult:
+        """Decide for every file whether some row might match, by all that is known of it.
+
+        decided: what else is known of parts of the predicate.
+        """
+        sketches = None if self.sketches is None else self.sketches.for_predicate(predicate)
+        result = prune(predicate, self, sketches, decided)
         altered = self.snapshot.altered
         if altered is None:
             return result

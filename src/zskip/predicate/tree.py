@@ -223,6 +223,11 @@ def _is_opaque(term: Term) -> bool:
     return isinstance(term, Opaque)
 
 
+def is_unread(predicate: Predicate) -> bool:
+    """Whether some part of a predicate is one of which statistics of columns say nothing, whatever they are."""
+    return any(isinstance(node, Unknown) or is_opaque(node) for node in nodes(predicate))
+
+
 def column_of(term: Term) -> Column:
     """The column under a term that is not opaque."""
     (column,) = columns_under(term)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zskip.predicate import Predicate
 from zskip.records import Bools
 
 
@@ -32,6 +33,12 @@ class Outcomes:
         none = np.zeros_like(occupied)
         return cls(*(occupied if value is truth else none for truth in (True, False, None)))
 
+    def met(self, other: Outcomes) -> Outcomes:
+        """What two ways to look at one predicate leave."""
+        return Outcomes(
+            self.may_true & other.may_true, self.may_false & other.may_false, self.may_null & other.may_null
+        )
+
     def __invert__(self) -> Outcomes:
         return Outcomes(self.may_false, self.may_true, self.may_null)
 
@@ -54,3 +61,14 @@ class Outcomes:
     def full(self) -> Bools:
         """(files,) where every row is true."""
         return ~self.may_false & ~self.may_null
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Decided:
+    """A part of a predicate of which more is known than its leaves tell."""
+
+    node: Predicate
+    """Just this object: equal text may mean two things."""
+    outcomes: Outcomes
+    kind: str
+    """Of the report."""

@@ -8,6 +8,7 @@ All files are answered at once, as masks. What is not known may be anything, so 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
@@ -35,18 +36,20 @@ from zskip.predicate import (
 )
 from zskip.prune import monotone
 from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms
-from zskip.prune.outcomes import Outcomes
+from zskip.prune.outcomes import Decided, Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
 from zskip.sketch import Answer, Sketched
 
 
-def prune(predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None) -> PruneResult:
+def prune(
+    predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None, decided: Sequence[Decided] = ()
+) -> PruneResult:
     """Decide for every file whether some row might match, and whether all rows do.
 
     Whatever is not known keeps the file: a column without statistics, a predicate that is not understood.
-    sketches: of the same files in the same order.
+    sketches, decided: of the same files in the same order.
     """
-    walk = _Walk(stats, sketches)
+    walk = _Walk(stats, sketches, decided)
     outcomes = walk.outcomes(predicate)
     return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(walk.leaves))
 
@@ -59,14 +62,27 @@ def outcomes(predicate: Predicate, stats: StatsSource, sketches: Sketched | None
 class _Walk:
     """Evaluates a predicate from its leaves up, and takes down what each leaf did."""
 
-    def __init__(self, stats: StatsSource, sketches: Sketched | None) -> None:
+    def __init__(self, stats: StatsSource, sketches: Sketched | None, decided: Sequence[Decided] = ()) -> None:
         self._stats = stats
         self._sketches = sketches
+        self._decided = {id(part.node): part for part in decided}
         self._occupied: Bools = stats.rows != 0
         self._terms: dict[Term, ColumnStats | None] = {}
         self.leaves: list[LeafReport] = []
 
     def outcomes(self, node: Predicate, negated: bool = False) -> Outcomes:
+        first, result = len(self.leaves), self._read(node, negated)
+        decided = None if negated else self._decided.get(id(node))
+        if decided is None:
+            return result
+        result = result.met(decided.outcomes)
+        skipped = int(np.count_nonzero(~result.may_true))
+        if skipped:
+            shown = to_sql(node, shorten=True)
+            self.leaves[first:] = [LeafReport(sql=shown, skipped=skipped, kind=decided.kind)]
+        return result
+
+    def _read(self, node: Predicate, negated: bool) -> Outcomes:
         if isinstance(node, And | Or):
             combine = and_ if isinstance(node, And) else or_
             empty = Outcomes.constant(isinstance(node, And), self._occupied)

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex
-from zskip.predicate import Predicate, Unknown, columns_of, conjuncts, nodes, to_sql
-from zskip.records import Bools, Explanation, LeafReport, Regret, ScanStep, Snapshot
+from zskip.predicate import Predicate, Unknown, columns_of, conjuncts, is_unread, nodes, to_sql
+from zskip.records import Bools, Explanation, LeafReport, PruneResult, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.query import known_rows, open_frame, read_where
 
@@ -31,7 +31,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
     if analyze and text is not where:
         handle = _able_to_run(handle, predicate)
     stats = handle.bound_index(snapshot, warn=where is not None)
-    steps, leaves, kept = _steps(predicate, snapshot, stats)
+    steps, leaves, kept = _steps(handle, predicate, snapshot, stats)
     return Explanation(
         path=handle.storage.root,
         where=text,
@@ -57,7 +57,7 @@ def _able_to_run(handle: Handle, predicate: Predicate) -> Handle:
 
 
 def _steps(
-    predicate: Predicate, snapshot: Snapshot, stats: BoundIndex
+    handle: Handle, predicate: Predicate, snapshot: Snapshot, stats: BoundIndex
 ) -> tuple[list[ScanStep], list[LeafReport], Bools]:
     held = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
     names: set[tuple[str, ...]] = {(name,) for name in held}
@@ -74,11 +74,20 @@ def _steps(
         leaves += result.leaves
     steps.append(_step("partitions", kept, snapshot, stats))
     for part in others:
-        result = stats.prune(part)
+        result = _pruned(handle, part, snapshot, stats)
         kept = kept & result.kept
         leaves += result.leaves
         steps.append(_step(to_sql(part, shorten=True), kept, snapshot, stats))
     return steps, leaves, kept
+
+
+def _pruned(handle: Handle, part: Predicate, snapshot: Snapshot, stats: BoundIndex) -> PruneResult:
+    """What a conjunct keeps; with a session, Spark decides what zskip cannot read in files of constant columns."""
+    if handle.spark is None or snapshot.reader is not None or not is_unread(part):
+        return stats.prune(part)
+    from zskip.spark.scan.constants import prune_text
+
+    return prune_text(open_frame(handle, lambda _: None), stats, part)
 
 
 def _only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:

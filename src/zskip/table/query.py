@@ -36,6 +36,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     """
     spark = handle.need_spark("df()")
     from zskip.spark.engines import read_whole
+    from zskip.spark.scan.constants import prune_filters
     from zskip.spark.scan.file_index import Pruning
     from zskip.spark.scan.relation import scan
 
@@ -53,11 +54,11 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive
 
-    def prune_filters(filters: Filters) -> PruneResult:
+    def prune(filters: Filters) -> PruneResult:
         fields = (*snapshot.fields, *snapshot.partition_fields)
-        return stats.prune(filters.predicate(fields, case_sensitive=case_sensitive))
+        return prune_filters(stats, filters, fields, case_sensitive=case_sensitive)
 
-    return scan(spark, schema, Pruning(prune=prune_filters, stats=stats, rows=stats.rows, on_scan=on_scan))
+    return scan(spark, schema, Pruning(prune=prune, stats=stats, rows=stats.rows, on_scan=on_scan))
 
 
 def check_whole(snapshot: Snapshot) -> None:

@@ -168,6 +168,15 @@ class Leaves:
             return None
         return And((Not(IsNull(term)), Compare("=", term, int(bool(node.expression.this)))))
 
+    def _named(self, node: Node) -> Predicate | None:
+        """`isnull(c)` and `isnotnull(c)`."""
+        name, arguments = node.name.lower(), node.expressions
+        term = self._term(arguments[0]) if name in ("isnull", "isnotnull") and len(arguments) == 1 else None
+        if term is None:
+            return None
+        null = IsNull(peeled(term)[0])
+        return null if name == "isnull" else Not(null)
+
     def _is_nan(self, node: Node) -> Predicate | None:
         """Never null; what is no float is cast to a double, and no NaN."""
         term = self._term(node.this)
@@ -221,6 +230,7 @@ class Leaves:
         exp.Between: _between,
         exp.In: _in,
         exp.Is: _is,
+        exp.Anonymous: _named,
         exp.IsNan: _is_nan,
         **dict.fromkeys(_TEXT_TESTS, _text_test),
         exp.Like: _like,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from zskip.predicate import Attributes, Predicate, Unknown, conjunction, parse
 from zskip.records import Field
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.constants import Ask
 
 _EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
 _ATTRIBUTE = "org.apache.spark.sql.catalyst.expressions.Attribute"
@@ -34,6 +35,8 @@ class Filters:
     """In which the text writes timestamps."""
     foreign: frozenset[int] = frozenset()
     """Which of the texts hold functions of another time zone than the session's, or functions that are not Spark's."""
+    ask: Ask | None = field(default=None, compare=False)
+    """What Spark says of them where columns are constant."""
 
     def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
         """All of them as one predicate over the columns of the table; what is not understood is Unknown."""
@@ -63,6 +66,11 @@ class Handed:
     def java(self) -> JavaObject:
         """Scala Seq of Catalyst expressions."""
         return self.held()
+
+
+def in_java(filters: JavaObject | Handed) -> JavaObject:
+    """Filters as a Scala Seq of Catalyst expressions."""
+    return filters.java if isinstance(filters, Handed) else filters
 
 
 def read_filters(jvm: Jvm, filters: JavaObject | Handed) -> Filters:

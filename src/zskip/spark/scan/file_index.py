@@ -8,6 +8,7 @@ An error while pruning by data filters never reaches the query: all files stay, 
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -26,8 +27,9 @@ from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import FileStatuses, qualified
-from zskip.spark.scan.catalyst import Filters, Handed, read_filters
+from zskip.spark.scan.catalyst import Filters, Handed, in_java, read_filters
 from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.constants import ask_spark
 from zskip.spark.scan.exact import PartitionFilter
 from zskip.spark.scan.notes import REFINE
 from zskip.spark.scan.reports import chosen, record, ticket_for
@@ -189,7 +191,8 @@ class PrunedFileIndex:
             return PruneResult(kept=everything, full=everything)
         if self.pruning.prune is not None:
             try:
-                return self.pruning.prune(read_filters(self.jvm, filters))
+                read = read_filters(self.jvm, filters)
+                return self.pruning.prune(dataclasses.replace(read, ask=ask_spark(self.jvm, lambda: in_java(filters))))
             except Exception as error:
                 _warn_of(f"zskip could not prune this scan and reads every file ({error}); please report it")
         return PruneResult(kept=everything, full=~everything)

@@ -23,6 +23,7 @@ from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.bridge import Asked
 from zskip.spark.scan.catalyst import Filters, Handed
 from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.constants import prune_filters
 from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
 from zskip.spark.scan.reports import ticket_for
 
@@ -93,7 +94,8 @@ class IndexedFiles(PrunedFileIndex):
 
     def _prune(self, filters: Filters) -> PruneResult:
         assert self.pruning.stats is not None
-        return self.pruning.stats.prune(self.predicate_of(filters))
+        fields, sensitive = self.snapshot.fields, self._case_sensitive
+        return prune_filters(self.pruning.stats, filters, fields, case_sensitive=sensitive)
 
     def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
         """What lies there: the relation's own index has applied the filters."""

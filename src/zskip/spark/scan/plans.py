@@ -14,6 +14,7 @@ from collections.abc import Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from zskip.errors import UnsupportedError
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge import Asked, file_index, threads
 from zskip.spark.scan.indexed import Directory
@@ -69,6 +70,20 @@ def rule_of(jvm: Jvm) -> JavaObject | None:
 def _compiled(jvm: Jvm) -> tuple[JavaObject, JavaObject] | None:
     with _lock:
         return jvm.once("plans", lambda: _compile(jvm))
+
+
+def instance_of(jvm: Jvm, name: str) -> JavaObject:
+    """The one object of a class of `java/`. Raises UnsupportedError where Spark cannot compile them."""
+    return jvm.once(f"java/{name}", lambda: _instance_of(jvm, name))
+
+
+def _instance_of(jvm: Jvm, name: str) -> JavaObject:
+    compiled = _compiled(jvm)
+    if compiled is None:
+        raise UnsupportedError("Spark has no Janino that compiles zskip's classes")
+    loader = compiled[0].getDeclaringClass().getClassLoader()
+    make = loader.loadClass(name).getConstructor(jvm.array("java.lang.Class", []))
+    return make.newInstance(jvm.array("java.lang.Object", []))
 
 
 def _compile(jvm: Jvm) -> tuple[JavaObject, JavaObject] | None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.index import BoundIndex
 from zskip.predicate import Predicate
-from zskip.records import PruneResult, ScanReport
+from zskip.records import Field, PruneResult, ScanReport
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.catalyst import Filters
+from zskip.spark.scan.constants import prune_filters
 from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
 from zskip.spark.scan.logical import exchanged, frame_of, leaves
 from zskip.spark.scan.plans import planned_index
@@ -183,21 +184,25 @@ class _Exchange:
         )
 
     def _pruning(self, source: Source) -> Pruning:
-        def prune_filters(filters: Filters) -> PruneResult:
-            return source.stats.prune(predicate_of(source, filters))
+        def prune(filters: Filters) -> PruneResult:
+            sensitive = source.case_sensitive
+            return prune_filters(source.stats, filters, fields_of(source), case_sensitive=sensitive)
 
         def on_scan(report: ScanReport) -> None:
             if self._on_scan is not None:
                 self._on_scan(source.label, report)
 
-        return Pruning(prune=prune_filters, stats=source.stats, rows=source.stats.rows, on_scan=on_scan)
+        return Pruning(prune=prune, stats=source.stats, rows=source.stats.rows, on_scan=on_scan)
 
 
 def predicate_of(source: Source, filters: Filters) -> Predicate:
     """Filters of a scan as a predicate over the columns of its table."""
-    snapshot = source.stats.snapshot
-    fields = (*snapshot.fields, *snapshot.partition_fields)
-    return filters.predicate(fields, case_sensitive=source.case_sensitive)
+    return filters.predicate(fields_of(source), case_sensitive=source.case_sensitive)
+
+
+def fields_of(source: Source) -> tuple[Field, ...]:
+    """All columns of a table."""
+    return (*source.stats.snapshot.fields, *source.stats.snapshot.partition_fields)
 
 
 def _over(spark: SparkSession, jvm: Jvm, relation: FileRelation, index: JavaObject) -> JavaObject:

@@ -1,0 +1,212 @@
+"""Conditions that the predicate tree cannot read, decided in files where all of their columns are constant.
+
+Where a file's column has one value, or none but null, it is like a partition: Spark's own code says what a
+deterministic condition is there (`java/Constants.java`), whatever functions it is made of. Delta Lake calls this
+partition-like skipping. One call decides for all distinct values at once; none is made where no kept file is constant.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from zskip.index import BoundIndex
+from zskip.predicate import And, Predicate, is_unread, to_sql
+from zskip.prune import Decided, Outcomes
+from zskip.records import ALL_NULL, Bools, ColumnStats, Field, Ints, PruneResult
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.types import DataType, Encoded, Form, decode_decimal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from zskip.spark.scan.catalyst import Filters
+
+_log = logging.getLogger("zskip.scan")
+_MOST = 500
+"""Distinct rows for which one condition is evaluated; files of further ones are read."""
+_TYPES = {"byte", "short", "integer", "long", "boolean", "float", "double", "string", "binary", "date", "timestamp"}
+_TYPES |= {"timestamp_ntz"}
+_TRUTHS = {"t": 0, "f": 1, "n": 2}
+
+Row: TypeAlias = "list[str | None]"
+Ask: TypeAlias = Callable[["list[list[Row] | None] | None"], "list[Any]"]
+"""What `Constants.java` says of the conditions: of their columns, or of rows of those."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Constant:
+    """In which files a column has one value, or none but null."""
+
+    files: Bools
+    """(files,)"""
+    codes: Ints
+    """(files,) place in `texts`; 0 where it is not constant."""
+    texts: Sequence[str | None]
+
+
+def ask_spark(jvm: Jvm, conditions: Callable[[], JavaObject]) -> Ask:
+    """Ask Spark of conditions.
+
+    conditions: gives a Scala Seq of Catalyst expressions, each of which is one part of the predicate.
+    """
+
+    def ask(rows: list[list[Row] | None] | None) -> list[Any]:
+        from zskip.spark.scan.plans import instance_of
+
+        given = None if rows is None else json.dumps(rows)
+        found: list[Any] = json.loads(instance_of(jvm, "Constants").apply(jvm.to_list(conditions()), given))
+        return found
+
+    return ask
+
+
+def prune_filters(stats: BoundIndex, filters: Filters, fields: Sequence[Field], *, case_sensitive: bool) -> PruneResult:
+    """Decide for every file by what is known of it, and by Spark where the columns of a filter are constant.
+
+    fields: the columns of the table.
+    """
+    predicate = filters.predicate(fields, case_sensitive=case_sensitive)
+    if filters.ask is None:
+        return stats.prune(predicate)
+    parts = predicate.children if isinstance(predicate, And) and len(filters.sql) > 1 else (predicate,)
+    return prune(stats, predicate, parts, filters.columns.values(), filters.ask)
+
+
+def prune(
+    stats: BoundIndex, predicate: Predicate, parts: Sequence[Predicate], columns: Iterable[str], ask: Ask
+) -> PruneResult:
+    """Decide so of conditions.
+
+    parts: of the predicate, which is the AND of them: the conditions that `ask` is about; columns: the names of those
+    that occur in them.
+    """
+    result = stats.prune(predicate)
+    unread = [i for i, part in enumerate(parts) if is_unread(part)]
+    if not unread or not result.kept.any():
+        return result
+    try:
+        constants = {name: found for name in {*columns} if (found := constant(stats, name, result.kept)) is not None}
+        decided = _decided(stats, parts, unread, constants, ask) if constants else ()
+    except Exception:
+        _log.debug("files with constant columns are not told apart", exc_info=True)
+        return result
+    return stats.prune(predicate, decided) if decided else result
+
+
+def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> PruneResult:
+    """Decide so of a predicate of a user: Spark reads its text.
+
+    frame: the table.
+    """
+    from zskip.spark.scan.catalyst import read_filters
+
+    jvm = Jvm.of(frame.sparkSession)
+    plan = frame.where(to_sql(predicate))._jdf.queryExecution().optimizedPlan()
+    if plan.nodeName() != "Filter":
+        return stats.prune(predicate)
+    condition = jvm.seq_of(plan.condition())
+    columns = read_filters(jvm, condition).columns.values()
+    return prune(stats, predicate, (predicate,), columns, ask_spark(jvm, lambda: condition))
+
+
+def constant(stats: BoundIndex, name: str, kept: Bools) -> Constant | None:
+    """In which of the kept files a column is constant; None where it is in none, and for types that are not known."""
+    known = stats.column((name,))
+    if known is None or not (known.type.name in _TYPES or known.type.is_decimal):
+        return None
+    null = (known.nulls == ALL_NULL) | ((stats.rows >= 0) & (known.nulls >= stats.rows))
+    files = kept & (null | _has_one_value(known))
+    if not files.any():
+        return None
+    at = np.flatnonzero(files & ~null)
+    values = [_text(value, known.type) for value in known.lower[at].tolist()]
+    texts: list[str | None] = [None, *sorted({text for text in values if text is not None})]
+    place = {text: i for i, text in enumerate(texts)}
+    codes: Ints = np.zeros(len(files), np.int64)
+    codes[at] = [place[text] for text in values]
+    files[at] = [text is not None for text in values]
+    return Constant(files=files, codes=codes, texts=texts)
+
+
+def _has_one_value(known: ColumnStats) -> Bools:
+    """Not of zero, which floats have two of, and not where there is NaN, too."""
+    found: Any = known.bounded & (known.lower == known.upper).astype(np.bool_) & (known.nulls == 0) & ~known.may_nan
+    if known.type.form is Form.FLOAT:
+        found = found & (known.lower != 0)
+    return np.asarray(found, np.bool_)
+
+
+def _text(value: Encoded, data_type: DataType) -> str | None:
+    """A value as `Constants.java` reads it; None where it has none."""
+    if data_type.is_decimal:
+        return f"{decode_decimal(value, data_type)}E-{data_type.scale}"
+    if data_type.name == "boolean":
+        return "true" if value else "false"
+    if isinstance(value, bytes) and data_type.name == "binary":
+        return base64.b64encode(value).decode()
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+    text = repr(value)
+    return {"inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
+
+
+def _decided(
+    stats: BoundIndex, parts: Sequence[Predicate], unread: list[int], constants: dict[str, Constant], ask: Ask
+) -> tuple[Decided, ...]:
+    described = ask(None)
+    rows: list[list[Row] | None] = [None] * len(parts)
+    files: dict[int, tuple[Ints, Ints]] = {}
+    for i in unread:
+        names = _names(stats, described[i], constants)
+        if names is not None:
+            rows[i], *files[i] = _distinct([constants[name] for name in names])  # type: ignore[assignment]
+    if not any(rows):
+        return ()
+    answers = ask(rows)
+    return tuple(
+        Decided(node=parts[i], outcomes=_outcomes(answers[i], *files[i], len(stats.rows)), kind="constant")
+        for i in unread
+        if rows[i]
+    )
+
+
+def _names(stats: BoundIndex, columns: Any, constants: dict[str, Constant]) -> list[str] | None:
+    """The columns of a condition; None where some is constant in no file, or of another type than in the index."""
+    if not columns or any(name not in constants for name, _ in columns):
+        return None
+    for name, data_type in columns:
+        known = stats.column((name,))
+        if known is None or known.type.name != data_type:
+            return None
+    return [name for name, _ in columns]
+
+
+def _distinct(columns: list[Constant]) -> tuple[list[Row], Ints, Ints]:
+    """Distinct rows of constant columns, and of some files the row of each."""
+    files = np.flatnonzero(np.logical_and.reduce([column.files for column in columns]))
+    codes = np.stack([column.codes[files] for column in columns], axis=1)
+    distinct, row_of = np.unique(codes, axis=0, return_inverse=True)
+    row_of = row_of.reshape(-1)
+    used = row_of < _MOST
+    texts = [column.texts for column in columns]
+    rows = [[of[code] for of, code in zip(texts, row, strict=True)] for row in distinct[:_MOST].tolist()]
+    return rows, files[used], row_of[used]
+
+
+def _outcomes(truths: str, files: Ints, row_of: Ints, count: int) -> Outcomes:
+    """Anything may be in other files, and where Spark could not tell."""
+    masks = np.ones((3, count), np.bool_)
+    known = np.array([_TRUTHS.get(truth, -1) for truth in truths], np.int64)[row_of]
+    for truth in _TRUTHS.values():
+        masks[truth, files] = (known == truth) | (known < 0)
+    return Outcomes(*masks)
