@@ -39,29 +39,18 @@ class Bench:
 
     def __init__(self, spark: Any, tables: dict[str, Path]) -> None:
         self.spark = spark
-        self.tables = tables
         self.facts = {str(path) for name, path in tables.items() if name in tpcds_data.FACTS}
-        self.show(through=False)
-
-    def show(self, *, through: bool) -> None:
-        """Make the views, of the facts through `Table.df()` or not."""
-        for name, path in self.tables.items():
-            indexed = through and str(path) in self.facts
-            frame = zskip.table(self.spark, str(path)).df() if indexed else self.spark.read.parquet(str(path))
-            frame.createOrReplaceTempView(name)
+        for name, path in tables.items():
+            spark.read.parquet(str(path)).createOrReplaceTempView(name)
 
     @contextmanager
     def side(self, name: str) -> Iterator[None]:
         """Queries run as they do on this side."""
-        enabled = getattr(zskip, "enabled", None)
-        if enabled is None:
-            self.show(through=name == "zskip")
+        if name == "plain":
             yield
-        elif name == "plain":
+            return
+        with zskip.enabled(self.spark):
             yield
-        else:
-            with enabled(self.spark):
-                yield
 
     def run(self, sql: str, side: str, measured: Measured) -> None:
         """Run a query on one side, and take down what it took."""

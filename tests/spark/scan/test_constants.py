@@ -137,9 +137,12 @@ def test_verdicts_are_what_spark_finds_on_the_rows(spark, tmp_path, seed):
     place = F.regexp_extract(F.input_file_name(), r"part-(\d+)", 1).cast("int").alias("place")
     answers = plain.select(place, *(F.expr(sql).alias(f"a{j}") for j, sql in enumerate(asked))).collect()
     for j, sql in enumerate(asked):
+        opened.last_scan = None
         matching = {row.place for row in answers if row[j + 1] is True}
         rows = frame.where(sql).count()
         assert rows == sum(row[j + 1] is True for row in answers), sql
+        if opened.last_scan is None:
+            continue  # Spark has seen that no row can match.
         told = {word for word in re.findall(r"(?<!')\b\w\b(?!')", sql) if word in COLUMNS}
         open_ = {
             i for i, rows in enumerate(files) if i < MIXED or not is_constant(rows, [c for c in told if c in "xfwildb"])
