@@ -154,6 +154,21 @@ RUNS = (
         {"import_ms": "< 150", "help_ms": "< 400"},
     ),
     (
+        "The first rows, LIMIT and counts",
+        "topk.py --scale 1 --files 64",
+        "TPC-H lineitem in 64 files, sorted by l_shipdate (`date`) and by the Z-order of three columns (`zorder`): "
+        "`ORDER BY l_shipdate DESC LIMIT 10`, `LIMIT 10` and counts over a range of l_shipdate. Files that are read, "
+        "the share of the table's bytes in them, and the time of the query over that of plain Spark on the same "
+        "files, in turns. The run fails where an answer differs.",
+        {
+            "date_top_10_files": "<= 4",
+            "date_limit_10_files": "1",
+            "date_count_files": "0",
+            "date_count_range_files": "<= 2",
+            "zorder_limit_10_files": "1",
+        },
+    ),
+    (
         "All of TPC-H",
         "tpch.py --scale 1",
         "Files, and bytes of the files, that the scans of each query read (Spark's own `numFiles` and `filesSize`): "

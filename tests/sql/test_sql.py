@@ -204,8 +204,8 @@ def test_partitions_that_the_catalog_does_not_know(spark: SparkSession, database
     with pytest.raises(errors.UnsupportedError, match="MSCK REPAIR TABLE"):
         zskip.sql(spark, "OPTIMIZE outside ZORDER BY (id, v)")
     spark.sql("MSCK REPAIR TABLE outside")
-    rows, scans = read(spark, "SELECT count(*) FROM outside WHERE k = 2")
-    assert (rows[0][0], scans[0].files) == (100, 1)
+    rows, scans = read(spark, "SELECT id FROM outside WHERE k = 2")
+    assert (len(rows), scans[0].files) == (100, 1)
     elsewhere = tmp_path / "elsewhere"
     shutil.move(path / "k=3", elsewhere)
     spark.sql(f"ALTER TABLE outside PARTITION (k = 3) SET LOCATION '{elsewhere}'")

@@ -117,7 +117,7 @@ def test_spark_reads_and_rewrites_with_it(spark: SparkSession, tmp_path: Path) -
     again = zskip.table(spark, str(path), index_path=str(tmp_path / "i"))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ZskipWarning)
-        assert again.df().where("id < 10").count() == 10
+        assert len(again.df().where("id < 10").collect()) == 10
     assert again.last_scan is not None
     assert 0 < again.last_scan.files < 4
     with pytest.raises(InputError, match="path is empty"):

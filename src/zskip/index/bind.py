@@ -17,7 +17,7 @@ from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
 from zskip.prune import Decided, prune
-from zskip.records import ALL_NULL, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
+from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
@@ -154,6 +154,22 @@ class BoundIndex:
             if path not in self._cache:
                 self._cache.put(path, self._column(path))
             return self._cache.get(path)
+
+    def tight(self, path: tuple[str, ...]) -> Bools:
+        """(files,) mask of the files whose bounds of a column are its least and greatest values.
+
+        Those of the index are, apart from text, which is cut; what a table format itself says may be wider.
+        """
+        if self.snapshot.known is None:
+            return np.ones(len(self.snapshot), np.bool_)
+        path = fold(path, self.case_sensitive)
+        wanted = self.type_of(path)
+        if wanted is None or wanted.form is None:
+            return np.zeros(len(self.snapshot), np.bool_)
+        own = _unknown(wanted, len(self.snapshot))
+        for segment in self.segments:
+            self._fill(own, segment, path, wanted)
+        return own.bounded
 
     def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for i, field in enumerate(self.snapshot.partition_fields):

@@ -1,8 +1,22 @@
 """Predicate and statistics to kept files, with reasons."""
 
 from zskip.prune.evaluate import StatsSource, evaluate
+from zskip.prune.order import Order, enough_files, top_files
 from zskip.prune.outcomes import Decided, Outcomes
 from zskip.prune.overlap import clustering
 from zskip.prune.prune import outcomes, prune
+from zskip.prune.tally import Tally
 
-__all__ = ["Decided", "Outcomes", "StatsSource", "clustering", "evaluate", "outcomes", "prune"]
+__all__ = [
+    "Decided",
+    "Order",
+    "Outcomes",
+    "StatsSource",
+    "Tally",
+    "clustering",
+    "enough_files",
+    "evaluate",
+    "outcomes",
+    "prune",
+    "top_files",
+]

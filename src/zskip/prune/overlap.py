@@ -23,7 +23,7 @@ def clustering(column: str, stats: ColumnStats) -> ClusteringInfo:
     known = stats.bounded
     if stats.type.form is Form.FLOAT:
         known = known & (stats.lower <= stats.upper)  # The range of files that hold NaN alone is empty.
-    lower, upper = _ordered(stats.lower[known], stats.upper[known])
+    lower, upper = ordered(stats.lower[known], stats.upper[known])
     one_value = (lower == upper) & (stats.nulls[known] == 0) & ~stats.may_nan[known]
     by_start = np.argsort(lower)  # Searches are many times faster where the needles are nearly in order.
     overlaps, depths = overlaps_and_depths(lower[by_start], upper[by_start])
@@ -36,6 +36,15 @@ def clustering(column: str, stats: ColumnStats) -> ClusteringInfo:
         average_depth=float(depths.mean()) if len(lower) else 0.0,
         depth_histogram=_histogram(depths),
     )
+
+
+def ordered(lower: Values, upper: Values) -> tuple[Numbers, Numbers]:
+    """Bounds as numbers of the same order; lower, upper: (files,)."""
+    if lower.dtype != np.object_:
+        return lower, upper  # type: ignore[return-value]
+    both = pa.array(np.concatenate([lower, upper]), pa.large_binary())
+    ranks = pc.rank(both, tiebreaker="dense").to_numpy().astype(np.int64)
+    return ranks[: len(lower)], ranks[len(lower) :]
 
 
 def overlaps_and_depths(lower: Numbers, upper: Numbers) -> tuple[Ints, Ints]:
@@ -65,15 +74,6 @@ def _range_maxima(values: Ints, first: Ints, stop: Ints) -> Ints:
         level = np.maximum(level[:-width], level[width:])
         width *= 2
     return maxima
-
-
-def _ordered(lower: Values, upper: Values) -> tuple[Numbers, Numbers]:
-    """Bounds as numbers of the same order."""
-    if lower.dtype != np.object_:
-        return lower, upper  # type: ignore[return-value]
-    both = pa.array(np.concatenate([lower, upper]), pa.large_binary())
-    ranks = pc.rank(both, tiebreaker="dense").to_numpy().astype(np.int64)
-    return ranks[: len(lower)], ranks[len(lower) :]
 
 
 def _histogram(depths: Ints) -> dict[int, int]:

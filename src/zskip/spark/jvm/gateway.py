@@ -118,8 +118,8 @@ class Jvm:
         """A `java.util.BitSet` with the bits of a mask."""
         return self.call("java.util.BitSet", "valueOf")(np.packbits(mask, bitorder="little").tobytes())
 
-    def strings(self, items: Sequence[str]) -> JavaObject:
-        """A `java.util.List` of strings, whatever characters they hold."""
+    def strings(self, items: Sequence[str | None] | Sequence[Sequence[str | None]]) -> JavaObject:
+        """A `java.util.List` of strings or of such lists, whatever characters they hold."""
         return self._mapper().readValue(json.dumps(items), self.class_of("java.util.ArrayList"))
 
     def read(self, value: JavaObject) -> Any:

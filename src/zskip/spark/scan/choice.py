@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
+
+import numpy as np
 
 from zskip.records import Bools, LeafReport
 
@@ -17,3 +20,14 @@ class Choice:
     """(files,) files all of whose rows pass the filters that Spark handed over; it keeps some to itself."""
     leaves: tuple[LeafReport, ...]
     seconds: float
+
+
+def packed(mask: Bools) -> str:
+    """A mask as the bits of a `java.util.BitSet`, in base 64."""
+    return base64.b64encode(np.packbits(mask, bitorder="little").tobytes()).decode()
+
+
+def unpacked(text: str, count: int) -> Bools:
+    """The mask of a `BitSet`, which leaves off the bytes of zeros at its end."""
+    bits = np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), bitorder="little", count=count)
+    return bits.astype(np.bool_)

@@ -15,8 +15,8 @@ import logging
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,9 @@ from zskip.spark.jvm.statuses import FileStatuses, qualified
 from zskip.spark.scan.catalyst import Filters, Handed, in_java, read_filters
 from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.constants import ask_spark
+from zskip.spark.scan.counts import count
 from zskip.spark.scan.exact import PartitionFilter
-from zskip.spark.scan.notes import REFINE
+from zskip.spark.scan.notes import NEEDED, PLANNED, REFINE
 from zskip.spark.scan.reports import chosen, record, ticket_for
 from zskip.spark.schema import TableSchema
 from zskip.units import show_size
@@ -79,6 +80,16 @@ class PrunedFileIndex:
         """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
 
     @property
+    def pin(self) -> str | None:
+        """Names what is known of the files; None where they are not listed yet."""
+        return self.identity.hex()
+
+    @property
+    def present(self) -> Bools:
+        """(files,) mask of those that are there."""
+        return np.ones(len(self.snapshot), np.bool_)
+
+    @property
     def name(self) -> str:
         """How plans and logs name it; equal names mean equal rows."""
         return f"zskip[{self.snapshot.root}, {len(self.snapshot)} files, {self.identity.hex()}]"
@@ -99,31 +110,41 @@ class PrunedFileIndex:
         much.
         """
         set_active(self.spark)
-        return self._listed(self._choose(partition_filters, data_filters))
+        return self._listed(self.choose(partition_filters, data_filters))
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
         """Answer a question of `zskip.java`; None where the answer is not known.
 
         listing: of the relation's own files, where those are not ours.
         """
-        answers: dict[str, Callable[..., JavaObject]] = {"prepare": self.prepare, "list": self.list_planned}
+        answers: dict[str, Callable[..., JavaObject]] = {
+            "prepare": self.prepare,
+            "list": self.list_planned,
+            "count": self.count,
+        }
         return answers[question](*arguments)
 
-    def prepare(self, partition_filters: Handed, data_filters: Handed) -> str | None:
+    def prepare(self, partition_filters: Handed, data_filters: Handed, notes: JavaObject) -> str | None:
         """What a query would read, for its plan, as JSON; None where that is not known.
 
-        A ticket for `list_planned`, the share of the bytes that is left, and a text.
+        A ticket for `list_planned`, the share of the bytes that is left, and a text. notes: `java.util.Map` from the
+        kind of a note, of which those count that take no time.
         """
         try:
             set_active(self.spark)
-            choice = self._choose(partition_filters, data_filters)
-            return json.dumps(self._reply(choice))
+            choice = self.choose(partition_filters, data_filters)
+            planned = choice if notes.isEmpty() else self._refined(choice, notes, PLANNED)
+            return json.dumps(self._reply(choice, planned))
         except Exception:
             _log.debug("a plan will not say what is kept", exc_info=True)
             return None
 
-    def _reply(self, choice: Choice) -> dict[str, Any]:
-        report = self._reported(choice)
+    def _remembered(self, ticket: int | None) -> Choice | None:
+        """What was chosen for a plan."""
+        return chosen(ticket)
+
+    def _reply(self, choice: Choice, planned: Choice) -> dict[str, Any]:
+        report = self._reported(planned)
         text = (
             f"kept {report.files} of {report.files_total} files, "
             f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
@@ -140,16 +161,31 @@ class PrunedFileIndex:
         number of Spark's execution.
         """
         set_active(self.spark)
-        choice = chosen(ticket)
+        choice = self._remembered(ticket)
         if choice is None:
-            choice = self._choose(partition_filters, data_filters)
+            choice = self.choose(partition_filters, data_filters)
+        if ticket is None:  # What was noted was noted under other filters, by which no file is known to be full.
+            choice = replace(choice, full=np.zeros_like(choice.full))
         if not notes.isEmpty():
             choice = self._refined(choice, notes)
         return self._listed(choice, query)
 
-    def _refined(self, choice: Choice, notes: JavaObject) -> Choice:
-        for kind, refine in REFINE.items():
+    def count(self, *arguments: Any) -> str | None:
+        """What the index tells of files without a look at them; None where that is nothing."""
+        try:
+            set_active(self.spark)
+            return count(self, *arguments)
+        except Exception as error:
+            _warn_of(f"zskip could not count by its index and reads every file ({error}); please report it")
+            return None
+
+    def _refined(self, choice: Choice, notes: JavaObject, kinds: Collection[str] = frozenset(REFINE)) -> Choice:
+        for kind, refine in NEEDED.items():
             note = notes.get(kind)
+            if note is not None:
+                choice = refine(self, choice, note)
+        for kind, refine in REFINE.items():
+            note = notes.get(kind) if kind in kinds else None
             if note is not None:
                 try:
                     choice = refine(self, choice, note)
@@ -157,7 +193,8 @@ class PrunedFileIndex:
                     _warn_of(f"zskip could not prune this scan by its {kind} ({error}); please report it")
         return choice
 
-    def _choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> Choice:
+    def choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> Choice:
+        """The files that filters leave: partition filters decided exactly, by others maybe too many."""
         started = time.perf_counter()
         of_partitions, leaves = self._kept_by_partition(partition_filters)
         result = self._kept_by_data(data_filters)

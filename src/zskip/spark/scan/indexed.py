@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import logging
 import threading
 import traceback
+import uuid
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.bridge import Asked
 from zskip.spark.scan.catalyst import Filters, Handed
-from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.choice import Choice, packed, unpacked
 from zskip.spark.scan.constants import prune_filters
 from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
 from zskip.spark.scan.reports import ticket_for
@@ -73,12 +73,23 @@ class IndexedFiles(PrunedFileIndex):
         self.pruning = Pruning(prune=self._prune, stats=stats, rows=stats.rows)
         self._everything = Listing(present=np.ones(len(stats.snapshot), np.bool_))
         self._asked = threading.local()
+        self._name = uuid.uuid4().hex
 
     @property
     def listing(self) -> Listing:
         """The files of the relation that asks; all that the index knows where it has not listed them."""
         found: Listing | None = getattr(self._asked, "listing", None)
         return self._everything if found is None else found
+
+    @property
+    def pin(self) -> str | None:
+        """Names what the index describes, where the relation has listed its files."""
+        return None if getattr(self._asked, "listing", None) is None else self._name
+
+    @property
+    def present(self) -> Bools:
+        """(files of the index,) mask of those that the relation lists."""
+        return self.listing.present
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
         """Answer a question of `zskip.java` about the files that a relation lists."""
@@ -107,8 +118,12 @@ class IndexedFiles(PrunedFileIndex):
         sql = " AND ".join(filters.filters.sql)
         return listing.present, (LeafReport(sql=sql, skipped=skipped, kind="partition", reason=reason),)
 
-    def _reply(self, choice: Choice) -> dict[str, Any]:
-        return {**super()._reply(choice), "kept": packed(choice.kept | ~self.listing.present)}
+    def _remembered(self, ticket: int | None) -> Choice | None:
+        """None: what the relation lists may have changed since."""
+        return None
+
+    def _reply(self, choice: Choice, planned: Choice) -> dict[str, Any]:
+        return {**super()._reply(choice, planned), "kept": packed(choice.kept | ~self.listing.present)}
 
     def _listed(self, choice: Choice, query: int | None = None) -> JavaObject:
         return json.dumps({"ticket": ticket_for(self, choice), "kept": packed(choice.kept)})
@@ -123,17 +138,6 @@ class IndexedFiles(PrunedFileIndex):
             total_bytes = int(self.snapshot.sizes[here].sum()) + listing.other_bytes
         said = {"files": files, "bytes": size, "total": total, "total_bytes": total_bytes, "nanos": 0}
         return self.report_of(choice, said)
-
-
-def packed(mask: Bools) -> str:
-    """A mask as the bits of a `java.util.BitSet`, in base 64."""
-    return base64.b64encode(np.packbits(mask, bitorder="little").tobytes()).decode()
-
-
-def unpacked(text: str, count: int) -> Bools:
-    """The mask of a `BitSet`, which leaves off the bytes of zeros at its end."""
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), bitorder="little", count=count)
-    return bits.astype(np.bool_)
 
 
 class Directory:

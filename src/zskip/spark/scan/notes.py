@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from zskip.spark.jvm.gateway import JavaObject
 from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.counts import without_counted
+from zskip.spark.scan.first_rows import keep_enough, keep_top
 
 if TYPE_CHECKING:
     from zskip.spark.scan.file_index import PrunedFileIndex
@@ -14,5 +16,11 @@ if TYPE_CHECKING:
 Refine: TypeAlias = Callable[["PrunedFileIndex", Choice, JavaObject], Choice]
 """What a note, an object in the JVM, leaves of a choice of files; what it raises leaves the choice as it was."""
 
-REFINE: dict[str, Refine] = {}
+REFINE: dict[str, Refine] = {"top-k": keep_top, "limit": keep_enough}
 """By the kind of note, in the order in which they are applied."""
+
+NEEDED: dict[str, Refine] = {"count": without_counted}
+"""The same of notes without which a query would be wrong: what they raise, the query raises."""
+
+PLANNED = frozenset({"count", "top-k", "limit"})
+"""Kinds that take no time, so that plans tell what they leave."""

@@ -16,7 +16,6 @@ import org.apache.spark.sql.execution.datasources.DataSourceUtils;
 import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.collection.JavaConverters;
 import SEQ;
@@ -28,6 +27,8 @@ final class Query {
   final Expression condition;
   final Seq ofPartitions;
   final Seq ofData;
+  /** Whether the scan is handed the whole condition: nothing of it is left to what stands above. */
+  final boolean whole;
   Object ticket;
   long bytes;
   Seq paths;
@@ -41,8 +42,9 @@ final class Query {
   Query(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
     this.condition = condition;
     List conjuncts = new ArrayList();
+    List all = Collections.emptyList();
     if (condition != null) {
-      List all = JavaConverters.seqAsJavaList(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
+      all = JavaConverters.seqAsJavaList(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
       for (int i = 0; i < all.size(); i++) {
         Expression one = (Expression) all.get(i);
         if (one.deterministic() && !SubqueryExpression.hasSubquery(one)) conjuncts.add(one);
@@ -51,19 +53,34 @@ final class Query {
     Seq filters = DataSourceStrategy$.MODULE$.normalizeExprs(seq(conjuncts), node.output());
     this.ofPartitions =
       (Seq) DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema(), filters)._1();
-    this.ofData = ofData(JavaConverters.seqAsJavaList(filters), node, relation.partitionSchema());
+    List names = java.util.Arrays.asList(relation.partitionSchema().fieldNames());
+    AttributeSet partitions = columns(node, names, true);
+    AttributeSet others = columns(node, names, false);
+    List handed = JavaConverters.seqAsJavaList(filters);
+    this.ofData = ofData(handed, partitions, others);
+    this.whole = conjuncts.size() == all.size() && !mixed(handed, partitions, others);
   }
 
-  static Seq ofData(List filters, LogicalRelation node, StructType partitionSchema) {
-    List names = java.util.Arrays.asList(partitionSchema.fieldNames());
+  /** The columns of a relation that are among some names, or that are not. */
+  private static AttributeSet columns(LogicalRelation node, List names, boolean among) {
     List output = JavaConverters.seqAsJavaList(node.output());
-    List partitions = new ArrayList();
-    List others = new ArrayList();
+    List found = new ArrayList();
     for (int i = 0; i < output.size(); i++) {
-      (names.contains(((AttributeReference) output.get(i)).name()) ? partitions : others).add(output.get(i));
+      if (names.contains(((AttributeReference) output.get(i)).name()) == among) found.add(output.get(i));
     }
-    AttributeSet ofPartitions = AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(partitions));
-    AttributeSet ofOthers = AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(others));
+    return AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(found));
+  }
+
+  /** Whether a filter is over columns of both kinds: then scans are handed only a part of it. */
+  private static boolean mixed(List filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
+    for (int i = 0; i < filters.size(); i++) {
+      AttributeSet found = ((Expression) filters.get(i)).references();
+      if (found.intersect(ofPartitions).nonEmpty() && found.intersect(ofOthers).nonEmpty()) return true;
+    }
+    return false;
+  }
+
+  private static Seq ofData(List filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
     List found = new ArrayList();
     for (int i = 0; i < filters.size(); i++) {
       Expression filter = (Expression) filters.get(i);
@@ -91,6 +108,7 @@ final class Query {
     condition = other.condition;
     ofPartitions = other.ofPartitions;
     ofData = other.ofData;
+    whole = other.whole;
     ticket = other.ticket;
     bytes = other.bytes;
     paths = other.paths;
@@ -107,7 +125,7 @@ final class Query {
   /** Asks Python what the query would read; false where it does not know. */
   boolean prepare(zskip index) {
     listing = index.listed(ofPartitions, ofData);
-    String answer = (String) index.in(this).ask("prepare", new Object[] {ofPartitions, ofData});
+    String answer = (String) index.in(this).ask("prepare", new Object[] {ofPartitions, ofData, notes});
     if (answer == null) return false;
     Map found = Text.read(answer);
     ticket = found.get("ticket");

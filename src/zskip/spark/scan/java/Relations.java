@@ -49,6 +49,7 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     if (index == null) return node;
     if (index.query != null && (condition == null || condition.equals(index.query.condition))) return node;
     Query query = new Query(condition, node, (HadoopFsRelation) node.relation());
+    if (index.notes().containsKey(Counts.KIND)) query = query.with(Counts.KIND, index.notes().get(Counts.KIND));
     return query.prepare(index) ? over(node, index.in(query)) : node;
   }
 
@@ -59,6 +60,12 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     if (!(relation instanceof HadoopFsRelation)) return null;
     FileIndex location = ((HadoopFsRelation) relation).location();
     return location instanceof zskip ? (zskip) location : null;
+  }
+
+  /** A relation of ours whose query has one note more, of which plans tell. */
+  static LogicalRelation noted(LogicalRelation node, String kind, Object value) {
+    Query query = index(node).query.with(kind, value);
+    return query.prepare(index(node)) ? over(node, query) : node;
   }
 
   /** A relation of ours in another query. */

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /** The rule in Spark's optimizer: steps in order, each of which leaves the plan as it was where it fails. */
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
-  static final int STEPS = 1;
+  static final int STEPS = 4;
 
   final Tables tables;
 
@@ -21,6 +21,9 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   LogicalPlan step(int number, LogicalPlan plan) {
     switch (number) {
       case 0: return Relations.apply(plan, Tables.isEnabled() ? tables : null);
+      case 1: return Counts.apply(plan);
+      case 2: return TopK.apply(plan);
+      case 3: return Limits.apply(plan);
       default: return plan;
     }
   }

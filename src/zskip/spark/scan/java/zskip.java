@@ -77,6 +77,9 @@ public final class zskip implements FileIndex {
     return (source == null) == (that.source == null) && notes().equals(that.notes()) && files.equals(that.files);
   }
 
+  /** Whether the rows of the relation are those of its files, and those are at hand. */
+  boolean isWhole() { return source == null || files instanceof PartitioningAwareFileIndex; }
+
   Map notes() { return query == null ? Query.NO_NOTES : query.notes; }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
@@ -90,6 +93,7 @@ public final class zskip implements FileIndex {
         if (found != null) return (Seq) found;
       }
     }
+    if (notes().containsKey(Counts.KIND)) throw Counts.unsure(null);
     return files.listFiles(partitionFilters, dataFilters);
   }
 
@@ -106,7 +110,7 @@ public final class zskip implements FileIndex {
       if (kept == null) {
         Object[] arguments = {ticket, partitionFilters, dataFilters, notes(), null};
         String answer = (String) asked("list", listing.text(total), arguments);
-        if (answer == null) return all;
+        if (answer == null) throw new IllegalStateException("no answer");
         Map found = Text.read(answer);
         ticket = found.get("ticket");
         kept = Text.bits((String) found.get("kept"));
@@ -115,6 +119,7 @@ public final class zskip implements FileIndex {
       Scans.add(ticket, listing, total, System.nanoTime() - started);
       return left;
     } catch (Exception e) {
+      if (notes().containsKey(Counts.KIND)) throw Counts.unsure(e);
       Faults.tell("the choice of files", e);
       return all;
     }

@@ -1,0 +1,98 @@
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import java.util.ArrayList;
+import java.util.List;
+import scala.Function1;
+import scala.collection.JavaConverters;
+import SEQ;
+
+/** Projections and a filter over one relation of ours, whose scan decides the whole filter. */
+final class Chain {
+  final LogicalPlan top;
+  final LogicalRelation relation;
+  private final List projects;
+
+  private Chain(LogicalPlan top, LogicalRelation relation, List projects) {
+    this.top = top;
+    this.relation = relation;
+    this.projects = projects;
+  }
+
+  /** The chain that a plan is; null where it is none. */
+  static Chain of(LogicalPlan top) {
+    List projects = new ArrayList();
+    LogicalPlan node = top;
+    while (node instanceof Project && allDeterministic(((Project) node).projectList())) {
+      projects.add(node);
+      node = ((Project) node).child();
+    }
+    Expression condition = node instanceof Filter ? ((Filter) node).condition() : null;
+    if (condition != null) node = ((Filter) node).child();
+    zskip index = Relations.index(node);
+    if (index == null || index.query == null || !index.query.whole || !index.isWhole()) return null;
+    Expression known = index.query.condition;
+    if (condition == null ? known != null : !condition.equals(known)) return null;
+    return new Chain(top, (LogicalRelation) node, projects);
+  }
+
+  private static boolean allDeterministic(Seq expressions) {
+    List all = JavaConverters.seqAsJavaList(expressions);
+    for (int i = 0; i < all.size(); i++) {
+      if (!((Expression) all.get(i)).deterministic()) return false;
+    }
+    return true;
+  }
+
+  Query query() { return Relations.index(relation).query; }
+
+  /** The column of the relation that an expression over the chain is; null where it is none. */
+  Attribute column(Expression expression) {
+    Expression found = expression;
+    for (int i = 0; i < projects.size() && found != null; i++) {
+      found = found instanceof Attribute ? named((Attribute) found, ((Project) projects.get(i)).projectList()) : null;
+    }
+    return found instanceof Attribute ? (Attribute) named((Attribute) found, relation.output()) : null;
+  }
+
+  /** What a list of expressions gives under the name of an attribute. */
+  private static Expression named(Attribute attribute, Seq expressions) {
+    List all = JavaConverters.seqAsJavaList(expressions);
+    for (int i = 0; i < all.size(); i++) {
+      NamedExpression one = (NamedExpression) all.get(i);
+      if (one.exprId().equals(attribute.exprId())) return one instanceof Alias ? ((Alias) one).child() : (Expression) one;
+    }
+    return null;
+  }
+
+  /** The same over another relation. */
+  LogicalPlan over(LogicalRelation other) { return Swap.in(top, relation, other); }
+
+  /** The relation with a note, or the same one where it has that already. */
+  LogicalRelation noted(String kind, Object value) {
+    return value.equals(query().notes.get(kind)) ? relation : Relations.noted(relation, kind, value);
+  }
+
+  /** Puts one node of a plan in the place of another. */
+  static final class Swap extends scala.runtime.AbstractPartialFunction {
+    private final LogicalPlan before;
+    private final LogicalPlan after;
+
+    private Swap(LogicalPlan before, LogicalPlan after) {
+      this.before = before;
+      this.after = after;
+    }
+
+    static LogicalPlan in(LogicalPlan plan, LogicalPlan before, LogicalPlan after) {
+      return before == after ? plan : (LogicalPlan) plan.transformDown(new Swap(before, after));
+    }
+
+    public boolean isDefinedAt(Object node) { return true; }
+    public Object applyOrElse(Object node, Function1 otherwise) { return node == before ? after : node; }
+  }
+}

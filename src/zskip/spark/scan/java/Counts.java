@@ -1,0 +1,170 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Min;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.types.DataTypes;
+import scala.Function1;
+import scala.Option;
+import scala.collection.JavaConverters;
+import SEQ;
+
+/**
+ * Takes counts and extremes of files all of whose rows match from the index, and has only the other files read:
+ *
+ *   Aggregate(c)  becomes  Aggregate(sum, min or max of c, over Aggregate(c) of the others and the rows known already).
+ */
+final class Counts extends scala.runtime.AbstractPartialFunction {
+  static final String KIND = "count";
+
+  static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new Counts()); }
+
+  /** What a scan ends with that does not know which files are counted already. */
+  static RuntimeException unsure(Exception why) {
+    return new IllegalStateException("zskip counted files by its index and cannot leave them out now; ask again", why);
+  }
+
+  public boolean isDefinedAt(Object node) { return true; }
+
+  public Object applyOrElse(Object node, Function1 otherwise) {
+    if (!(node instanceof Aggregate)) return node;
+    Aggregate whole = (Aggregate) node;
+    Chain chain = Chain.of(whole.child());
+    if (chain == null || !chain.query().notes.isEmpty()) return node;
+    List groups = JavaConverters.seqAsJavaList(whole.groupingExpressions());
+    List columns = columns(groups, chain);
+    Parts parts = new Parts(chain);
+    List results = parts.rewritten(JavaConverters.seqAsJavaList(whole.aggregateExpressions()));
+    if (columns == null || results == null || columns.isEmpty() && parts.wanted.isEmpty()) return node;
+    Query query = chain.query();
+    Object[] arguments = new Object[] {query.ofPartitions, query.ofData, Text.json(parts.wanted), Text.json(columns)};
+    String text = (String) Relations.index(chain.relation).ask(KIND, arguments);
+    if (text == null) return node;
+    Map answer = Text.read(text);
+    LogicalRelation others = chain.noted(KIND, answer.get("note"));
+    if (others == chain.relation) return node;
+    List given = new ArrayList(groups);
+    given.addAll(parts.aliases.values());
+    LogicalPlan partial = aggregate(whole, Query.seq(given), chain.over(others));
+    LogicalPlan known = known((List) answer.get("rows"), JavaConverters.seqAsJavaList(partial.output()));
+    Seq both = Query.seq(Arrays.asList(new Object[] {partial, known}));
+    return aggregate(whole, Query.seq(results), new Union(both, false, false));
+  }
+
+  /** The columns of the relation by which rows are grouped, names and types; null where one is something else. */
+  private static List columns(List groups, Chain chain) {
+    List found = new ArrayList();
+    for (int i = 0; i < groups.size(); i++) {
+      Attribute column = groups.get(i) instanceof Attribute ? chain.column((Expression) groups.get(i)) : null;
+      if (column == null) return null;
+      found.add(Arrays.asList(new Object[] {column.name(), column.dataType().json()}));
+    }
+    return found;
+  }
+
+  /** An aggregate by the same groups. */
+  private static LogicalPlan aggregate(Aggregate like, Seq results, LogicalPlan child) {
+    Object[] parts = new Object[like.productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = like.productElement(i);
+    parts[1] = results;
+    parts[2] = child;
+    return (LogicalPlan) like.makeCopy(parts);
+  }
+
+  /** Rows of texts as a relation with columns like the given ones. */
+  private static LogicalPlan known(List texts, List like) {
+    List output = new ArrayList();
+    for (int i = 0; i < like.size(); i++) output.add(((Attribute) like.get(i)).newInstance());
+    List rows = new ArrayList();
+    for (int i = 0; i < texts.size(); i++) {
+      List row = (List) texts.get(i);
+      Object[] values = new Object[row.size()];
+      for (int j = 0; j < values.length; j++) {
+        values[j] = Internal.value((String) row.get(j), ((Attribute) like.get(j)).dataType());
+      }
+      rows.add(new GenericInternalRow(values));
+    }
+    // The number of its parameters grew with the versions of Spark.
+    java.lang.reflect.Constructor make = LocalRelation.class.getConstructors()[0];
+    Object[] parts = new Object[] {Query.seq(output), Query.seq(rows), Boolean.FALSE, Option.empty()};
+    try {
+      return (LogicalPlan) make.newInstance(Arrays.copyOf(parts, make.getParameterTypes().length));
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Takes aggregates apart: what is wanted of each part of the rows, and how the parts are put together. */
+  static final class Parts extends scala.runtime.AbstractPartialFunction {
+    /** Function, column and type of each aggregate; no column where rows are counted. */
+    final List wanted = new ArrayList();
+    /** From an aggregate in its canonical form to the name under which its parts come. */
+    final Map aliases = new LinkedHashMap();
+    private final Chain chain;
+    private boolean failed;
+
+    Parts(Chain chain) { this.chain = chain; }
+
+    /** The results over the parts; null where an aggregate is none that can be put together. */
+    List rewritten(List results) {
+      List found = new ArrayList();
+      for (int i = 0; i < results.size(); i++) found.add(((Expression) results.get(i)).transformUp(this));
+      return failed ? null : found;
+    }
+
+    public boolean isDefinedAt(Object node) { return true; }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      if (failed || !(node instanceof AggregateExpression)) return node;
+      AggregateExpression whole = (AggregateExpression) node;
+      List one = whole.isDistinct() || whole.filter().isDefined() ? null : wanted(whole.aggregateFunction());
+      if (one == null) {
+        failed = true;
+        return node;
+      }
+      Object key = whole.canonicalized();
+      if (!aliases.containsKey(key)) {
+        wanted.add(one);
+        Seq none = Query.seq(new ArrayList());
+        aliases.put(key, new Alias(whole, "part", NamedExpression.newExprId(), none, Option.empty(), none));
+      }
+      Attribute part = ((Alias) aliases.get(key)).toAttribute();
+      if (!one.get(0).equals("count")) {
+        AggregateFunction again = one.get(0).equals("min") ? (AggregateFunction) new Min(part) : new Max(part);
+        return again.toAggregateExpression();
+      }
+      Literal zero = new Literal(Long.valueOf(0), DataTypes.LongType);
+      Expression sum = new Sum(part).toAggregateExpression();
+      return new Coalesce(Query.seq(Arrays.asList(new Object[] {sum, zero})));
+    }
+
+    private List wanted(AggregateFunction function) {
+      if (function.children().size() != 1) return null;
+      Expression of = (Expression) function.children().apply(0);
+      if (function instanceof Count && of instanceof Literal && ((Literal) of).value() != null) {
+        return Arrays.asList(new Object[] {"count", null, null});
+      }
+      String name = function instanceof Count ? "count" : function instanceof Min ? "min" : "max";
+      Attribute column = name.equals("max") && !(function instanceof Max) ? null : chain.column(of);
+      return column == null ? null : Arrays.asList(new Object[] {name, column.name(), column.dataType().json()});
+    }
+  }
+}

@@ -1,0 +1,51 @@
+import java.math.BigDecimal;
+import java.math.BigInteger;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.BooleanType;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.DoubleType;
+import org.apache.spark.sql.types.FloatType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.TimestampNTZType;
+import org.apache.spark.sql.types.TimestampType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Values in the form in which the index holds them, as text, to values as Spark holds them. */
+final class Internal {
+  private Internal() {}
+
+  /** Whole numbers in digits (days, microseconds, unscaled decimals, 0 or 1), bytes in hexadecimal digits. */
+  static Object value(String text, DataType type) {
+    if (text == null) return null;
+    if (type instanceof BooleanType) return Boolean.valueOf(!text.equals("0"));
+    if (type instanceof ByteType) return Byte.valueOf(text);
+    if (type instanceof ShortType) return Short.valueOf(text);
+    if (type instanceof IntegerType || type instanceof DateType) return Integer.valueOf(text);
+    if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) {
+      return Long.valueOf(text);
+    }
+    if (type instanceof FloatType) return Float.valueOf((float) Double.parseDouble(text));
+    if (type instanceof DoubleType) return Double.valueOf(text);
+    if (type instanceof DecimalType) {
+      DecimalType decimal = (DecimalType) type;
+      BigDecimal value = new BigDecimal(new BigInteger(text), decimal.scale());
+      return Decimal.apply(value, decimal.precision(), decimal.scale());
+    }
+    if (type instanceof StringType) return UTF8String.fromBytes(bytes(text));
+    if (type instanceof BinaryType) return bytes(text);
+    throw new IllegalArgumentException(type.toString());
+  }
+
+  private static byte[] bytes(String digits) {
+    byte[] found = new byte[digits.length() / 2];
+    for (int i = 0; i < found.length; i++) found[i] = (byte) Integer.parseInt(digits.substring(2 * i, 2 * i + 2), 16);
+    return found;
+  }
+}

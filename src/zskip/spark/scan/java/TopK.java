@@ -1,0 +1,47 @@
+import java.util.Arrays;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Descending$;
+import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
+import org.apache.spark.sql.catalyst.expressions.SortOrder;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Offset;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import scala.Function1;
+import scala.collection.JavaConverters;
+
+/** Notes for the scan under `ORDER BY c LIMIT k` by which column, and of how many rows, the first are wanted. */
+final class TopK extends scala.runtime.AbstractPartialFunction {
+  static final String KIND = "top-k";
+
+  static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new TopK()); }
+
+  public boolean isDefinedAt(Object node) { return true; }
+
+  public Object applyOrElse(Object node, Function1 otherwise) {
+    if (!(node instanceof GlobalLimit)) return node;
+    LogicalPlan below = ((GlobalLimit) node).child();
+    if (below instanceof Offset) below = ((Offset) below).child();
+    if (!(below instanceof LocalLimit)) return node;
+    Integer rows = Limits.rows((LocalLimit) below);
+    below = ((LocalLimit) below).child();
+    while (below instanceof Project) below = ((Project) below).child();
+    if (rows == null || !(below instanceof Sort) || !((Sort) below).global()) return node;
+    Chain chain = Chain.of(((Sort) below).child());
+    if (chain == null) return node;
+    SortOrder order = (SortOrder) ((Sort) below).order().apply(0);
+    Attribute column = chain.column(order.child());
+    if (column == null) return node;
+    String note = Text.json(Arrays.asList(new Object[] {
+      column.name(),
+      column.dataType().json(),
+      Boolean.valueOf(order.direction() == Descending$.MODULE$),
+      Boolean.valueOf(order.nullOrdering() == NullsFirst$.MODULE$),
+      Boolean.valueOf(((Sort) below).order().size() > 1),
+      rows
+    }));
+    return Chain.Swap.in((LogicalPlan) node, chain.relation, chain.noted(KIND, note));
+  }
+}
