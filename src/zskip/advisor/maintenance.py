@@ -225,7 +225,9 @@ def _widest(
     """The best batch of one partition: its widest files, as many as pay."""
     sizes, rows = costs.snapshot.sizes, costs.rows
     total_bytes, total_rows = int(sizes[places].sum()), int(rows[places].sum())
-    least = scale * _tiled(costs, *_box(costs, places), _files(total_bytes, target)) * total_rows
+    least = (
+        scale * _tiled(costs, *_box(costs, places), min(_files(total_bytes, target), max(total_rows, 1))) * total_rows
+    )
     order = places[free[places] & (rows[places] > 0)]
     order = order[np.argsort(-costs.met[order], kind="stable")]
     if not len(order) or least <= 0:
@@ -239,7 +241,7 @@ def _widest(
     best: Batch | None = None
     best_net = 0.0
     for k in _ks(min(most, len(order)), tries):
-        files = _files(int(bytes_[k - 1]), target)
+        files = min(_files(int(bytes_[k - 1]), target), int(held[k - 1]))
         if k <= alone or (k == 1 and files == 1):
             continue
         box = [float(c[k - 1]) for c in low], [float(c[k - 1]) for c in high]
