@@ -29,5 +29,7 @@ def packed(mask: Bools) -> str:
 
 def unpacked(text: str, count: int) -> Bools:
     """The mask of a `BitSet`, which leaves off the bytes of zeros at its end."""
-    bits = np.unpackbits(np.frombuffer(base64.b64decode(text), np.uint8), bitorder="little", count=count)
-    return bits.astype(np.bool_)
+    held = np.zeros((count + 7) // 8, np.uint8)  # NumPy's own padding of nothing at all is whatever lay in memory.
+    given = np.frombuffer(base64.b64decode(text), np.uint8)
+    held[: len(given)] = given
+    return np.unpackbits(held, bitorder="little", count=count).astype(np.bool_)
