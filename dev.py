@@ -27,7 +27,7 @@ TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
     "test-engines": "run the tests against Delta Lake, Iceberg and Hudi themselves; needs Maven, which fetches them",
-    "fuzz": "random tables and predicates against the oracle, for as long as you let it; --help says more",
+    "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
     "matrix": "run the core tests from the wheel on each Python and Spark; `--only 3.12-4.1` picks a pair",

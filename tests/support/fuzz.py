@@ -2,7 +2,7 @@
 
 A *pair* is a table and a predicate. For each row of each file, the truth value that the oracle finds must be one that
 the statistics said to be possible. Each seed stands for one table and `PER_TABLE` predicates, so that a failure is
-repeated by `python3 dev.py fuzz --seed SEED --tables 1`.
+repeated by `python3 dev.py fuzz --seed SEED --tables 1`. With `--queries`, whole queries instead (`query_fuzz.py`).
 """
 
 from __future__ import annotations
@@ -114,6 +114,10 @@ def shrunk(predicate: Predicate, table: random_tables.Table) -> Predicate:
 
 def main() -> int:
     """Run until the time or the number of tables is used up, or until a row is lost."""
+    if "--queries" in sys.argv[1:]:
+        import query_fuzz
+
+        return query_fuzz.main([argument for argument in sys.argv[1:] if argument != "--queries"])
     parser = argparse.ArgumentParser(prog="dev.py fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed; each table takes the next")
     parser.add_argument("--tables", type=int, default=100_000, help="how many; 10 pairs each")

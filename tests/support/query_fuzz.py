@@ -1,0 +1,195 @@
+"""Random queries over random tables, answered by a session with zskip and without: `python3 dev.py fuzz --queries`.
+
+Each seed stands for three tables of a few small files and some queries over them: joins of all kinds, subqueries,
+top-k, limits, aggregates, unions. An answer must be the one that plain Spark gives; where a LIMIT leaves a choice, one
+that it might give. A failure is cut down to the smallest query that still fails, and shown with the tables' rows; it is
+repeated by `python3 dev.py fuzz --queries --seed SEED --tables 1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import random_queries
+import random_rows
+from random_queries import Query
+
+import zskip
+
+PER_TABLES = 100
+"""Queries over the tables of one seed."""
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.session.timeZone": "UTC",
+}
+"""Under which queries of a few rows take least."""
+CHOICES = {
+    "spark.sql.adaptive.enabled": ("true", "false"),
+    "spark.sql.autoBroadcastJoinThreshold": ("-1", "10485760"),
+    "spark.zskip.joins": ("always", "always", "auto", "off"),
+    "spark.sql.files.maxPartitionBytes": ("1000", "134217728"),
+}
+"""What is drawn for each query."""
+
+Answer = list[tuple[Any, ...]]
+
+
+class Sides:
+    """A session in which each query is answered with zskip and without."""
+
+    def __init__(self, spark: Any) -> None:
+        self.spark = spark
+        self.kinds: Counter[str] = Counter()
+        for name, value in QUICK.items():
+            spark.conf.set(name, value)
+        zskip.enable(spark)
+
+    def plain(self, sql: str) -> Answer:
+        """The answer of Spark alone."""
+        self.spark.conf.set("spark.zskip.enabled", "false")
+        try:
+            return rows_of(self.spark.sql(sql))
+        finally:
+            self.spark.conf.set("spark.zskip.enabled", "true")
+
+    def pruned(self, sql: str) -> Answer:
+        """The answer with zskip; it takes down what was skipped."""
+        found = rows_of(self.spark.sql(sql))
+        for scan in zskip.scans(self.spark):
+            self.kinds.update(scans=1, files=scan.files_total, read=scan.files)
+            self.kinds.update({leaf.kind: 1 for leaf in scan.leaves if leaf.skipped})
+        return found
+
+
+def rows_of(frame: Any) -> Answer:
+    """The rows of a query in plain values, of which equal ones are equal in Python."""
+    return [tuple(map(_plain, row)) for row in frame.collect()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    return value
+
+
+def wrong(query: Query, sides: Sides) -> str | None:
+    """What is wrong with the answer through zskip; None where nothing is, and where Spark refuses the query."""
+    try:
+        whole = sides.plain(query.sql(limited=False))
+    except Exception:
+        return None
+    try:
+        found = sides.pruned(query.sql())
+    except Exception as error:
+        return f"raises {type(error).__name__}: {str(error)[:500]}"
+    expected = whole[query.offset :] if query.limit is None else whole[query.offset :][: query.limit]
+    if len(found) != len(expected):
+        return f"gives {len(found)} rows instead of {len(expected)}: {found[:5]} instead of {expected[:5]}"
+    keys = [position for position, _ in query.order]
+    if [[row[i] for i in keys] for row in found] != [[row[i] for i in keys] for row in expected]:
+        return f"is not in order: {found[:5]} instead of {expected[:5]}"
+    surplus = Counter(found) - Counter(whole)
+    return f"gives rows that are not there: {list(surplus)[:5]}" if surplus else None
+
+
+def smallest(query: Query, sides: Sides) -> Query:
+    """A failing query cut down as far as it still fails."""
+    for part in query.smaller():
+        if wrong(part, sides) is not None:
+            return smallest(part, sides)
+    return query
+
+
+def run(seed: int, sides: Sides, queries: int = PER_TABLES) -> Counter[str]:
+    """Check the queries of one seed: how many. Raises AssertionError with the smallest one that fails."""
+    rng = random.Random(seed)
+    directory = Path(tempfile.mkdtemp(prefix="zskip-queries-"))
+    try:
+        tables = [random_rows.table(rng, f"t{i}") for i in range(3)]
+        for table in tables:
+            open_view(sides.spark, table, directory / table.name, indexed=rng.random() < 0.9)
+        for _ in range(queries):
+            for name, values in CHOICES.items():
+                sides.spark.conf.set(name, rng.choice(values))
+            query = random_queries.query(rng, tables)
+            if wrong(query, sides) is not None:
+                raise AssertionError(failure(seed, smallest(query, sides), sides, tables))
+        return Counter(queries=queries, tables=len(tables))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def open_view(spark: Any, table: random_rows.Table, path: Path, *, indexed: bool) -> None:
+    """Write a table, index it, and make a view of plain Spark over it."""
+    random_rows.write(table, path)
+    if indexed:
+        zskip.table(spark, str(path)).index()
+    spark.read.schema(table.ddl).parquet(str(path)).createOrReplaceTempView(table.name)
+
+
+def failure(seed: int, query: Query, sides: Sides, tables: list[random_rows.Table]) -> str:
+    """The query, its tables and the settings, to be run again by hand."""
+    settings = {name: sides.spark.conf.get(name) for name in CHOICES}
+    shown = "\n".join(map(str, tables))
+    return f"seed {seed}: {query.sql()}\n{wrong(query, sides)}\nunder {settings}\n{shown}"
+
+
+def seeds(first: int, count: int) -> Iterator[int]:
+    """The seeds of one run."""
+    return iter(range(first, first + count))
+
+
+def main(arguments: list[str]) -> int:
+    """Run until the time or the number of tables is used up, or until an answer is wrong."""
+    from zskip.spark.jvm.java import ensure_java
+
+    parser = argparse.ArgumentParser(prog="dev.py fuzz --queries", description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first seed; each three tables take the next")
+    parser.add_argument("--tables", type=int, default=100_000, help=f"how many seeds; {PER_TABLES} queries each")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so many")
+    parser.add_argument("--keep-going", action="store_true", help="show failures, and go on")
+    options = parser.parse_args(arguments)
+    ensure_java()
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # As the tests' JVMs.
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    sides, total, started, failed = Sides(spark), Counter[str](), time.monotonic(), 0
+    for i, seed in enumerate(seeds(options.seed, options.tables)):
+        try:
+            total.update(run(seed, sides))
+        except AssertionError as error:
+            if not options.keep_going:
+                raise
+            failed += 1
+            print(error, file=sys.stderr, flush=True)
+        if i % 20 == 19:
+            print(summary(total, sides, time.monotonic() - started), file=sys.stderr, flush=True)
+        if time.monotonic() - started > options.seconds:
+            break
+    print(summary(total, sides, time.monotonic() - started), f"{failed} failed", sep=", ")
+    spark.stop()
+    return 1 if failed else 0
+
+
+def summary(total: Counter[str], sides: Sides, seconds: float) -> str:
+    """One line on what was checked."""
+    skipped = sides.kinds["files"] - sides.kinds["read"]
+    share = 100 * skipped / max(sides.kinds["files"], 1)
+    ways = {name: n for name, n in sides.kinds.items() if name not in ("scans", "files", "read")}
+    return f"{total['queries']:,} queries, {share:.0f} % of files skipped, by {ways}, {seconds:.0f} s"
