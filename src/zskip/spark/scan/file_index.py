@@ -23,6 +23,7 @@ import numpy as np
 
 from zskip.errors import ZskipWarning
 from zskip.index import BoundIndex
+from zskip.prune.keys import point_share
 from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -121,8 +122,15 @@ class PrunedFileIndex:
             "prepare": self.prepare,
             "list": self.list_planned,
             "count": self.count,
+            "share": self.share,
         }
         return answers[question](*arguments)
+
+    def share(self, column: str) -> float | None:
+        """The share of the bytes that one value of a column leaves on average; None where that is not known."""
+        stats = self.pruning.stats
+        found = None if stats is None else stats.column((column,))
+        return None if stats is None or found is None else point_share(found, stats.rows, self.snapshot.sizes)
 
     def prepare(self, partition_filters: Handed, data_filters: Handed, notes: JavaObject) -> str | None:
         """What a query would read, for its plan, as JSON; None where that is not known.

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from zskip.spark.jvm.gateway import JavaObject
+from zskip.spark.scan import joins
 from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.counts import without_counted
 from zskip.spark.scan.first_rows import keep_enough, keep_top
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 Refine: TypeAlias = Callable[["PrunedFileIndex", Choice, JavaObject], Choice]
 """What a note, an object in the JVM, leaves of a choice of files; what it raises leaves the choice as it was."""
 
-REFINE: dict[str, Refine] = {"top-k": keep_top, "limit": keep_enough}
+REFINE: dict[str, Refine] = {"join": joins.with_partners, "top-k": keep_top, "limit": keep_enough}
 """By the kind of note, in the order in which they are applied."""
 
 NEEDED: dict[str, Refine] = {"count": without_counted}

@@ -37,6 +37,8 @@ final class Query {
   BitSet kept;
   /** What else the scan may use, by the kind of pruning; goes to `notes.py` when files are listed. */
   Map notes = NO_NOTES;
+  /** Joins that scans are not pruned by, which makes no difference to their rows: of `Offer`. */
+  List unused = Collections.emptyList();
 
   /** Splits a condition (null: none) as `FileSourceStrategy` does. */
   Query(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
@@ -104,6 +106,24 @@ final class Query {
     return made;
   }
 
+  /** The same query without notes. */
+  Query bare() {
+    Query made = new Query(this);
+    made.notes = NO_NOTES;
+    made.unused = Collections.emptyList();
+    return made;
+  }
+
+  /** The same query with other joins. */
+  Query with(Offers offers) {
+    Query made = new Query(this);
+    made.notes = new LinkedHashMap(notes);
+    made.notes.remove(Joins.NOTE);
+    if (!offers.used.isEmpty()) made.notes.put(Joins.NOTE, offers);
+    made.unused = offers.unused;
+    return made;
+  }
+
   private Query(Query other) {
     condition = other.condition;
     ofPartitions = other.ofPartitions;
@@ -115,6 +135,7 @@ final class Query {
     listing = other.listing;
     kept = other.kept;
     notes = other.notes;
+    unused = other.unused;
   }
 
   /** Whether Spark hands a scan the filters that are known here. */

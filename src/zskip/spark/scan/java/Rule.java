@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /** The rule in Spark's optimizer: steps in order, each of which leaves the plan as it was where it fails. */
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
-  static final int STEPS = 4;
+  static final int STEPS = 5;
 
   final Tables tables;
 
@@ -24,6 +24,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
       case 1: return Counts.apply(plan);
       case 2: return TopK.apply(plan);
       case 3: return Limits.apply(plan);
+      case 4: return Joins.apply(plan);
       default: return plan;
     }
   }

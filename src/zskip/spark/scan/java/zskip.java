@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.concurrent.Executor;
 import java.util.function.BiConsumer;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -80,15 +81,19 @@ public final class zskip implements FileIndex {
   /** Whether the rows of the relation are those of its files, and those are at hand. */
   boolean isWhole() { return source == null || files instanceof PartitioningAwareFileIndex; }
 
+  /** Whether the list of files is that of the plan, whenever it is asked for. */
+  boolean isFixed() { return source == null || files.getClass() == InMemoryFileIndex.class; }
+
   Map notes() { return query == null ? Query.NO_NOTES : query.notes; }
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     if (source != null) return left(partitionFilters, dataFilters);
     if (query != null) {
       boolean same = query.isOver(partitionFilters, dataFilters);
-      if (same || !query.notes.isEmpty()) {
+      Map notes = Joins.notes(this);
+      if (same || !notes.isEmpty()) {
         Object ticket = same ? query.ticket : null;
-        Object[] arguments = {ticket, partitionFilters, dataFilters, query.notes, Scans.query()};
+        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, Scans.query()};
         Object found = ask("list", arguments);
         if (found != null) return (Seq) found;
       }
@@ -106,9 +111,10 @@ public final class zskip implements FileIndex {
       long[] total = total(listing, partitionFilters);
       boolean same = query != null && query.isOver(partitionFilters, dataFilters);
       Object ticket = same ? query.ticket : null;
-      BitSet kept = same && query.notes.isEmpty() ? query.kept : null;
+      Map notes = query == null ? Query.NO_NOTES : Joins.notes(this);
+      BitSet kept = same && notes.isEmpty() ? query.kept : null;
       if (kept == null) {
-        Object[] arguments = {ticket, partitionFilters, dataFilters, notes(), null};
+        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, null};
         String answer = (String) asked("list", listing.text(total), arguments);
         if (answer == null) throw new IllegalStateException("no answer");
         Map found = Text.read(answer);

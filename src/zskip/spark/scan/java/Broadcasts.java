@@ -1,0 +1,168 @@
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.execution.ColumnarToRowExec;
+import org.apache.spark.sql.execution.CommandResultExec;
+import org.apache.spark.sql.execution.FileSourceScanExec;
+import org.apache.spark.sql.execution.FilterExec;
+import org.apache.spark.sql.execution.InputAdapter;
+import org.apache.spark.sql.execution.ProjectExec;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.UnionExec;
+import org.apache.spark.sql.execution.WholeStageCodegenExec;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.adaptive.QueryStageExec;
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
+import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
+import org.apache.spark.sql.execution.joins.BroadcastHashJoinExec;
+import org.apache.spark.sql.execution.joins.HashJoin;
+import org.apache.spark.sql.execution.joins.HashedRelation;
+import scala.Option;
+import SEQ;
+
+/**
+ * Keys that a query has anyway: those of the tables that its joins broadcast.
+ *
+ * A scan waits for the broadcasts of its own stage before it starts, and lists its files after that has been planned.
+ * Nothing outside of the stage is looked at, so that whatever Spark shares of it was pruned for all who share it.
+ */
+final class Broadcasts {
+  private final zskip index;
+  private final int most;
+  /** Ancestors of the node that is visited, the root first. */
+  private final List path = new ArrayList();
+  /** The path to the scan. */
+  private List found;
+  private int scans;
+
+  private Broadcasts(zskip index, int most) {
+    this.index = index;
+    this.most = most;
+  }
+
+  /** What the joins above a scan's files hold, as `JoinKeys`; nothing where no query is running. */
+  static List of(zskip index, int most) {
+    Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
+    String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty("spark.sql.execution.id");
+    QueryExecution execution = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+    if (execution == null) return new ArrayList();
+    Broadcasts search = new Broadcasts(index, most);
+    search.visit(execution.executedPlan());
+    // Whose files these are cannot be told where several scans share an index.
+    return search.scans == 1 ? search.keys() : new ArrayList();
+  }
+
+  private void visit(SparkPlan node) {
+    if (node instanceof FileSourceScanExec) {
+      if (((FileSourceScanExec) node).relation().location() == index) {
+        scans++;
+        found = new ArrayList(path);
+        found.add(node);
+      }
+    }
+    path.add(node);
+    List below = below(node);
+    for (int i = 0; i < below.size(); i++) visit((SparkPlan) below.get(i));
+    List subqueries = Columns.list(node.subqueries());
+    for (int i = 0; i < subqueries.size(); i++) visit((SparkPlan) subqueries.get(i));
+    path.remove(path.size() - 1);
+  }
+
+  private static List below(SparkPlan node) {
+    List one = new ArrayList();
+    if (node instanceof AdaptiveSparkPlanExec) one.add(((AdaptiveSparkPlanExec) node).executedPlan());
+    else if (node instanceof QueryStageExec) one.add(((QueryStageExec) node).plan());
+    else if (node instanceof InMemoryTableScanExec) one.add(((InMemoryTableScanExec) node).relation().cachedPlan());
+    else if (node instanceof CommandResultExec) one.add(((CommandResultExec) node).commandPhysicalPlan());
+    // What is shared stands elsewhere in the plan, too.
+    else if (!(node instanceof ReusedExchangeExec)) return Columns.list(node.children());
+    return one;
+  }
+
+  private List keys() {
+    List keys = new ArrayList();
+    SparkPlan below = (SparkPlan) found.get(found.size() - 1);
+    Columns columns = Columns.of(below.output()).without(pruned((FileSourceScanExec) below));
+    for (int i = found.size() - 2; i >= 0 && columns != null; i--) {
+      SparkPlan node = (SparkPlan) found.get(i);
+      if (node instanceof BroadcastHashJoinExec) {
+        BroadcastHashJoinExec join = (BroadcastHashJoinExec) node;
+        String type = join.joinType().toString();
+        if (type.equals("Inner") || type.equals("LeftSemi")) add(keys, join, columns, below);
+        else if (type.equals("FullOuter")) return keys;
+      } else {
+        columns = after(node, below, columns);
+      }
+      below = node;
+    }
+    return keys;
+  }
+
+  /** What Spark's own dynamic partition pruning sees to. */
+  private static List pruned(FileSourceScanExec scan) {
+    List found = new ArrayList();
+    List all = Columns.list(scan.partitionFilters());
+    for (int i = 0; i < all.size(); i++) {
+      if (all.get(i) instanceof DynamicPruning) {
+        found.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
+      }
+    }
+    return found;
+  }
+
+  /** The columns above a node; null where it does more than to take single rows. */
+  private static Columns after(SparkPlan node, SparkPlan below, Columns columns) {
+    if (node instanceof FilterExec) return ((FilterExec) node).condition().deterministic() ? columns : null;
+    if (node instanceof ProjectExec) return columns.projected(((ProjectExec) node).projectList());
+    if (node instanceof UnionExec) return columns.renamed(below.output(), node.output());
+    boolean same = node instanceof WholeStageCodegenExec
+      || node instanceof InputAdapter
+      || node instanceof ColumnarToRowExec;
+    return same ? columns : null;
+  }
+
+  /** Takes the keys of the side that is broadcast; the other one is where we come from. */
+  private void add(List keys, BroadcastHashJoinExec join, Columns columns, SparkPlan below) {
+    boolean buildsLeft = join.buildSide().toString().equals("BuildLeft");
+    SparkPlan build = (SparkPlan) (buildsLeft ? join.left() : join.right());
+    Seq built = buildsLeft ? join.leftKeys() : join.rightKeys();
+    List streamed = Columns.list(buildsLeft ? join.rightKeys() : join.leftKeys());
+    for (int i = 0; i < streamed.size(); i++) {
+      String column = columns.column((Expression) streamed.get(i));
+      Expression key = (Expression) Columns.list(built).get(i);
+      if (column == null || !KeyValues.supports(key.dataType())) continue;
+      long started = System.nanoTime();
+      JoinKeys made = new JoinKeys(column, Names.of(build, key), "");
+      try {
+        made.values = values(build, built, i, key);
+      } catch (Exception e) {
+        made.reason = "the keys cannot be read: " + e;
+      }
+      if (made.values == null && made.reason.isEmpty()) made.reason = "more than " + most + " keys";
+      made.seconds = (System.nanoTime() - started) / 1e9;
+      keys.add(made);
+    }
+  }
+
+  /** The values of a key of a broadcast table; null where they are too many. */
+  private KeyValues values(SparkPlan build, Seq keys, int place, Expression key) {
+    HashedRelation relation = ((HashedRelation) build.executeBroadcast().value()).asReadOnlyCopy();
+    // Whole numbers that fit into 64 bits together are kept as one.
+    boolean packed = relation.getClass().getSimpleName().equals("LongHashedRelation");
+    Expression read = packed
+      ? HashJoin.extractKeyExprAt(keys, place)
+      : (Expression) new BoundReference(place, key.dataType(), true);
+    KeyValues values = new KeyValues(key.dataType(), most);
+    scala.collection.Iterator rows = relation.keys();
+    while (rows.hasNext()) {
+      if (!values.add(read.eval((InternalRow) rows.next()))) return null;
+    }
+    return values;
+  }
+}

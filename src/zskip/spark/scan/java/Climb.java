@@ -1,0 +1,181 @@
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Sort;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import scala.Function1;
+
+/** Climbs from each relation of ours to the joins above it that rows without a partner do not survive. */
+final class Climb {
+  private final JoinSettings settings;
+  private final List path = new ArrayList();
+  /** Joins whose other side is not filtered by itself, but may be by a join further up, as a dimension's dimension. */
+  private List pending;
+  /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
+  private final List inPruning = new ArrayList();
+  /** From a relation to the one in its place. */
+  private final Map others = new IdentityHashMap();
+
+  private Climb(JoinSettings settings) { this.settings = settings; }
+
+  static LogicalPlan apply(LogicalPlan plan, JoinSettings settings) {
+    Climb climb = new Climb(settings);
+    climb.findPruning(plan);
+    climb.visit(plan);
+    return climb.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(climb.others));
+  }
+
+  private void findPruning(LogicalPlan node) {
+    if (node instanceof Filter) {
+      List all = KeySide.conjuncts(((Filter) node).condition());
+      for (int i = 0; i < all.size(); i++) {
+        if (!(all.get(i) instanceof DynamicPruningSubquery)) continue;
+        List leaves = Columns.list(((DynamicPruningSubquery) all.get(i)).buildQuery().collectLeaves());
+        for (int k = 0; k < leaves.size(); k++) {
+          zskip index = Relations.index((LogicalPlan) leaves.get(k));
+          if (index != null) inPruning.add(index.files);
+        }
+      }
+    }
+    List children = Columns.list(node.children());
+    for (int i = 0; i < children.size(); i++) findPruning((LogicalPlan) children.get(i));
+  }
+
+  private void visit(LogicalPlan node) {
+    zskip index = Relations.index(node);
+    if (index != null && index.query != null) {
+      // One object in two places has two ways up.
+      boolean alone = !others.containsKey(node) && !inPruning.contains(index.files);
+      Offers offers = alone ? offers((LogicalRelation) node, index) : new Offers();
+      others.put(node, Relations.over((LogicalRelation) node, index.query.with(offers)));
+    }
+    path.add(node);
+    List children = Columns.list(node.children());
+    for (int i = 0; i < children.size(); i++) visit((LogicalPlan) children.get(i));
+    path.remove(path.size() - 1);
+  }
+
+  private Offers offers(LogicalRelation relation, zskip index) {
+    Offers offers = new Offers();
+    pending = new ArrayList();
+    Columns columns = Columns.of(relation.output());
+    LogicalPlan below = relation;
+    for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
+      LogicalPlan node = (LogicalPlan) path.get(i);
+      if (node instanceof Join) columns = joined((Join) node, below, columns, offers, index);
+      else columns = after(node, below, columns);
+      below = node;
+    }
+    return offers;
+  }
+
+  /** The columns above a node; null where it does more than to take single rows or whole groups. */
+  private static Columns after(LogicalPlan node, LogicalPlan below, Columns columns) {
+    if (node instanceof Filter) {
+      Expression condition = ((Filter) node).condition();
+      return condition.deterministic() ? columns.without(pruned(condition)) : null;
+    }
+    if (node instanceof Project) return columns.projected(((Project) node).projectList());
+    if (node instanceof Union) return columns.renamed(below.output(), node.output());
+    if (node instanceof Sort) return columns;
+    if (!(node instanceof Aggregate)) return null;
+    return columns.grouped(((Aggregate) node).groupingExpressions(), ((Aggregate) node).aggregateExpressions());
+  }
+
+  /** What Spark's own dynamic partition pruning sees to. */
+  private static List pruned(Expression condition) {
+    List found = new ArrayList();
+    List all = KeySide.conjuncts(condition);
+    for (int i = 0; i < all.size(); i++) {
+      if (all.get(i) instanceof DynamicPruning) {
+        found.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
+      }
+    }
+    return found;
+  }
+
+  private Columns joined(Join join, LogicalPlan below, Columns columns, Offers offers, zskip index) {
+    boolean left = join.left() == below;
+    if (left == (join.right() == below)) return null;
+    String type = join.joinType().toString();
+    boolean inner = type.equals("Inner") || type.equals("Cross");
+    boolean droppable = inner || type.equals("LeftSemi") || type.equals(left ? "RightOuter" : "LeftOuter");
+    boolean goesOn = inner || type.equals("LeftOuter") || type.equals("RightOuter")
+      || left && (type.equals("LeftSemi") || type.equals("LeftAnti") || type.startsWith("ExistenceJoin"));
+    if (join.condition().isDefined()) {
+      Expression condition = (Expression) join.condition().get();
+      if (!condition.deterministic()) return null;
+      LogicalPlan other = (LogicalPlan) (left ? join.right() : join.left());
+      if (droppable) {
+        List conjuncts = KeySide.conjuncts(condition);
+        if (inner) narrow(conjuncts, other, offers, index);
+        offer(conjuncts, other, columns, offers, index);
+      }
+    }
+    if (!inner) pending.clear();
+    return goesOn ? columns : null;
+  }
+
+  private void offer(List conjuncts, LogicalPlan other, Columns columns, Offers offers, zskip index) {
+    for (int i = 0; i < conjuncts.size(); i++) {
+      if (!(conjuncts.get(i) instanceof EqualTo)) continue;
+      EqualTo equal = (EqualTo) conjuncts.get(i);
+      String column = columns.column(equal.left());
+      Expression key = equal.right();
+      if (column == null) {
+        column = columns.column(equal.right());
+        key = equal.left();
+      }
+      boolean known = column != null
+        && KeyValues.supports(key.dataType())
+        && key.references().nonEmpty()
+        && key.references().subsetOf(other.outputSet());
+      if (!known) continue;
+      KeySide side = KeySide.of(other, key);
+      if (side != null) add(column, Names.of(side.plan, side.key), side, offers, index);
+      else if (KeySide.whole(other, key) != null) pending.add(new Object[] {column, KeySide.whole(other, key)});
+    }
+  }
+
+  private void add(String column, String name, KeySide side, Offers offers, zskip index) {
+    offers.add(new Offer(column, name, side, settings.whyNot(index.query.bytes, KeySide.bytes(side.plan))));
+  }
+
+  /** Filters sides that were met before by what joins them here. */
+  private void narrow(List conjuncts, LogicalPlan other, Offers offers, zskip index) {
+    for (int i = 0; i < pending.size(); i++) {
+      Object[] one = (Object[]) pending.get(i);
+      KeySide narrower = ((KeySide) one[1]).narrowed(conjuncts, other);
+      if (narrower == null) continue;
+      pending.set(i, new Object[] {one[0], narrower});
+      // Not what a broadcast of that table holds.
+      String name = Names.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + Names.first(other);
+      add((String) one[0], name, narrower, offers, index);
+    }
+  }
+
+  /** Puts relations in the places of others. */
+  static final class Exchange extends scala.runtime.AbstractPartialFunction {
+    private final Map others;
+
+    Exchange(Map others) { this.others = others; }
+
+    public boolean isDefinedAt(Object node) { return true; }
+
+    public Object applyOrElse(Object node, Function1 otherwise) {
+      Object other = others.get(node);
+      return other == null ? node : other;
+    }
+  }
+}

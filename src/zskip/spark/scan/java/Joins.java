@@ -1,0 +1,74 @@
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+
+/**
+ * Join pruning: files none of whose rows has a partner on the other side of a join are not read.
+ *
+ * The keys of the other side are those of a table that the query broadcasts anyway, or are asked for when the scan
+ * lists its files, which is when the query runs.
+ */
+final class Joins {
+  static final String NOTE = "join";
+
+  /** Notes of each relation of ours by which joins it may be pruned. */
+  static LogicalPlan apply(LogicalPlan plan) {
+    JoinSettings settings = new JoinSettings();
+    return settings.off ? plan : Climb.apply(plan, settings);
+  }
+
+  /** The notes of a scan that lists its files, its joins being what they turned out to be. */
+  static Map notes(zskip index) {
+    Map notes = new LinkedHashMap(index.query.notes);
+    Offers offers = (Offers) notes.remove(NOTE);
+    try {
+      List described = described(index, offers == null ? new Offers() : offers);
+      if (!described.isEmpty()) notes.put(NOTE, described);
+    } catch (Exception e) {
+      Faults.tell("pruning by joins", e);
+    } catch (LinkageError e) {
+      Faults.tell("pruning by joins", e);
+    }
+    return notes;
+  }
+
+  private static List described(zskip index, Offers offers) {
+    List made = new ArrayList();
+    JoinSettings settings = new JoinSettings();
+    long scan = index.query.bytes;
+    if (settings.off || settings.isSmall(scan)) return made;
+    List found = Broadcasts.of(index, settings.most(scan));
+    for (int i = 0; i < offers.used.size(); i++) {
+      Offer offer = (Offer) offers.used.get(i);
+      if (!known(offer, found)) found.add(asked(index, offer, settings));
+    }
+    for (int i = 0; i < index.query.unused.size(); i++) {
+      Offer offer = (Offer) index.query.unused.get(i);
+      if (!known(offer, found)) found.add(new JoinKeys(offer.column, offer.name, offer.reason));
+    }
+    for (int i = 0; i < found.size(); i++) made.add(((JoinKeys) found.get(i)).described());
+    return made;
+  }
+
+  /** Whether a broadcast has the keys already, or too many of them. */
+  private static boolean known(Offer offer, List found) {
+    for (int i = 0; i < found.size(); i++) {
+      JoinKeys one = (JoinKeys) found.get(i);
+      if (one.column.equals(offer.column) && one.name.equals(offer.name)) return true;
+    }
+    return false;
+  }
+
+  private static JoinKeys asked(zskip index, Offer offer, JoinSettings settings) {
+    long scan = index.query.bytes;
+    if (!settings.always) {
+      Object share = index.ask("share", new Object[] {offer.column});
+      double saved = share == null ? 0 : scan * (1 - ((Number) share).doubleValue());
+      String reason = settings.whyNot((long) saved, offer.bytes);
+      if (!reason.isEmpty()) return new JoinKeys(offer.column, offer.name, "most files span most of " + offer.column);
+    }
+    return KeyQuery.ask(offer, settings.most(scan), settings.seconds);
+  }
+}

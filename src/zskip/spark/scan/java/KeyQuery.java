@@ -1,0 +1,150 @@
+import java.util.Map;
+import java.util.Timer;
+import java.util.TimerTask;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.FutureTask;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.CommandExecutionMode$;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
+import scala.Option;
+
+/**
+ * Asks for the keys of a join, in the thread that lists the files of a scan.
+ *
+ * Equal questions of a query are asked once, however many scans wait for the answer. A key query waits for no other but
+ * those of its own parts, so that they cannot wait for each other.
+ */
+final class KeyQuery implements Callable {
+  /** From the id of a running query to its questions. */
+  private static final ConcurrentHashMap ASKED = new ConcurrentHashMap();
+  private static final Timer TIMER = new Timer("zskip-key-queries", true);
+  private static final String ID = "spark.sql.execution.id";
+  private static final String ROOT = "spark.sql.execution.root.id";
+  /** So small a side is read in one stage, its repeated keys included. */
+  private static final long SMALL_SIDE = 32L << 20;
+
+  private final Offer offer;
+  private final QueryExecution query;
+  private final int most;
+  private final int seconds;
+
+  private KeyQuery(Offer offer, QueryExecution query, int most, int seconds) {
+    this.offer = offer;
+    this.query = query;
+    this.most = most;
+    this.seconds = seconds;
+  }
+
+  /** The keys of a join; with a reason where there are none. */
+  static JoinKeys ask(Offer offer, int most, int seconds) {
+    Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
+    String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty(ID);
+    QueryExecution query = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
+    if (query == null) return new JoinKeys(offer.column, offer.name, "no query is running");
+    // These threads are few, and joins need more of them.
+    String thread = Thread.currentThread().getName();
+    boolean few = thread.startsWith("broadcast-") || thread.startsWith("subquery") || thread.startsWith("dynamic");
+    if (few && offer.hasJoin) return new JoinKeys(offer.column, offer.name, "the scan is part of a broadcast");
+    if (thread.startsWith("dag-")) return new JoinKeys(offer.column, offer.name, "the scheduler waits for the scan");
+    long started = System.nanoTime();
+    JoinKeys made = new JoinKeys(offer.column, offer.name, "");
+    try {
+      Object answer = task(((SparkContext) context.get()).getLocalProperty(ROOT), new KeyQuery(offer, query, most, seconds)).get();
+      if (answer instanceof String) made.reason = (String) answer;
+      else made.values = (KeyValues) answer;
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      made.reason = "interrupted";
+    } catch (java.util.concurrent.ExecutionException e) {
+      Faults.tell("a query for the keys of a join", e.getCause());
+      made.reason = "the key query failed";
+    }
+    made.seconds = (System.nanoTime() - started) / 1e9;
+    return made;
+  }
+
+  /** The one task for equal questions of a query, run by the first who asks. */
+  private static FutureTask task(String root, KeyQuery question) {
+    java.util.Iterator known = ASKED.keySet().iterator();
+    while (known.hasNext()) {
+      String other = (String) known.next();
+      if (!other.equals(root) && SQLExecution.getQueryExecution(Long.parseLong(other)) == null) ASKED.remove(other);
+    }
+    FutureTask task = new FutureTask(question);
+    if (root == null) {
+      task.run();
+      return task;
+    }
+    ConcurrentHashMap of = new ConcurrentHashMap();
+    Object before = ASKED.putIfAbsent(root, of);
+    Object first = ((Map) (before == null ? of : before)).putIfAbsent(question.offer.canonical(), task);
+    if (first != null) return (FutureTask) first;
+    task.run();
+    return task;
+  }
+
+  /** The values, or a text that says why there are none. */
+  public Object call() throws Exception {
+    LogicalPlan plan = offer.plan;
+    if (offer.hasJoin || offer.bytes > SMALL_SIDE) plan = new Distinct(plan);
+    plan = new LocalLimit(Literal.create(Integer.valueOf(most + 1), org.apache.spark.sql.types.DataTypes.IntegerType), plan);
+    plan.setAnalyzed();
+    SparkContext context = query.sparkSession().sparkContext();
+    QueryExecution execution =
+      query.sparkSession().sessionState().executePlan(plan, CommandExecutionMode$.MODULE$.SKIP());
+    String tag = "zskip-keys-" + System.identityHashCode(this) + "-" + System.nanoTime();
+    Cancel cancel = new Cancel(context, tag);
+    context.addJobTag(tag);
+    TIMER.schedule(cancel, 1000L * seconds);
+    try {
+      return values((InternalRow[]) SQLExecution.withNewExecutionId(execution, Option.empty(), new Collect(execution)));
+    } catch (Exception e) {
+      if (cancel.happened) return "the keys took more than " + seconds + " s";
+      throw e;
+    } finally {
+      cancel.cancel();
+      context.removeJobTag(tag);
+    }
+  }
+
+  /** Nulls and repeated keys count, since the limit of the query does not know them. */
+  private Object values(InternalRow[] rows) {
+    if (rows.length > most) return "more than " + most + " keys";
+    KeyValues values = new KeyValues(offer.type, most);
+    for (int i = 0; i < rows.length; i++) {
+      if (!values.add(rows[i].get(0, offer.type))) return "more than " + most + " keys";
+    }
+    return values;
+  }
+
+  static final class Collect extends scala.runtime.AbstractFunction0 {
+    private final QueryExecution execution;
+
+    Collect(QueryExecution execution) { this.execution = execution; }
+
+    public Object apply() { return execution.executedPlan().executeCollect(); }
+  }
+
+  static final class Cancel extends TimerTask {
+    private final SparkContext context;
+    private final String tag;
+    volatile boolean happened;
+
+    Cancel(SparkContext context, String tag) {
+      this.context = context;
+      this.tag = tag;
+    }
+
+    public void run() {
+      happened = true;
+      context.cancelJobsWithTag(tag);
+    }
+  }
+}

@@ -1,0 +1,212 @@
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
+import org.apache.spark.sql.catalyst.plans.LeftSemi$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.JoinHint;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.sources.BaseRelation;
+import scala.Option;
+
+/**
+ * The smallest part of one side of a join that gives all of its keys, and is filtered.
+ *
+ * It may give more keys than the side does, never fewer. It reads only files whose list is fixed with the plan, by
+ * expressions that give the same whenever they are computed, so that asking it first asks what the join will see.
+ */
+final class KeySide {
+  final LogicalPlan plan;
+  final Expression key;
+
+  private KeySide(LogicalPlan plan, Expression key) {
+    this.plan = plan;
+    this.key = key;
+  }
+
+  /** Null where there is no such part. */
+  static KeySide of(LogicalPlan node, Expression key) {
+    KeySide deeper = below(node, key);
+    if (deeper != null) return deeper;
+    LogicalPlan fixed = allowed(key) ? fixed(node) : null;
+    return fixed != null && filtered(fixed) ? new KeySide(fixed, key) : null;
+  }
+
+  /** The whole side, filtered or not; null where it may change. */
+  static KeySide whole(LogicalPlan node, Expression key) {
+    LogicalPlan fixed = allowed(key) ? fixed(node) : null;
+    return fixed == null ? null : new KeySide(fixed, key);
+  }
+
+  /** Only the rows with a partner in another plan that is filtered; null where no conjunct joins the two. */
+  KeySide narrowed(List conjuncts, LogicalPlan other) {
+    for (int i = 0; i < conjuncts.size(); i++) {
+      if (!(conjuncts.get(i) instanceof EqualTo)) continue;
+      EqualTo equal = (EqualTo) conjuncts.get(i);
+      boolean leftIsOurs = within(equal.left(), plan) && within(equal.right(), other);
+      boolean rightIsOurs = within(equal.right(), plan) && within(equal.left(), other);
+      if (leftIsOurs == rightIsOurs) continue;
+      Expression ours = leftIsOurs ? equal.left() : equal.right();
+      KeySide partner = allowed(ours) ? of(other, leftIsOurs ? equal.right() : equal.left()) : null;
+      if (partner == null) continue;
+      Option condition = Option.apply(new EqualTo(ours, partner.key));
+      return new KeySide(new Join(plan, partner.plan, LeftSemi$.MODULE$, condition, JoinHint.NONE()), key);
+    }
+    return null;
+  }
+
+  private static boolean within(Expression expression, LogicalPlan plan) {
+    return expression.references().nonEmpty() && expression.references().subsetOf(plan.outputSet());
+  }
+
+  /** What of the node's children gives the key. */
+  private static KeySide below(LogicalPlan node, Expression key) {
+    if (node instanceof Filter) return of(((Filter) node).child(), key);
+    if (node instanceof Project) return through(((Project) node).child(), Columns.list(((Project) node).projectList()), key);
+    if (node instanceof Aggregate) {
+      Aggregate aggregate = (Aggregate) node;
+      List by = Columns.list(aggregate.groupingExpressions());
+      Expression inner = by.isEmpty() ? null : inside(Columns.list(aggregate.aggregateExpressions()), key);
+      return inner != null && by.contains(inner) ? of(aggregate.child(), inner) : null;
+    }
+    if (!(node instanceof Join)) return null;
+    Join join = (Join) node;
+    String type = join.joinType().toString();
+    boolean both = type.equals("Inner") || type.equals("Cross");
+    boolean left = both || type.equals("LeftSemi") || type.equals("LeftAnti") || type.equals("LeftOuter");
+    if (left && key.references().subsetOf(join.left().outputSet())) return of(join.left(), key);
+    boolean right = both || type.equals("RightOuter");
+    return right && key.references().subsetOf(join.right().outputSet()) ? of(join.right(), key) : null;
+  }
+
+  private static KeySide through(LogicalPlan child, List named, Expression key) {
+    Expression inner = inside(named, key);
+    return inner == null ? null : of(child, inner);
+  }
+
+  /** An attribute as what computes it; null for other expressions, which stay above. */
+  private static Expression inside(List named, Expression key) {
+    if (!(key instanceof Attribute)) return null;
+    for (int i = 0; i < named.size(); i++) {
+      Expression one = (Expression) named.get(i);
+      if (Columns.id(one).equals(Columns.id(key))) return one instanceof Alias ? ((Alias) one).child() : one;
+    }
+    return null;
+  }
+
+  static boolean allowed(Expression expression) {
+    return expression.deterministic() && !SubqueryExpression.hasSubquery(expression);
+  }
+
+  /** The same plan, or one that gives more rows, made of what gives the same rows each time; null if it cannot be. */
+  private static LogicalPlan fixed(LogicalPlan node) {
+    if (node instanceof LocalRelation) return node.isStreaming() ? null : node;
+    if (node instanceof LogicalRelation) return fixedFiles((LogicalRelation) node);
+    if (node instanceof Filter) return fixedFilter((Filter) node);
+    if (node instanceof Aggregate && !isDistinct((Aggregate) node)) return null;
+    if (node instanceof Join) {
+      Join join = (Join) node;
+      String type = join.joinType().toString();
+      if (!type.equals("Inner") && !type.equals("LeftSemi")) return null;
+      if (join.condition().isDefined() && !allowed((Expression) join.condition().get())) return null;
+    } else if (node instanceof Project) {
+      List all = Columns.list(((Project) node).projectList());
+      for (int i = 0; i < all.size(); i++) if (!allowed((Expression) all.get(i))) return null;
+    } else if (!(node instanceof Union) && !(node instanceof Aggregate)) {
+      return null;
+    }
+    List children = new ArrayList();
+    List old = Columns.list(node.children());
+    for (int i = 0; i < old.size(); i++) {
+      LogicalPlan child = fixed((LogicalPlan) old.get(i));
+      if (child == null) return null;
+      children.add(child);
+    }
+    return (LogicalPlan) node.withNewChildren(Query.seq(children));
+  }
+
+  /** Whether grouping does no more than to take each group once. */
+  private static boolean isDistinct(Aggregate aggregate) {
+    List by = Columns.list(aggregate.groupingExpressions());
+    List named = Columns.list(aggregate.aggregateExpressions());
+    for (int i = 0; i < by.size(); i++) if (!allowed((Expression) by.get(i))) return false;
+    for (int i = 0; i < named.size(); i++) {
+      Object one = named.get(i);
+      if (!by.contains(one instanceof Alias ? ((Alias) one).child() : one)) return false;
+    }
+    return !by.isEmpty();
+  }
+
+  /** Without the conjuncts that may change, so that more rows are left. */
+  private static LogicalPlan fixedFilter(Filter filter) {
+    LogicalPlan child = fixed(filter.child());
+    if (child == null) return null;
+    List all = conjuncts(filter.condition());
+    Expression kept = null;
+    for (int i = 0; i < all.size(); i++) {
+      Expression one = (Expression) all.get(i);
+      if (allowed(one)) kept = kept == null ? one : new org.apache.spark.sql.catalyst.expressions.And(kept, one);
+    }
+    return kept == null ? child : new Filter(kept, child);
+  }
+
+  static List conjuncts(Expression condition) {
+    return Columns.list(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
+  }
+
+  private static LogicalPlan fixedFiles(LogicalRelation node) {
+    BaseRelation relation = node.relation();
+    if (node.isStreaming() || !(relation instanceof HadoopFsRelation)) return null;
+    FileIndex location = ((HadoopFsRelation) relation).location();
+    zskip index = Relations.index(node);
+    if (index != null) {
+      if (!index.isFixed()) return null;
+      return index.query == null ? node : Relations.over(node, index.query.bare());
+    }
+    // Lists its files when it is made; others ask a catalog each time.
+    return location.getClass() == InMemoryFileIndex.class ? node : null;
+  }
+
+  /** Whether a plan has fewer rows than its tables. */
+  private static boolean filtered(LogicalPlan node) {
+    if (node instanceof LocalRelation) return true;
+    if (node instanceof Join && ((Join) node).joinType().toString().equals("LeftSemi")) return true;
+    if (node instanceof Filter) {
+      List all = conjuncts(((Filter) node).condition());
+      for (int i = 0; i < all.size(); i++) if (!(all.get(i) instanceof IsNotNull)) return true;
+    }
+    List children = Columns.list(node.children());
+    for (int i = 0; i < children.size(); i++) if (filtered((LogicalPlan) children.get(i))) return true;
+    return false;
+  }
+
+  /** Bytes of the files that the plan reads. */
+  static long bytes(LogicalPlan node) {
+    if (node instanceof LogicalRelation) return ((HadoopFsRelation) ((LogicalRelation) node).relation()).location().sizeInBytes();
+    long sum = 0;
+    List children = Columns.list(node.children());
+    for (int i = 0; i < children.size(); i++) sum += bytes((LogicalPlan) children.get(i));
+    return sum;
+  }
+
+  static boolean hasJoin(LogicalPlan node) {
+    if (node instanceof Join) return true;
+    List children = Columns.list(node.children());
+    for (int i = 0; i < children.size(); i++) if (hasJoin((LogicalPlan) children.get(i))) return true;
+    return false;
+  }
+}

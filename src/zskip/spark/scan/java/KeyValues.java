@@ -1,0 +1,101 @@
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.Set;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Decimal;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/** Values of a key, packed for Python: 64 bits each, or each with its length; nulls are left out. */
+final class KeyValues {
+  private static final int LONGS = 1;
+  private static final int DOUBLES = 2;
+  private static final int BYTES = 3;
+  private static final long MOST_BYTES = 64L << 20;
+
+  final DataType type;
+  private final int form;
+  private final int most;
+  private long[] longs = new long[64];
+  private int count;
+  private final Set texts = new HashSet();
+  private long bytes;
+
+  /** most: after more values than these, repeated ones included, `add` refuses. */
+  KeyValues(DataType type, int most) {
+    this.type = type;
+    this.most = most;
+    this.form = form(type);
+  }
+
+  static boolean supports(DataType type) { return form(type) != 0; }
+
+  private static int form(DataType type) {
+    if (DataTypes.FloatType.equals(type) || DataTypes.DoubleType.equals(type)) return DOUBLES;
+    if (type instanceof DecimalType) return ((DecimalType) type).precision() <= 18 ? LONGS : BYTES;
+    // Only strings that compare as bytes are equal to this type.
+    if (DataTypes.StringType.equals(type) || type instanceof BinaryType) return BYTES;
+    boolean whole = DataTypes.ByteType.equals(type)
+      || DataTypes.ShortType.equals(type)
+      || DataTypes.IntegerType.equals(type)
+      || DataTypes.LongType.equals(type)
+      || DataTypes.BooleanType.equals(type)
+      || DataTypes.DateType.equals(type)
+      || DataTypes.TimestampType.equals(type)
+      || DataTypes.TimestampNTZType.equals(type);
+    return whole ? LONGS : 0;
+  }
+
+  /** Takes one more value as Catalyst has it; false where there are too many. */
+  boolean add(Object value) {
+    if (value == null) return true;
+    if (form == BYTES) {
+      byte[] text = bytes(value);
+      if (texts.add(ByteBuffer.wrap(text))) bytes += text.length + 4;
+      return texts.size() <= most && bytes <= MOST_BYTES;
+    }
+    if (count == longs.length) longs = Arrays.copyOf(longs, 2 * count);
+    longs[count++] = number(value);
+    return count <= most;
+  }
+
+  private static byte[] bytes(Object value) {
+    if (value instanceof UTF8String) return ((UTF8String) value).getBytes();
+    if (value instanceof Decimal) return ((Decimal) value).toJavaBigDecimal().unscaledValue().toByteArray();
+    return (byte[]) ((byte[]) value).clone();
+  }
+
+  private static long number(Object value) {
+    if (value instanceof Boolean) return ((Boolean) value).booleanValue() ? 1 : 0;
+    if (value instanceof Decimal) return ((Decimal) value).toUnscaledLong();
+    if (value instanceof Double || value instanceof Float) {
+      return Double.doubleToLongBits(((Number) value).doubleValue());
+    }
+    return ((Number) value).longValue();
+  }
+
+  /** The distinct values, big-endian. */
+  byte[] packed() {
+    if (form == BYTES) return packedTexts();
+    Arrays.sort(longs, 0, count);
+    ByteBuffer made = ByteBuffer.allocate(8 * count);
+    for (int i = 0; i < count; i++) {
+      if (i == 0 || longs[i] != longs[i - 1]) made.putLong(longs[i]);
+    }
+    return Arrays.copyOf(made.array(), made.position());
+  }
+
+  private byte[] packedTexts() {
+    ByteBuffer made = ByteBuffer.allocate((int) bytes);
+    java.util.Iterator all = texts.iterator();
+    while (all.hasNext()) {
+      byte[] text = ((ByteBuffer) all.next()).array();
+      made.putInt(text.length);
+      made.put(text);
+    }
+    return made.array();
+  }
+}

@@ -1,0 +1,50 @@
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.types.DataType;
+import scala.Option;
+
+/** A join that a scan may be pruned by, once its keys are asked for. */
+final class Offer {
+  final String column;
+  /** Of the other side, such as `date_dim on d_date_sk`. */
+  final String name;
+  /** Gives the keys as its only column. */
+  final LogicalPlan plan;
+  final DataType type;
+  final long bytes;
+  final boolean hasJoin;
+  /** Why the keys are not to be asked for; empty where they are. */
+  final String reason;
+  private LogicalPlan canonical;
+
+  Offer(String column, String name, KeySide side, String reason) {
+    Alias key = new Alias(
+      side.key, "key", NamedExpression.newExprId(), Query.seq(new java.util.ArrayList()), Option.empty(),
+      Query.seq(new java.util.ArrayList()));
+    java.util.List named = new java.util.ArrayList();
+    named.add(key);
+    this.column = column;
+    this.name = name;
+    this.plan = new Project(Query.seq(named), side.plan);
+    this.type = side.key.dataType();
+    this.bytes = KeySide.bytes(side.plan);
+    this.hasJoin = KeySide.hasJoin(side.plan);
+    this.reason = reason;
+  }
+
+  synchronized LogicalPlan canonical() {
+    if (canonical == null) canonical = (LogicalPlan) plan.canonicalized();
+    return canonical;
+  }
+
+  public int hashCode() { return canonical().hashCode(); }
+
+  /** Equal where the same files are left, so that equal scans may be shared. */
+  public boolean equals(Object other) {
+    if (this == other) return true;
+    if (!(other instanceof Offer) || !column.equals(((Offer) other).column)) return false;
+    return canonical().equals(((Offer) other).canonical());
+  }
+}
