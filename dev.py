@@ -240,8 +240,10 @@ def install(place: Path, python: Path, packages: str, held: "int | None") -> Non
     try:
         for step in steps:
             fetch([*tool, *step], held)
-    except (subprocess.CalledProcessError, Problem):
-        stamp.unlink()
+    except (subprocess.CalledProcessError, Problem) as error:
+        # An installer that was killed may have left half of itself.
+        if getattr(error, "returncode", 1) > 0:
+            stamp.unlink()
         raise
     stamp.write_text(f"{packages} {fingerprint()}", encoding="utf-8")
 

@@ -29,6 +29,7 @@ class Recorder:
         self.fail: Callable[[list[str]], bool] = lambda command: False
         self.module = module
         self.said = "ERROR: no such package"
+        self.code = 1
 
     def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         command = list(map(str, command))
@@ -36,7 +37,7 @@ class Recorder:
         if self.fail(command):
             if options["check"]:
                 raise subprocess.CalledProcessError(1, command)
-            return subprocess.CompletedProcess(command, 1, "", self.said)
+            return subprocess.CompletedProcess(command, self.code, "", self.said)
         if "venv" in command:
             python = Path(command[-1]) / "bin" / "python"
             python.parent.mkdir(parents=True, exist_ok=True)
@@ -167,6 +168,14 @@ def test_a_killed_install_is_made_anew(dev: ModuleType, calls: Recorder, capsys:
     calls.commands.clear()
     assert dev.main(["test"]) == 0
     assert calls.installs() == []
+
+
+def test_what_a_killed_installer_left_is_made_anew(dev: ModuleType, calls: Recorder) -> None:
+    calls.fail, calls.code = lambda command: "requirements/dev.txt" in command, -15
+    assert dev.main(["test"]) == 1
+    calls.fail = lambda command: False
+    assert dev.main(["test"]) == 0
+    assert sum("venv" in c for c in calls.commands) == 2
 
 
 @pytest.mark.parametrize(
