@@ -6,6 +6,8 @@ final class Delta {
   private static final String FORMAT = "org.apache.spark.sql.delta.DeltaParquetFileFormat";
   private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
 
+  private static final String MAPPING = "delta.columnMapping.mode";
+
   private Delta() {}
 
   static boolean isFormat(Object format) { return format.getClass().getName().equals(FORMAT); }
@@ -17,7 +19,10 @@ final class Delta {
   static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
     FileIndex location = relation.location();
     if (!isPrepared(location)) return "Delta has not chosen its files when the query is planned";
-    if (relation.dataSchema().json().indexOf("delta.columnMapping.") >= 0) return "its columns are mapped";
+    Object metadata = location.getClass().getMethod("metadata", new Class[0]).invoke(location, new Object[0]);
+    Object settings = metadata.getClass().getMethod("configuration", new Class[0]).invoke(metadata, new Object[0]);
+    // Not told by the schema, from which Delta takes what it says of the mapping.
+    if (((scala.collection.Map) settings).contains(MAPPING)) return "its columns are mapped";
     Object protocol = location.getClass().getMethod("protocol", new Class[0]).invoke(location, new Object[0]);
     Object features = protocol.getClass().getMethod("readerFeatures", new Class[0]).invoke(protocol, new Object[0]);
     // Delta looks for an index of its own class when it adds the filter that leaves deleted rows out.
