@@ -123,6 +123,15 @@ def test_every_scan_of_a_session(spark: SparkSession, table: Table, query: str, 
     assert scan.files == files
 
 
+def test_files_that_are_read_twice_are_counted_twice(spark: SparkSession, table: Table) -> None:
+    paths = [f"{table.path}/p=p1", f"{table.path}/p=p1", f"{table.path}/p=p2"]
+    plain = spark.read.parquet(*paths)
+    expected = plain.count()
+    with zskip.enabled(spark):
+        assert plain.count() == spark.read.parquet(*paths).count() == expected
+        assert sorted(row.id for row in plain.orderBy("id").limit(3).collect()) == [500, 500, 501]
+
+
 def test_files_that_change_after_a_query_is_planned(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     spark.range(0, 100, 1, 4).write.parquet(path)

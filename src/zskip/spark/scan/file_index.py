@@ -82,7 +82,7 @@ class PrunedFileIndex:
 
     @property
     def pin(self) -> str | None:
-        """Names what is known of the files; None where they are not listed yet."""
+        """Names what is known of the files; None where it is not known that each of them is read once."""
         return self.identity.hex()
 
     @property

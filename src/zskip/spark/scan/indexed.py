@@ -39,6 +39,8 @@ class Listing:
 
     present: Bools
     """(files of the index,)"""
+    twice: bool = False
+    """Whether one of them is listed, and so read, more than once."""
     others: int = 0
     """Files of which the index knows nothing: they are read."""
     other_bytes: int = 0
@@ -55,6 +57,7 @@ class Listing:
         said = json.loads(text)
         return cls(
             present=unpacked(said["bits"], files) if "bits" in said else np.ones(files, np.bool_),
+            twice=said["twice"],
             others=said["others"],
             other_bytes=said["other_bytes"],
             total=said["total"],
@@ -83,8 +86,9 @@ class IndexedFiles(PrunedFileIndex):
 
     @property
     def pin(self) -> str | None:
-        """Names what the index describes, where the relation has listed its files."""
-        return None if getattr(self._asked, "listing", None) is None else self._name
+        """Names what the index describes, where the relation has listed its files, each once."""
+        listing: Listing | None = getattr(self._asked, "listing", None)
+        return None if listing is None or listing.twice else self._name
 
     @property
     def present(self) -> Bools:

@@ -21,6 +21,8 @@ final class Listing {
   /** What lies there beside the files that the index describes. */
   private int others = 0;
   private long otherBytes = 0;
+  /** Whether a file is listed more than once: Spark reads it as often. */
+  private boolean twice = false;
 
   /** directories: of `PartitionDirectory`. */
   Listing(Source source, Seq directories) {
@@ -38,6 +40,7 @@ final class Listing {
   private void add(int place, long size) {
     count(place, size);
     if (place >= 0) {
+      twice |= present.get(place);
       present.set(place);
     } else {
       others++;
@@ -85,6 +88,7 @@ final class Listing {
   String text(long[] total) {
     Map found = new LinkedHashMap();
     if (present.cardinality() < source.files()) found.put("bits", Text.bits(present));
+    found.put("twice", Boolean.valueOf(twice));
     found.put("others", Integer.valueOf(others));
     found.put("other_bytes", Long.valueOf(otherBytes));
     found.put("total", Long.valueOf(total[0]));
