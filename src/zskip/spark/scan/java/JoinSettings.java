@@ -15,7 +15,7 @@ final class JoinSettings {
   private final int keys;
 
   JoinSettings() {
-    String mode = SQLConf.get().getConfString("spark.zskip.joins", "auto");
+    String mode = SQLConf.get().getConfString("spark.zskip.joins", "off");
     off = mode.equals("off");
     always = mode.equals("always");
     if (!off && !always && !mode.equals("auto")) {
