@@ -1,5 +1,6 @@
 """Random queries have the answers of plain Spark in an enabled session; `query_fuzz.py` says how they are made."""
 
+import os
 import random
 
 import pytest
@@ -7,8 +8,8 @@ import query_fuzz
 import random_queries
 import random_rows
 
-SEEDS = 20
-"""Of three tables each, and of 100 queries over them."""
+SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "5"))
+"""Of three tables each, and of 100 queries over them; a seed takes half a minute."""
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,7 @@ def sides(spark):
     return query_fuzz.Sides(spark.newSession())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_answers_are_those_of_plain_spark(sides, seed):
     query_fuzz.run(seed, sides)

@@ -139,7 +139,7 @@ def test_verdicts_are_what_spark_finds_on_the_rows(spark, tmp_path, seed):
     for j, sql in enumerate(asked):
         opened.last_scan = None
         matching = {row.place for row in answers if row[j + 1] is True}
-        rows = frame.where(sql).count()
+        rows = len(frame.where(sql).collect())  # A count would not read files of which all rows match.
         assert rows == sum(row[j + 1] is True for row in answers), sql
         if opened.last_scan is None:
             continue  # Spark has seen that no row can match.

