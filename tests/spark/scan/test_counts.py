@@ -203,7 +203,7 @@ COLUMNS = ["i", "l", "h", "f", "g", "d", "t", "n", "m", "w", "s", "y", "b", "k",
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_queries(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, seed: int) -> None:
     rng, draw = np.random.default_rng(100 + seed), random.Random(seed)
     (tmp_path / "t").mkdir()
     for p in ("1", "2", "__HIVE_DEFAULT_PARTITION__"):

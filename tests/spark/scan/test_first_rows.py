@@ -192,7 +192,7 @@ COLUMNS = ["i", "l", "h", "f", "g", "d", "t", "n", "m", "w", "s", "y", "b", "k",
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_queries(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, seed: int) -> None:
     rng, draw = np.random.default_rng(seed), random.Random(seed)
     for p in range(2):
         (tmp_path / "t").mkdir(exist_ok=True)

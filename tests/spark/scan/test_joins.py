@@ -147,7 +147,7 @@ KEEPING = [
     "SELECT id FROM fact JOIN (SELECT * FROM dim WHERE y = 3) ON k > di AND v = 1",
     "SELECT * FROM (SELECT *, row_number() OVER (ORDER BY id) AS r FROM fact) JOIN dim ON k = di WHERE y = 3",
     "SELECT * FROM (SELECT k, v FROM fact ORDER BY v, id LIMIT 3500) JOIN dim ON k = di WHERE y = 3",
-    "SELECT * FROM (SELECT count(*) AS a, max(k + 0) AS k FROM fact) JOIN dim ON k = di WHERE y = 3",
+    "SELECT * FROM (SELECT sum(k) AS a, max(k + 0) AS k FROM fact) JOIN dim ON k = di WHERE y = 3",
 ]
 
 

@@ -108,7 +108,12 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
     from zskip.spark.scan.catalyst import read_filters
 
     jvm = Jvm.of(frame.sparkSession)
-    plan = frame.where(to_sql(predicate))._jdf.queryExecution().optimizedPlan()
+    try:
+        plan = frame.where(to_sql(predicate))._jdf.queryExecution().optimizedPlan()
+    except Exception:
+        # Such as a function of pyarrow's, which Spark does not know.
+        _log.debug("Spark cannot read the condition", exc_info=True)
+        return stats.prune(predicate)
     if plan.nodeName() != "Filter":
         return stats.prune(predicate)
     condition = jvm.seq_of(plan.condition())
