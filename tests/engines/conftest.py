@@ -27,7 +27,7 @@ SETTINGS = {
 ENGINES = [name for name in EXTENSIONS if any(jar.name.startswith(name) for jar in JARS)]
 
 
-collect_ignore_glob = [f"test_{name}*" for name in EXTENSIONS if name not in ENGINES]
+collect_ignore = [name for name in EXTENSIONS if name not in ENGINES]
 
 
 @pytest.fixture(scope="session")

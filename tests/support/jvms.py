@@ -98,8 +98,8 @@ def session(settings: Mapping[str, str], place: Path) -> Iterator[Any]:
         conf.set(name, value)
     conf.set("spark.ui.showConsoleProgress", "false")
     conf.set("spark.driver.extraJavaOptions", f'-XX:ErrorFile="{place}/hs_err.log"')
-    if SparkContext._gateway is None:
-        with (place / "output.log").open("wb") as output:
+    with (place / "output.log").open("wb") as output:  # stays empty where a JVM runs already
+        if SparkContext._gateway is None:
             SparkContext._ensure_initialized(gateway=silent_gateway(conf, output), conf=conf)
     made = SparkSession.builder.config(conf=conf).getOrCreate()
     made.sparkContext.setLogLevel("ERROR")
