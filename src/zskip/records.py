@@ -263,7 +263,7 @@ class OptimizeResult:
     seconds: dict[str, float]
     """By step, in the order the steps ran."""
     predicted_share_before: float | None
-    """Share of rows (0 to 1) that a query of the synthetic workload reads, mean; None where unknown."""
+    """Share of rows (0 to 1) that a query of the workload, or of a made-up one, reads, mean; None where unknown."""
     predicted_share_after: float | None
     added: FileSizes = FileSizes()
     """New files."""

@@ -19,6 +19,7 @@ from zskip.sql.statements.statement import (
     read_statement,
 )
 from zskip.sql.statements.text import quoted, string_of, tokens
+from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload
 
 T = Target(parts=("t",))
 READ: list[tuple[str, Statement]] = [
@@ -33,6 +34,15 @@ READ: list[tuple[str, Statement]] = [
     ("OPTIMIZE zorder ZORDER BY a, b", Optimize(target=Target(parts=("zorder",)), curve="zorder", by=("a", "b"))),
     ("OPTIMIZE t ZORDER BY (a, `b;c`)", Optimize(target=T, curve="zorder", by=("a", "b;c"))),
     ("OPTIMIZE t hilbert by s.x, `s`.`y z`", Optimize(target=T, curve="hilbert", by=("s.x", "s.y z"))),
+    ("OPTIMIZE t AUTO", Optimize(target=T, curve="auto", by=None)),
+    ("OPTIMIZE t AUTO BY (a, b)", Optimize(target=T, curve="auto", by=("a", "b"))),
+    ("OPTIMIZE t FITTED BY (a, b)", Optimize(target=T, curve="fitted", by=("a", "b"))),
+    ("ADVISE t", Advise(target=T)),
+    ("advise t with (files = 4, seed = 1);", Advise(target=T, options=(("files", 4), ("seed", 1)))),
+    ("ALTER WORKLOAD ON t RECORD OFF", RecordWorkload(target=T, on=False)),
+    ("ALTER WORKLOAD ON t RECORD ON", RecordWorkload(target=T, on=True)),
+    ("SHOW WORKLOAD ON t", ShowWorkload(target=T)),
+    ("CLEAR WORKLOAD ON t;", ShowWorkload(target=T, clear=True)),
     ("OPTIMIZE t LINEAR BY (1st)", Optimize(target=T, curve="linear", by=("1st",))),
     ("OPTIMIZE t WHERE p = 1", Optimize(target=T, where="p = 1")),
     (

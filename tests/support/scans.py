@@ -16,3 +16,17 @@ def files_read(frame: DataFrame) -> int:
     leaves = plan.collectLeaves()
     scans += [leaves.apply(i) for i in range(leaves.size())]
     return sum(scan.metrics().apply("numFiles").value() for scan in scans if scan.metrics().contains("numFiles"))
+
+
+def rows_decoded(frame: DataFrame) -> int:
+    """How many rows the scan of a frame with one table has decoded, pages left out, as it counts them itself."""
+    frame.collect()
+    todo = [frame._jdf.queryExecution().executedPlan()]
+    while todo:
+        node = todo.pop()
+        if node.getClass().getSimpleName() == "FileSourceScanExec":
+            return int(node.metrics().apply("numOutputRows").value())
+        if node.getClass().getSimpleName() == "AdaptiveSparkPlanExec":
+            todo.append(node.executedPlan())
+        todo += [node.children().apply(i) for i in range(node.children().size())]
+    raise AssertionError("no scan of files")

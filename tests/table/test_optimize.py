@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.dataset as ds
 import pytest
 import tables
@@ -196,3 +197,23 @@ def test_default_is_a_file_size() -> None:
     request = check_request(by="a", files=None, target_file_size=None, sort_within_files=True, seed=0, **defaults)
     assert request.target_file_size == 128_000_000
     assert request.files is None
+
+
+def test_queries_decode_few_rows_of_a_sorted_file(spark: SparkSession, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from scans import rows_decoded
+
+    rng = np.random.default_rng(3)
+    (tmp_path / "t").mkdir()
+    table = pa.table({"a": rng.permutation(40_000), "b": rng.integers(0, 1 << 60, 40_000)})
+    pq.write_table(table, tmp_path / "t" / "a.parquet")
+    decoded = {}
+    for sort in (True, False):
+        target = tmp_path / str(sort)
+        zskip.table(spark, str(tmp_path / "t")).optimize(
+            ["a"], curve="linear", files=1, into=str(target), sort_within_files=sort
+        )
+        decoded[sort] = rows_decoded(zskip.table(spark, str(target)).df().where("a = 20000"))
+    assert decoded[True] <= 4_000
+    assert decoded[False] == 40_000

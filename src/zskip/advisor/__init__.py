@@ -1,1 +1,1 @@
-"""What to do with a table: which files to rewrite together. No Spark, no input or output."""
+"""What to do with a table: its workload, what other layouts would do, which files to rewrite. No Spark, no I/O."""

@@ -36,6 +36,10 @@ FormatName = Annotated[
         "--format", metavar="NAME", help="The table's format: parquet, delta, iceberg or hudi; detected by default."
     ),
 ]
+WorkloadFile = Annotated[
+    str | None,
+    typer.Option("--workload", metavar="FILE", help="Queries to fit to, one a line or as JSON; else those recorded."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -45,6 +49,8 @@ class Curve(str, Enum):
     zorder = "zorder"
     hilbert = "hilbert"
     linear = "linear"
+    fitted = "fitted"
+    auto = "auto"
 
 
 class Build(str, Enum):
@@ -86,7 +92,9 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
 @app.command()
 def optimize(
     path: TablePath,
-    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas.")],
+    by: Annotated[
+        str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas, or auto.")
+    ],
     curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
     build: Annotated[Build, typer.Option("--build", help="Rank by sampled bounds, or by leading bytes.")] = (
         Build.sample
@@ -113,6 +121,7 @@ def optimize(
             "--compression", metavar="CODEC", help="Of the new files, such as zstd or zstd:3; else as they are."
         ),
     ] = "keep",
+    workload: WorkloadFile = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -123,7 +132,7 @@ def optimize(
     from zskip.cli.show import optimized, print_json, print_pairs
 
     result = zskip.table(_spark(), path, format=format_name).optimize(
-        _columns(by),
+        "auto" if by.strip() == "auto" else column_names(by),
         curve=curve.value,
         build=build.value,
         files=files,
@@ -134,6 +143,7 @@ def optimize(
         sampling=sampling.value,
         seed=seed,
         compression=compression,
+        workload=workload,
     )
     print_json(result) if as_json else print_pairs(optimized(result))
 
@@ -193,11 +203,11 @@ def maintain(
     """
     from zskip.cli.show import maintained, print_json, print_pairs
 
-    result = _open(path, None, format_name, spark=not dry_run).maintain(
+    result = open_table(path, None, format_name, spark=not dry_run).maintain(
         budget=budget,
         seconds=seconds,
         target_file_size=target_file_size,
-        by=None if by is None else _columns(by),
+        by=None if by is None else column_names(by),
         dry_run=dry_run,
     )
     print_json(result) if as_json else print_pairs(maintained(result))
@@ -211,7 +221,7 @@ def history(path: TablePath, format_name: FormatName = None, as_json: AsJson = F
     """
     from zskip.cli.show import operations, print_json, print_rows
 
-    found = _open(path, None, format_name).history()
+    found = open_table(path, None, format_name).history()
     print_json({"operations": found}) if as_json else print_rows(*operations(found))
 
 
@@ -256,7 +266,7 @@ def index(
     from zskip.cli.show import indexed, print_json, print_pairs
 
     spark = refresh or bool(sketch) or collect is not Collect.footers
-    found = _open(path, index_path, format_name, spark=spark).index(
+    found = open_table(path, index_path, format_name, spark=spark).index(
         collect=collect.value,
         sketches=sketch or (),
         drop=drop or (),
@@ -279,7 +289,7 @@ def files(
 
     Example: zskip files events --where "day = DATE '2024-03-01' AND user_id < 100"
     """
-    table = _open(path, index_path, format_name)
+    table = open_table(path, index_path, format_name)
     names = table.files(where)
     if not as_json:
         for name in names:
@@ -311,7 +321,7 @@ def explain(
     """
     from zskip.cli.show import print_explanation, print_json
 
-    table = _open(path, index_path, format_name, spark=analyze)
+    table = open_table(path, index_path, format_name, spark=analyze)
     found = table.explain(where, analyze=analyze)
     print_json(found) if as_json else print_explanation(found)
 
@@ -335,7 +345,7 @@ def verify(
     from zskip.cli.show import plain, print_json, print_verification
 
     with _spark_errors():
-        found = _open(path, index_path, format_name, spark=True).verify(where, queries=queries, seed=seed)
+        found = open_table(path, index_path, format_name, spark=True).verify(where, queries=queries, seed=seed)
     print_json({"ok": found.ok, **plain(found)}) if as_json else print_verification(found)
     if not found.ok:
         raise typer.Exit(1)
@@ -425,7 +435,7 @@ def info(
     """
     from zskip.cli.show import described, print_json, print_pairs
 
-    found = _open(path, index_path, format_name).info(None if by is None else _columns(by))
+    found = open_table(path, index_path, format_name).info(None if by is None else column_names(by))
     print_json(found) if as_json else print_pairs(described(found))
 
 
@@ -443,7 +453,7 @@ def clean(
     """
     from zskip.cli.show import plain, print_cleaning, print_json
 
-    found = _open(path, index_path, format_name).clean(delete=delete)
+    found = open_table(path, index_path, format_name).clean(delete=delete)
     print_json({"bytes": found.bytes, **plain(found)}) if as_json else print_cleaning(found)
 
 
@@ -464,7 +474,7 @@ def demo(
     raise typer.Exit(0 if run_demo(scale, keep, as_json=as_json) else 1)
 
 
-def _open(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:
+def open_table(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:
     """Open a table without Spark where that will do and all lies on a local disk, else through a session."""
     if spark or not (_is_local(path) and _is_local(index_path or "")):
         return zskip.table(_spark(), path, index_path=index_path, format=format_name)
@@ -482,7 +492,8 @@ def _spark() -> SparkSession:
     return local_session("zskip")
 
 
-def _columns(by: str) -> list[str]:
+def column_names(by: str) -> list[str]:
+    """Names with commas between; raises InputError for an empty one."""
     names = [name.strip() for name in by.split(",")]
     if not all(names):
         raise InputError(f'--by "{by}" has an empty name; write columns with one comma between, such as a,b,c')

@@ -37,8 +37,10 @@ def enable(spark: SparkSession) -> None:
     Raises UnsupportedError for Spark Connect and Spark before 3.5, InputError for what is no running session.
     """
     from zskip.spark.scan.enable import switch_on
+    from zskip.table.recording import record_session
 
     switch_on(spark)
+    record_session(spark)
 
 
 def disable(spark: SparkSession) -> None:
@@ -58,8 +60,11 @@ def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
     what `enable` raises.
     """
     from zskip.spark.scan.enable import switched_on
+    from zskip.table.recording import record_session
 
-    return switched_on(spark)
+    found = switched_on(spark)
+    record_session(spark)
+    return found
 
 
 def scans(spark: SparkSession) -> tuple[ScanReport, ...]:

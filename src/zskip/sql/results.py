@@ -6,6 +6,8 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from zskip.advisor.advice import Advice
+from zskip.advisor.workload import Workload
 from zskip.records import (
     ClusteringInfo,
     CompactResult,
@@ -69,6 +71,11 @@ _DESCRIBED = (
     "column string, kind string, files bigint, bytes bigint, left_out bigint, reason string, version bigint, "
     "files_total bigint, index_bytes bigint"
 )
+_ADVISED = (
+    "by string, curve string, files bigint, kept double, kept_low double, kept_high double, decoded double, "
+    "decoded_low double, decoded_high double, bytes_to_write bigint, slower bigint, advice string"
+)
+_WORKLOAD = "shape string, share double, scans bigint, since timestamp, recording boolean"
 _SKIPPED = "table string, step string, files bigint, bytes bigint, rows bigint, skipped bigint, reason string"
 
 Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
@@ -198,6 +205,31 @@ def described(spark: SparkSession, found: Sequence[IndexedPart], index: IndexInf
     whole = (index.version, index.files_total, index.bytes)
     rows = [(part.on, part.kind, part.files, part.bytes, part.left_out, part.reason, *whole) for part in found]
     return _frame(spark, rows, _DESCRIBED)
+
+
+def advised(spark: SparkSession, found: Advice) -> DataFrame:
+    """One row for the table as it is, then one for each candidate, the best first; the advice is in the first."""
+    rows = [
+        (
+            ", ".join(c.by),
+            c.curve,
+            c.files,
+            *(c.kept, c.kept_low, c.kept_high, c.decoded, c.decoded_low, c.decoded_high),
+            c.bytes_to_write,
+            len(c.slower),
+            str(found) if i == 0 else "",
+        )
+        for i, c in enumerate((found.current, *found.candidates))
+    ]
+    return _frame(spark, rows, _ADVISED)
+
+
+def workload(spark: SparkSession, found: Workload) -> DataFrame:
+    """One row for each shape, the most frequent first, with what is true of the whole workload in all of them."""
+    whole = (found.scans, found.since, found.recording)
+    shapes: list[tuple[str | None, float | None]] = [*found.shapes().items()]
+    rows = [(*one, *whole) for one in shapes or [(None, None)]]
+    return _frame(spark, rows, _WORKLOAD)
 
 
 def skipped(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:

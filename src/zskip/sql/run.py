@@ -23,6 +23,7 @@ from zskip.sql.statements.statement import (
     read_statement,
 )
 from zskip.sql.statements.text import marked_error
+from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload, WorkloadStatement
 from zskip.sql.targets import Found, find_table
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
         return results.history(spark, find_table(spark, statement.target).table.history())
     if isinstance(statement, ExplainSkipping):
         return _explain(spark, statement)
+    if isinstance(statement, Advise | RecordWorkload | ShowWorkload):
+        return _workload(spark, statement)
     return _index(spark, statement)
 
 
@@ -75,6 +78,18 @@ def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
     if isinstance(statement, DescribeIndex):
         return results.described(spark, table.describe_index(), found)
     return results.indexed(spark, found.sketches)
+
+
+def _workload(spark: SparkSession, statement: WorkloadStatement) -> DataFrame:
+    table = find_table(spark, statement.target).table
+    if isinstance(statement, Advise):
+        options: dict[str, Any] = dict(statement.options)
+        if "columns" in options:
+            options["columns"] = [name.strip() for name in options["columns"].split(",")]
+        return results.advised(spark, table.advise(**options))
+    if isinstance(statement, RecordWorkload):
+        table.record(statement.on)
+    return results.workload(spark, table.workload(clear=isinstance(statement, ShowWorkload) and statement.clear))
 
 
 def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
@@ -96,7 +111,7 @@ def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
 
 def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
     found = find_table(spark, statement.target)
-    layout = _asked(statement) if statement.by else _latest(found)
+    layout = _latest(found) if statement.by == () else _asked(statement)
     arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
     run = found.table.compact if layout is None else found.table.optimize
     _check_options(statement, _COMPACT if layout is None else _CLUSTER)
@@ -132,6 +147,8 @@ def _check_options(statement: Optimize, known: frozenset[str]) -> None:
 
 
 def _asked(statement: Optimize) -> dict[str, Any]:
+    if statement.by is None:
+        return {"by": "auto", "curve": "auto"}
     # Of one column every curve is the same order, and Delta's Z-order takes one, too.
     return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else "linear"}
 

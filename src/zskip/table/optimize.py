@@ -20,15 +20,17 @@ from zskip.errors import ZskipWarning
 from zskip.formats.compression import Compression
 from zskip.formats.schema import Inspection, inspect
 from zskip.index import refresh
-from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
+from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
 from zskip.storage.overlay import Overlay
+from zskip.table.choose import Chosen, checked, choose_layout, with_columns
 from zskip.table.clock import Clock
 from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
+from zskip.table.info import last_layout
 from zskip.table.journal import keep
 from zskip.table.query import check_whole
 from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition, only_files
@@ -61,8 +63,14 @@ class _Plan:
 def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     """Cluster the files that `request.where` selects and commit them, or change nothing."""
     spark = handle.need_spark("optimize()")
-    check_curve(request.by, request.curve, request.build)
+    checked(request)
     clock = Clock()
+    if not request.by:
+        with clock.step("advise"):
+            advised = with_columns(handle, request)
+        if advised is None:
+            return _unchanged(handle, clock)
+        request = advised
     with clock.step("snapshot"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
@@ -76,12 +84,12 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             with clock.step("sample"):
                 sample = _sample(spark, plan, request)
             with clock.step("fit"):
-                layout = _fit(plan, sample, request)
-                before = _share_before(handle, plan, sample)
+                chosen = choose_layout(handle, plan.schema.snapshot, sample, plan.files, plan.partition_rows, request)
+                before = _share_before(handle, plan, sample, chosen)
             with clock.step("rewrite"):
-                writer.write(_rewrite(plan, layout, request))
+                writer.write(_rewrite(plan, chosen.layout, request))
             with clock.step("commit"):
-                committed = writer.commit(_info(plan, request))
+                committed = writer.commit(_info(plan, request, chosen))
         except BaseException:
             writer.abort()
             raise
@@ -93,12 +101,13 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             files_after=len(committed.sizes),
             bytes_after=sum(committed.sizes),
             predicted_share_before=before,
-            predicted_share_after=predict_share(layout, sample),
+            predicted_share_after=predict_share(chosen.layout, sample, chosen.workload),
+            curve=chosen.curve,
             added=FileSizes.of(committed.sizes),
             removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
             partitions=len(np.unique(plan.schema.snapshot.partition_of)),
         )
-        _keep(target, request, result, layout, committed.names)
+        _keep(target, request, result, chosen.layout, committed.names)
     return result
 
 
@@ -110,7 +119,7 @@ def _keep(
         time_ms=int(1000 * time.time()),
         operation=request.operation,
         by=tuple(field.name for field in layout.fields),
-        curve=request.curve,
+        curve=result.curve,
         build=request.build,
         where=request.where,
         rows=result.rows,
@@ -169,41 +178,37 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
         return draw_bernoulli(frame, plan.fields, ORDINAL, fraction, request.seed)
 
 
-def _fit(plan: _Plan, sample: Sample, request: OptimizeRequest) -> Layout:
-    return fit(
-        sample,
-        plan.files,
-        partition_rows=plan.partition_rows,
-        curve=request.curve,
-        build=request.build,
-        seed=request.seed,
-    )
-
-
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     return Rewrite(
         schema=plan.schema,
         arrangement=Clustered(layout=layout, sort_within_files=request.sort_within_files),
         partition_rows=plan.partition_rows,
         compression=plan.compression,
+        page_rows=_page_rows(plan) if request.sort_within_files else MOST_ROWS,
     )
 
 
-def _info(plan: _Plan, request: OptimizeRequest) -> dict[str, Any]:
+def _page_rows(plan: _Plan) -> int:
+    snapshot = plan.schema.snapshot
+    return page_rows(snapshot.bytes, int(plan.found.rows.sum()), len(snapshot.fields))
+
+
+def _info(plan: _Plan, request: OptimizeRequest, chosen: Chosen) -> dict[str, Any]:
     """What a commit says of itself."""
     return {
         "operation": request.operation,
         "by": list(request.by),
-        "curve": request.curve,
+        "curve": chosen.curve,
         "build": request.build,
         "where": request.where,
         "rows": int(plan.found.rows.sum()),
         "seed": request.seed,
+        **({} if chosen.fitted_to is None else {"fitted_to": chosen.fitted_to}),
     }
 
 
-def _share_before(handle: Handle, plan: _Plan, sample: Sample) -> float | None:
-    """Share of the rows that the synthetic workload reads from the files as they are; of some of them, if many."""
+def _share_before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> float | None:
+    """Share of the rows that the workload reads from the files as they are; of some of them, if many."""
     if plan.schema.snapshot.reader is not None:
         return None
     places = np.linspace(0, len(plan.found.rows) - 1, min(len(plan.found.rows), _MOST_FOOTERS)).astype(np.int64)
@@ -216,8 +221,27 @@ def _share_before(handle: Handle, plan: _Plan, sample: Sample) -> float | None:
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None
     known = [s for s in stats if s is not None]
-    return share_of_boxes(
-        sample, [s.lower for s in known], [s.upper for s in known], [s.bounded for s in known], plan.found.rows[places]
+    ends = ([s.lower for s in known], [s.upper for s in known], [s.bounded for s in known])
+    return share_of_boxes(sample, *ends, plan.found.rows[places], chosen.workload)
+
+
+def _unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
+    """Of a table that is best left as it is."""
+    snapshot, layout = handle.snapshot(), last_layout(handle)
+    return OptimizeResult(
+        path=handle.storage.root,
+        version=snapshot.version,
+        curve="as it is",
+        build="sample",
+        by=() if layout is None else layout.by,
+        files_before=len(snapshot),
+        files_after=len(snapshot),
+        bytes_before=snapshot.bytes,
+        bytes_after=snapshot.bytes,
+        rows=0,
+        seconds=clock.seconds,
+        predicted_share_before=None,
+        predicted_share_after=None,
     )
 
 

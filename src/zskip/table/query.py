@@ -16,22 +16,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
+from zskip.advisor.texts import text_of
 from zskip.errors import InputError, UnsupportedError
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.kept import KeptFile
+from zskip.table.recording import home_of, noting, recorder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from zskip.spark.scan.catalyst import Filters
+    from zskip.spark.scan.file_index import OnFilters
 
 
-def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFrame:
+def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorded: bool = False) -> DataFrame:
     """A DataFrame over the files that are live now, of which each query reads those that its filters leave.
 
+    recorded: whether its scans belong to the workload.
     Tables that only the format's own reader reads rightly are read by it, if the session has it; that costs a warning.
     """
     spark = handle.need_spark("df()")
@@ -58,7 +62,22 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None]) -> DataFra
         fields = (*snapshot.fields, *snapshot.partition_fields)
         return prune_filters(stats, filters, fields, case_sensitive=case_sensitive)
 
-    return scan(spark, schema, Pruning(prune=prune, stats=stats, rows=stats.rows, on_scan=on_scan))
+    return scan(
+        spark,
+        schema,
+        Pruning(
+            prune=prune,
+            stats=stats,
+            rows=stats.rows,
+            on_scan=on_scan,
+            on_filters=recording(handle, snapshot) if recorded else None,
+        ),
+    )
+
+
+def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
+    """Notes scans for the workload; None where it is not recorded."""
+    return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), handle.case_sensitive)
 
 
 def check_whole(snapshot: Snapshot) -> None:
@@ -97,6 +116,9 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
         row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
         row_groups_total=None if row_groups is None else row_groups.total,
     )
+    noted = recorder(handle)
+    if noted is not None:
+        noted.note(lambda: text_of([predicate]), report)
     return [KeptFile(handle.storage.uri(snapshot.paths[i]), of_file.get(i)) for i in kept], report
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from zskip.advisor.fitting import FITTED
+from zskip.advisor.workload import Query, Workload
 from zskip.errors import ColumnError, ConflictError, InputError, PredicateError
 from zskip.formats.compression import Compression, read_compression
 from zskip.index import refresh
@@ -16,6 +18,11 @@ from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.units import parse_size
 
+Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
+"""A workload, the path of a file of queries, a list of them, or None for the recorded one."""
+
+AUTO = "auto"
+"""In place of columns or of a curve: chosen by the workload."""
 DEFAULT_FILE_SIZE = 128_000_000
 """Bytes a file aims at where the caller names neither a size nor a number."""
 
@@ -43,6 +50,13 @@ class OptimizeRequest:
     """Bytes that files aim at in the long run, where `files` says how many there are now."""
     only: frozenset[tuple[str, int, int]] | None = None
     """Path, bytes and time of the files to rewrite, as a planner has chosen them; None for all."""
+    workload: Given = None
+    """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
+
+    @property
+    def chooses(self) -> bool:
+        """Whether columns or curve are to be chosen, or the layout fitted to a workload."""
+        return not self.by or self.curve in (AUTO, FITTED) or self.workload is not None
 
 
 def check_request(
@@ -58,10 +72,12 @@ def check_request(
     sampling: str,
     seed: int,
     compression: str = "keep",
+    workload: Given = None,
 ) -> OptimizeRequest:
     """Check what can be checked without looking at the table; raises InputError."""
-    names = (by,) if isinstance(by, str) else tuple(by)
-    if not names:
+    chooses = isinstance(by, str) and by == AUTO
+    names = () if chooses else (by,) if isinstance(by, str) else tuple(by)
+    if not names and not chooses:
         raise InputError('"by" names no column; give the columns that queries filter on, such as by=["a", "b"]')
     if files is not None and target_file_size is not None:
         raise InputError("give either files or target_file_size, not both")
@@ -69,6 +85,8 @@ def check_request(
         raise InputError(f"files={files!r} is not a number of files; give a whole number of at least 1")
     if sampling not in ("bernoulli", "reservoir"):
         raise InputError(f'no sampling "{sampling}"; choose "bernoulli" or "reservoir"')
+    if curve in (AUTO, FITTED) and build != "sample":
+        raise InputError(f'curve="{curve}" goes with build="sample" only; leave build out, or name a curve')
     size = (
         None if files is not None else parse_size(DEFAULT_FILE_SIZE if target_file_size is None else target_file_size)
     )
@@ -84,6 +102,7 @@ def check_request(
         sampling=sampling,
         seed=seed,
         compression=read_compression(compression),
+        workload=workload,
     )
 
 

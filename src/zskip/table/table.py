@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
     from pyspark.sql import DataFrame, SparkSession
 
+    from zskip.advisor.advice import Advice, Candidate
+    from zskip.advisor.workload import Workload
     from zskip.records import (
         Cleaning,
         CompactResult,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     )
     from zskip.table.handle import Handle
     from zskip.table.kept import KeptFile
+    from zskip.table.request import Given
 
 
 class Table:
@@ -60,16 +63,22 @@ class Table:
         sampling: str = "bernoulli",
         seed: int = 0,
         compression: str = "keep",
+        workload: Given = None,
     ) -> OptimizeResult:
         """Rewrite the table so that rows which are close in the columns `by` lie in the same file, and index it.
 
-        by: 2 to 32 columns that queries filter on (one is enough for curve="linear"); curve: "zorder", "hilbert" or
-        "linear"; build: "sample" ranks values among bounds drawn from the table, "direct" takes their leading bytes;
-        files or target_file_size: how many files, or how large (bytes, or text such as "128MB", the default);
+        by: 2 to 32 columns that queries filter on (one is enough for curve="linear"), or "auto" for those that the
+        workload asks for: then nothing is written where no layout reads noticeably less; curve: "zorder", "hilbert",
+        "linear", "fitted" (an order of the key's bits searched for the workload), or "auto" for the one of these under
+        which queries that it was not fitted to read least; build: "sample" ranks values among bounds drawn from the
+        table, "direct" takes their leading bytes; files or target_file_size: how many files, or how large (bytes, or
+        text such as "128MB", the default);
         where: rewrite only the Hive partitions that match; into: write a new table there and leave this one alone;
         sort_within_files: so that row groups and pages are skipped as well; sampling: "bernoulli" or "reservoir";
         seed: the same seed on the same table gives the same files; compression: "keep" for the codec that most rows are
-        in (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3".
+        in (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3";
+        workload: what the layout is fitted to, as in `advise`; by default the recorded workload if the columns or the
+        curve are chosen, and ranges on one or two columns if there is none.
 
         Raises InputError for arguments that cannot be right, UnsupportedError and CorruptFileError for tables that
         must not be rewritten, StorageError if the file system refuses, and ConflictError if another writer has
@@ -90,6 +99,7 @@ class Table:
             sampling=sampling,
             seed=seed,
             compression=compression,
+            workload=workload,
         )
         return optimize(self._handle, request)
 
@@ -163,7 +173,7 @@ class Table:
         """
         from zskip.table.query import open_frame
 
-        return open_frame(self._handle, self._record)
+        return open_frame(self._handle, self._record, recorded=True)
 
     def files(self, where: str | pc.Expression | None = None) -> list[KeptFile]:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
@@ -196,6 +206,83 @@ class Table:
         from zskip.table.explain import explain
 
         return explain(self._handle, where, analyze=analyze)
+
+    def record(self, on: bool = True) -> None:
+        """Note the predicate of each scan through zskip from now on, or no more, in whatever process it runs.
+
+        What is noted are the predicates with their literals, and the rows and files read: a sample of at most 10,000 of
+        them and 1 MB, in which scans lose half their weight in 30 days. Open DataFrames go on as they were opened.
+        Raises InputError for what is not True or False, StorageError where the table may not be written to.
+        """
+        from zskip.table.recording import record
+
+        record(self._handle, on)
+
+    def workload(self, *, clear: bool = False) -> Workload:
+        """The recorded workload: its predicates with their weights, how many scans since when, and their shapes.
+
+        clear: empty it. Raises IndexFormatError where another version of zskip wrote it, StorageError where it cannot
+        be read or emptied.
+        """
+        from zskip.table.recording import read_workload
+
+        return read_workload(self._handle, clear=clear)
+
+    def import_workload(self, event_logs: str) -> Workload:
+        """Add to the recorded workload the scans of this table that Spark's event logs tell of, and return it.
+
+        event_logs: a log or a directory of them: plain, zstd, or rolling; no query of theirs need have known of zskip.
+        Read twice, a log counts once in the sample. Filters that cannot be read are among the problems. Raises
+        InputError where there are no logs, or no scan of this table in them, StorageError where the workload cannot be
+        written.
+        """
+        from zskip.table.logs import import_event_logs
+
+        return import_event_logs(self._handle, event_logs)
+
+    def advise(
+        self,
+        workload: Given = None,
+        *,
+        columns: Sequence[str] | None = None,
+        files: int | None = None,
+        target_file_size: int | str | None = None,
+        seed: int = 0,
+    ) -> Advice:
+        """Say by which columns and which curve to cluster, what that would save, and which queries would get slower.
+
+        workload: the recorded one by default, made-up ranges where there is none; or a list of predicates or whole
+        queries, each as SQL text or (text, weight), or the path of a file of them. columns: those that may be clustered
+        by, the filtered ones by default; files, target_file_size, seed: as in `optimize`. Nothing is written; one Spark
+        job reads a sample. Shares are of rows, 0 to 1, with 90 % intervals; of a table of more than some thousand files
+        they are too high rather than too low.
+
+        Raises InputError without Spark, where nothing of a workload can be used, or where no column has an order, and
+        ColumnError for unknown columns.
+        """
+        from zskip.table.advise import advise
+
+        return advise(
+            self._handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed
+        )
+
+    def what_if(
+        self,
+        by: Sequence[str] | str,
+        *,
+        curve: str = "auto",
+        files: int | None = None,
+        target_file_size: int | str | None = None,
+        workload: Given = None,
+    ) -> Candidate:
+        """Say what the workload would read if the table were clustered so, without writing anything.
+
+        curve: "auto" for the best, or "zorder", "hilbert", "linear" or "fitted"; all else as in `advise`, which names
+        what is raised.
+        """
+        from zskip.table.advise import what_if
+
+        return what_if(self._handle, by, curve=curve, files=files, target_file_size=target_file_size, workload=workload)
 
     def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
         """Prove that no row is lost: compare every statistic in the index with its file, and run queries both ways.

@@ -16,6 +16,7 @@ from zskip.formats import Staged, data_files, into
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
 from zskip.layout.layout import Layout
+from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
 from zskip.table.clock import Clock
 from zskip.table.handle import Handle
@@ -94,6 +95,8 @@ class Rewrite:
     partition_rows: Ints
     """(partitions,)."""
     compression: Compression
+    page_rows: int = MOST_ROWS
+    """At most, in a page of a new file."""
     file_rows: Ints | None = None
     """(files,) rows that each new file must have, where that is known."""
 
@@ -177,10 +180,11 @@ class FileWriter:
 
         self._base = snapshot = rewrite.schema.snapshot
         target = self._target
+        options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
         with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             session = writing_session(self._spark, by_name=snapshot.declared is not None)
             frame = rewrite.arrangement.rows(session, with_declared_ids(session, rewrite.schema))
-            write_rows(frame, target.storage.uri(self._staging), WriteOptions(compression=rewrite.compression))
+            write_rows(frame, target.storage.uri(self._staging), options)
         files = data_files(target.storage, self._staging)
         rows = [footer.rows for footer in read_footers(target.storage, [file.path for file in files])]
         numbers = [file_of(file.path.rpartition("/")[2]) for file in files]
@@ -234,6 +238,7 @@ class EngineWriter:
                 files=len(rewrite.arrangement.partition_of_file),
                 rows=int(rewrite.partition_rows.sum()),
                 compression=rewrite.compression,
+                page_rows=rewrite.page_rows,
             )
             return self._engine.commit(snapshot, rows, info)
 

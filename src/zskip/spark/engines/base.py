@@ -23,6 +23,8 @@ class RoutedRows:
     rows: int
     """How many there must be."""
     compression: Compression
+    page_rows: int
+    """At most, in a page, where the format's writer takes that."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -112,6 +112,7 @@ class DeltaEngine:
         settings = {
             **_WRITING,
             **rows.compression.settings,
+            "parquet.page.row.count.limit": str(rows.page_rows),
             "spark.sql.parquet.compression.codec": rows.compression.codec,
             "spark.databricks.delta.commitInfo.userMetadata": json.dumps(rewrite),
         }

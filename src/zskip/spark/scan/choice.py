@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.records import Bools, LeafReport
+from zskip.spark.scan.catalyst import Filters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -20,6 +21,8 @@ class Choice:
     """(files,) files all of whose rows pass the filters that Spark handed over; it keeps some to itself."""
     leaves: tuple[LeafReport, ...]
     seconds: float
+    filters: tuple[Filters, ...] = ()
+    """By which it was chosen."""
 
 
 def packed(mask: Bools) -> str:

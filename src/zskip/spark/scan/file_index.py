@@ -12,10 +12,11 @@ import dataclasses
 import hashlib
 import json
 import logging
+import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("zskip.scan")
 
+OnFilters = Callable[[Sequence[Filters], ScanReport], None]
+"""Told of a scan together with its filters."""
 Prune = Callable[[Filters], PruneResult]
 """Which files might hold rows for which all of these filters are true."""
 
@@ -58,6 +61,7 @@ class Pruning:
     rows: Ints | None = None
     """(files,) rows of each file for the report, -1 where unknown."""
     on_scan: Callable[[ScanReport], None] | None = None
+    on_filters: OnFilters | None = None
 
 
 class PrunedFileIndex:
@@ -77,6 +81,7 @@ class PrunedFileIndex:
         self.root_paths = self.jvm.seq_of(self.jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
         self.size = schema.snapshot.bytes
         """Bytes of all files, for Spark's choice of joins."""
+        self._asked = threading.local()
         self.identity = _digest(schema)
         """Equal for indexes that give the same rows, so that Spark may share exchanges and cached data."""
 
@@ -204,6 +209,7 @@ class PrunedFileIndex:
     def choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> Choice:
         """The files that filters leave: partition filters decided exactly, by others maybe too many."""
         started = time.perf_counter()
+        self._asked.filters = ()
         of_partitions, leaves = self._kept_by_partition(partition_filters)
         result = self._kept_by_data(data_filters)
         return Choice(
@@ -211,6 +217,7 @@ class PrunedFileIndex:
             full=result.full & of_partitions,
             leaves=(*leaves, *result.leaves),
             seconds=time.perf_counter() - started,
+            filters=self._asked.filters,
         )
 
     def _listed(self, choice: Choice, query: int | None = None) -> JavaObject:
@@ -223,7 +230,7 @@ class PrunedFileIndex:
             return everything, ()
         kept: Bools = self._partition_filter.matching(filters)[self.snapshot.partition_of]
         try:
-            sql = " AND ".join(read_filters(self.jvm, filters).sql)
+            sql = " AND ".join(self._filters(filters).sql)
         except Exception:
             sql = "the partition filters"
         skipped = int((~kept).sum())
@@ -236,11 +243,17 @@ class PrunedFileIndex:
             return PruneResult(kept=everything, full=everything)
         if self.pruning.prune is not None:
             try:
-                read = read_filters(self.jvm, filters)
+                read = self._filters(filters)
                 return self.pruning.prune(dataclasses.replace(read, ask=ask_spark(self.jvm, lambda: in_java(filters))))
             except Exception as error:
                 _warn_of(f"zskip could not prune this scan and reads every file ({error}); please report it")
         return PruneResult(kept=everything, full=~everything)
+
+    def _filters(self, filters: JavaObject) -> Filters:
+        """The text of filters, kept for the choice that this thread is making."""
+        found = read_filters(self.jvm, filters)
+        self._asked.filters = (*getattr(self._asked, "filters", ()), found)
+        return found
 
     def _report(self, choice: Choice, query: int) -> None:
         report = self._reported(choice)
@@ -254,11 +267,13 @@ class PrunedFileIndex:
             show_size(report.bytes_total),
             1000 * report.seconds,
         )
-        if self.pruning.on_scan is not None:
-            try:
+        try:
+            if self.pruning.on_scan is not None:
                 self.pruning.on_scan(report)
-            except Exception:
-                _log.exception("the callback for scan reports failed")
+            if self.pruning.on_filters is not None:
+                self.pruning.on_filters(choice.filters, report)
+        except Exception:
+            _log.exception("the callback for scan reports failed")
 
     def _reported(self, choice: Choice) -> ScanReport:
         kept, rows = choice.kept, self.pruning.rows

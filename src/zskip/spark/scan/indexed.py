@@ -8,7 +8,7 @@ import threading
 import traceback
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +24,17 @@ from zskip.spark.scan.bridge import Asked
 from zskip.spark.scan.catalyst import Filters, Handed
 from zskip.spark.scan.choice import Choice, packed, unpacked
 from zskip.spark.scan.constants import prune_filters
-from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
+from zskip.spark.scan.file_index import OnFilters, PrunedFileIndex, Pruning
 from zskip.spark.scan.reports import ticket_for
+from zskip.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.scan")
+Watch = Callable[[Storage, Sequence[Field], bool], OnFilters | None]
+"""From where a table lies, its columns, and whether case counts, to who is told of its scans."""
+_watching: list[Watch] = []
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -68,12 +72,14 @@ class Listing:
 class IndexedFiles(PrunedFileIndex):
     """The files that an index describes, whichever of them a relation then lists."""
 
-    def __init__(self, spark: SparkSession, stats: BoundIndex, *, case_sensitive: bool) -> None:
+    def __init__(
+        self, spark: SparkSession, stats: BoundIndex, *, case_sensitive: bool, on_filters: OnFilters | None = None
+    ) -> None:
         self.spark = spark
         self.jvm = Jvm.of(spark)
         self.snapshot = stats.snapshot
         self._case_sensitive = case_sensitive
-        self.pruning = Pruning(prune=self._prune, stats=stats, rows=stats.rows)
+        self.pruning = Pruning(prune=self._prune, stats=stats, rows=stats.rows, on_filters=on_filters)
         self._everything = Listing(present=np.ones(len(stats.snapshot), np.bool_))
         self._asked = threading.local()
         self._name = uuid.uuid4().hex
@@ -186,6 +192,12 @@ class Directory:
             warnings.warn(f'the index of "{root}" is not used: {said}', ZskipWarning, stacklevel=2)
 
 
+def tell(watch: Watch) -> None:
+    """Have somebody told of the scans of tables that are opened from now on, once."""
+    if watch not in _watching:
+        _watching.append(watch)
+
+
 def open_index(
     spark: SparkSession, root: str, data_json: str, partition_json: str, *, case_sensitive: bool
 ) -> IndexedFiles | None:
@@ -203,6 +215,7 @@ def open_index(
         spark,
         index.bind(_described(index, storage.root, fields), case_sensitive=case_sensitive),
         case_sensitive=case_sensitive,
+        on_filters=next((found for watch in _watching if (found := watch(storage, fields, case_sensitive))), None),
     )
 
 

@@ -61,7 +61,7 @@ def record(query: int, report: ScanReport) -> None:
 
 def latest(spark: SparkSession) -> tuple[ScanReport, ...]:
     """The reports of the scans of the query that listed files last, in the order in which they did."""
-    _bring(Jvm.of(spark))
+    bring(Jvm.of(spark))
     with _lock:
         scans = sorted(_scans, key=lambda scan: scan.time_ms)
     if not scans:
@@ -72,7 +72,7 @@ def latest(spark: SparkSession) -> tuple[ScanReport, ...]:
     return tuple(scan.report for scan in scans if scan.query == query)
 
 
-def _bring(jvm: Jvm) -> None:
+def bring(jvm: Jvm) -> None:
     """Bring over what Java wrote down of scans of which it did not ask Python."""
     from zskip.spark.scan.plans import rule_of
 
@@ -85,5 +85,7 @@ def _bring(jvm: Jvm) -> None:
         if found is not None:
             index, choice = found
             report = index.report_of(choice, scan)
+            if index.pruning.on_filters is not None:
+                index.pruning.on_filters(choice.filters, report)
             with _lock:
                 _scans.append(_Scan(time_ms=scan["time"], query=scan["query"], report=report))

@@ -19,7 +19,7 @@ from zskip.types import Form
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_ORDINAL, _PART, _SEEN = "zskip_ordinal", "zskip_part", "zskip_seen"
+_ORDINAL, _PART, _SEEN, _PLACE = "zskip_ordinal", "zskip_part", "zskip_seen", "zskip_place"
 _SQL_TYPES = {Form.INT: "bigint", Form.FLOAT: "double", Form.BYTES: "binary"}
 _DTYPES = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: object}
 
@@ -33,6 +33,17 @@ def draw_bernoulli(frame: DataFrame, fields: Sequence[Field], ordinal: str, frac
     narrow = frame.select(*_narrow(fields, ordinal))
     table = compat.collect_arrow(narrow if fraction >= 1.0 else narrow.sample(False, fraction, seed))
     return _sample(table, fields, np.full(table.num_rows, 1.0 / min(fraction, 1.0)))
+
+
+def draw_with_places(
+    frame: DataFrame, fields: Sequence[Field], ordinal: str, fraction: float, seed: int
+) -> tuple[Sample, Ints]:
+    """Draw as `draw_bernoulli`, and say of each row where it lies in its file, counted from 0."""
+    import pyspark.sql.functions as F
+
+    narrow = frame.select(*_narrow(fields, ordinal), F.col("_metadata.row_index").alias(_PLACE))
+    table = compat.collect_arrow(narrow if fraction >= 1.0 else narrow.sample(False, fraction, seed))
+    return _sample(table, fields, np.full(table.num_rows, 1.0 / min(fraction, 1.0))), _numpy(table, _PLACE)
 
 
 def draw_reservoir(

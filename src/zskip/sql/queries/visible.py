@@ -18,7 +18,7 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.catalyst import Filters
 from zskip.spark.scan.constants import prune_filters
-from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
+from zskip.spark.scan.file_index import OnFilters, PrunedFileIndex, Pruning
 from zskip.spark.scan.logical import exchanged, frame_of, leaves
 from zskip.spark.scan.plans import planned_index
 from zskip.spark.schema import TableSchema, read_schema
@@ -31,6 +31,7 @@ from zskip.sql.queries.relations import (
     same_partitions,
 )
 from zskip.table.handle import Handle
+from zskip.table.query import recording
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,6 +52,8 @@ class Source:
     schema: TableSchema
     stats: BoundIndex
     case_sensitive: bool
+    on_filters: OnFilters | None = None
+    """Notes scans for the table's workload."""
 
 
 MakeIndex = Callable[["SparkSession", Source, Pruning], JavaObject]
@@ -181,6 +184,7 @@ class _Exchange:
             schema=schema,
             stats=handle.bound_index(snapshot),
             case_sensitive=handle.case_sensitive,
+            on_filters=recording(handle, snapshot),
         )
 
     def _pruning(self, source: Source) -> Pruning:
@@ -192,7 +196,13 @@ class _Exchange:
             if self._on_scan is not None:
                 self._on_scan(source.label, report)
 
-        return Pruning(prune=prune, stats=source.stats, rows=source.stats.rows, on_scan=on_scan)
+        return Pruning(
+            prune=prune,
+            stats=source.stats,
+            rows=source.stats.rows,
+            on_scan=on_scan,
+            on_filters=source.on_filters,
+        )
 
 
 def predicate_of(source: Source, filters: Filters) -> Predicate:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from zskip.errors import PredicateError
 from zskip.sql.statements.text import Token, name_of, string_of, syntax_error, tokens
 
-CURVES = {"ZORDER": "zorder", "HILBERT": "hilbert", "LINEAR": "linear"}
+CURVES = {"ZORDER": "zorder", "HILBERT": "hilbert", "LINEAR": "linear", "FITTED": "fitted", "AUTO": "auto"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
+from zskip.sql.statements.options import Option, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
-from zskip.sql.statements.text import Token, string_of, syntax_error, tokens
+from zskip.sql.statements.text import Token, tokens
+from zskip.sql.statements.workload import WORKLOAD_READERS, WorkloadStatement, read_advise
 
 OPTIONS: dict[str, tuple[type, ...]] = {
     "build": (str,),
@@ -21,12 +22,10 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "sampling": (str,),
     "seed": (int,),
     "compression": (str,),
+    "workload": (str,),
     "min_file_size": (int, str),
 }
 """What WITH takes: keyword arguments of `Table.optimize` and `Table.compact`, and their types."""
-_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
-
-Option = str | int | bool
 MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
     "budget": (int, str),
     "seconds": (int,),
@@ -38,14 +37,15 @@ MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Optimize:
-    """`OPTIMIZE t [WHERE ...] [ZORDER | HILBERT | LINEAR BY (a, b)] [WITH (name = value)]`."""
+    """`OPTIMIZE t [WHERE ...] [AUTO | ZORDER | HILBERT | LINEAR | FITTED | AUTO BY (a, b)] [WITH (name = value)]`."""
 
     target: Target
     where: str | None = None
     where_at: int = field(default=0, compare=False)
     """Offset of the predicate in the statement."""
-    by: tuple[str, ...] = ()
-    """Empty for the layout by which the table was last clustered; where there is none, small files are merged."""
+    by: tuple[str, ...] | None = ()
+    """None for the columns that queries ask for. Empty for the layout by which the table was last clustered; where
+    there is none, small files are merged."""
     curve: str | None = None
     options: tuple[tuple[str, Option], ...] = ()
 
@@ -99,7 +99,15 @@ class Query:
 
 
 Statement = (
-    Optimize | Maintain | ExplainSkipping | Verify | DescribeClustering | DescribeHistory | IndexStatement | Query
+    Optimize
+    | Maintain
+    | ExplainSkipping
+    | Verify
+    | DescribeClustering
+    | DescribeHistory
+    | IndexStatement
+    | WorkloadStatement
+    | Query
 )
 
 
@@ -126,6 +134,10 @@ def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
         return _optimize
     if words[:1] == ("VERIFY",):
         return _verify
+    if words[:1] == ("ADVISE",):
+        return read_advise
+    if words[1:3] == ("WORKLOAD", "ON"):
+        return WORKLOAD_READERS.get(words[0])
     if words[1:3] == ("SKIPPING", "INDEX"):
         # A column INDEX of a table SKIPPING, described alone, is Spark's.
         return None if describes and _ends(start, 3) else INDEX_READERS.get(words[0])
@@ -159,14 +171,17 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
         return _maintain(parser, target)
     where, where_at = parser.predicate()
     curve: str | None = None
-    by: tuple[str, ...] = ()
+    by: tuple[str, ...] | None = ()
     if parser.now.upper in CURVES:
         curve = CURVES[parser.take().upper]
-        parser.expect("BY")
-        by = parser.columns()
-    options = _options(parser) if parser.accept("WITH") else ()
-    left = ["WHERE"] * (where is None and not by and not options)
-    left += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (not by and not options) + ["WITH"] * (not options)
+        if curve == "auto" and parser.now.upper != "BY":
+            by = None
+        else:
+            parser.expect("BY")
+            by = parser.columns()
+    options = read_options(parser, OPTIONS) if parser.accept("WITH") else ()
+    left = ["WHERE"] * (where is None and by == () and not options)
+    left += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (by == () and not options) + ["WITH"] * (not options)
     parser.finish(", ".join(left) or "a semicolon")
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
@@ -176,52 +191,9 @@ def _maintain(parser: Parser, target: Target) -> Maintain:
     if parser.accept("ZORDER"):
         parser.expect("BY")
         by = parser.columns()
-    options = _options(parser, MAINTAIN_OPTIONS) if parser.accept("WITH") else ()
+    options = read_options(parser, MAINTAIN_OPTIONS) if parser.accept("WITH") else ()
     parser.finish(", ".join(["ZORDER BY"] * (not by and not options) + ["WITH"] * (not options)) or "a semicolon")
     return Maintain(target=target, by=by, options=options)
-
-
-def _options(parser: Parser, known: dict[str, tuple[type, ...]] = OPTIONS) -> tuple[tuple[str, Option], ...]:
-    parser.expect("(")
-    found: dict[str, Option] = {}
-    while True:
-        place = parser.now
-        name = parser.part("an option").lower()
-        if name not in known:
-            raise syntax_error(parser.sql, place, _no_option(name, known))
-        if name in found:
-            raise syntax_error(parser.sql, place, f'the option "{name}" is given twice')
-        parser.expect("=")
-        place = parser.now
-        value = _value(parser)
-        if type(value) not in known[name]:
-            kinds = " or ".join(_TYPES[kind] for kind in known[name])
-            raise syntax_error(parser.sql, place, f'the option "{name}" is {kinds}')
-        found[name] = value
-        if not parser.accept(","):
-            break
-    parser.expect(")", "a comma and an option, or )")
-    return tuple(found.items())
-
-
-def _no_option(name: str, known: dict[str, tuple[type, ...]]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if name in ("by", "curve", "where"):
-        return f'no option "{name}"; write it as a clause: WHERE ..., or ZORDER, HILBERT or LINEAR BY (a, b)'
-    return f'no option "{name}"; ' + (f'did you mean "{near[0]}"?' if near else "the options: " + ", ".join(known))
-
-
-def _value(parser: Parser) -> Option:
-    if parser.now.kind == "string":
-        return string_of(parser.take().text)
-    if parser.accept("TRUE"):
-        return True
-    if parser.accept("FALSE"):
-        return False
-    sign = -1 if parser.accept("-") else 1
-    if parser.now.kind == "number" and parser.now.text.isdecimal():
-        return sign * int(parser.take().text)
-    raise parser.error("expected a string, a whole number, true or false")
 
 
 def _verify(parser: Parser) -> Verify:

@@ -1,0 +1,222 @@
+"""Which curve serves a workload: candidates are fitted to two thirds of it and held against the rest, three times."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zskip.advisor.boxes import mixed, ranked
+from zskip.advisor.patterns import search_pattern
+from zskip.advisor.sampled import Groups, SampledTable, pushed
+from zskip.layout.fit import fit
+from zskip.layout.layout import Layout
+from zskip.layout.predict import predict_share, sample_ranks
+from zskip.layout.workload import Workload, synthetic_workload
+from zskip.predicate import Predicate
+from zskip.records import Floats, Ints, Sample
+
+SYNTHETIC = (0.15, 0.4, 0.7, 0.85)
+"""Weight of the made-up workload in a fit: the first with which it still reads little."""
+_HARMLESS = 1.15
+"""Times what made-up queries read under a layout that nothing was fitted to, at most."""
+FITTED = "fitted"
+"""A separable curve whose order of bits was found by search."""
+_SYNTHETIC_QUERIES = 300
+_FOLDS = 3
+_MOST_QUERIES = 300
+"""That a fit looks at; of more, some are drawn by weight."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Target:
+    """What a layout is to be: how many files, and of how many rows."""
+
+    files: Ints
+    """(partitions,) wanted."""
+    partition_rows: Ints
+    """(partitions,)."""
+    sort_within_files: bool = True
+    page_rows: int = 20_000
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Asked:
+    """The queries of a workload, understood."""
+
+    predicates: Sequence[Predicate]
+    weights: Floats
+    """(queries,), their sum is 1."""
+
+    def __len__(self) -> int:
+        return len(self.predicates)
+
+    def take(self, places: Ints) -> Asked:
+        """Some of them, their weights made to sum to 1 again."""
+        weights = self.weights[places]
+        return Asked(
+            predicates=[self.predicates[i] for i in places.tolist()], weights=weights / max(weights.sum(), 1e-300)
+        )
+
+    def drawn(self, most: int, seed: int) -> Asked:
+        """At most so many: all of few, else draws by weight, each draw weighing the same."""
+        if len(self) <= most:
+            return self
+        random = np.random.default_rng(seed)
+        places = random.choice(len(self), most, p=self.weights)
+        chosen, times = np.unique(places, return_counts=True)
+        return dataclasses.replace(self.take(chosen), weights=times / most)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Reads:
+    """What each query of a workload reads under a layout: shares (0 to 1) of the table's rows."""
+
+    kept: Floats
+    """(queries,) in files that the index keeps."""
+    decoded: Floats
+    """(queries,) in pages that Spark decodes."""
+
+
+def fitted(
+    sample: Sample, target: Target, asked: Asked, curve: str, *, build: str = "sample", evaluations: int = 250
+) -> Layout:
+    """Fit one layout to a workload; an empty one is the made-up alone. curve: `fitted`, too.
+
+    Where made-up queries would read noticeably more than under the same curve that nothing was fitted to, they get
+    more of the weight, so that a workload which no longer holds does little harm.
+    """
+    asked = asked.drawn(_MOST_QUERIES, target.seed)
+    ranks = sample_ranks(sample)
+    made_up = synthetic_workload(ranks, queries=_SYNTHETIC_QUERIES, seed=target.seed)
+    boxes = _drop_free(ranked(asked.predicates, asked.weights, sample)) if len(asked) else None
+    plain = "zorder" if curve == FITTED else curve
+
+    def made(workload: Workload, pattern: Sequence[int] | None = None) -> Layout:
+        return fit(
+            sample,
+            target.files,
+            partition_rows=target.partition_rows,
+            curve=plain,
+            build=build,
+            pattern=pattern,
+            workload=workload,
+            seed=target.seed,
+        )
+
+    default = made(made_up)
+    if boxes is None or not len(boxes):
+        return default
+    most = _HARMLESS * predict_share(default, sample, made_up)
+    files = int(max(target.files.sum(), 1))
+    for share in SYNTHETIC:
+        workload, pattern = mixed(boxes, made_up, share), None
+        if curve == FITTED:
+            bounds = default.bounds
+            pattern = search_pattern(sample, ranks, bounds, files, workload, seed=target.seed, evaluations=evaluations)
+        found = made(workload, pattern)
+        if predict_share(found, sample, made_up) <= most:
+            return found
+    return default
+
+
+def curves_for(columns: int) -> tuple[str, ...]:
+    """The curves that are worth trying."""
+    return ("linear",) if columns == 1 else ("zorder", "hilbert", "linear", FITTED)
+
+
+def safe_curves(sample: Sample, target: Target, asked: Asked) -> tuple[str, ...]:
+    """The same without the linear order where queries by other columns than its first would read noticeably more."""
+    curves = curves_for(len(sample.fields))
+    if len(curves) == 1:
+        return curves
+    made_up = synthetic_workload(sample_ranks(sample), queries=_SYNTHETIC_QUERIES, seed=target.seed)
+    linear, zorder = (
+        predict_share(fitted(sample, target, asked, curve), sample, made_up) for curve in ("linear", "zorder")
+    )
+    return curves if linear <= _HARMLESS * zorder else tuple(curve for curve in curves if curve != "linear")
+
+
+def _drop_free(workload: Workload) -> Workload:
+    """Without the boxes that say nothing of the clustering columns: every layout is the same to them."""
+    says = ((workload.lower >= 0) | (workload.upper < np.iinfo(np.int32).max)).any(axis=1)
+    if says.all():
+        return workload
+    weights = workload.weights[says]
+    return Workload(
+        lower=workload.lower[says], upper=workload.upper[says], weights=weights / max(weights.sum(), 1e-300)
+    )
+
+
+def reads(
+    layout: Layout, clustering: Sample, table: SampledTable, target: Target, predicates: Sequence[Predicate]
+) -> Reads:
+    """What queries would read of the files that a layout makes.
+
+    clustering: the layout's columns of the rows of the table's sample.
+    """
+    tie = np.random.default_rng(0).integers(0, 2**63, len(clustering), dtype=np.uint64)
+    keys = layout.keys(clustering.columns, clustering.nulls)
+    files = layout.file_ids(keys, clustering.partition, tie)
+    if target.sort_within_files:
+        by_key = np.argsort(keys, kind="stable")
+        order = by_key[np.argsort(files[by_key], kind="stable")]
+    else:
+        order = np.argsort(files, kind="stable")
+    return read_shares(table, files[order].astype(np.int64), order, target, predicates)
+
+
+def read_shares(
+    table: SampledTable, files: Ints, order: Ints, target: Target, predicates: Sequence[Predicate]
+) -> Reads:
+    """What queries read of files that hold the rows of a sample in this order; files: (rows,) in that order."""
+    weights = _row_weights(table.sample, target)[order]
+    starts = np.flatnonzero(np.diff(files, prepend=-1))
+    whole = Groups(table, order, starts, np.add.reduceat(weights, starts))
+    passed = np.cumsum(weights) - weights
+    inside = passed - np.repeat(passed[starts], np.diff(np.append(starts, len(files))))
+    pages = np.floor(inside / target.page_rows).astype(np.int64)
+    page_starts = np.flatnonzero((np.diff(files, prepend=-1) != 0) | (np.diff(pages, prepend=-1) != 0))
+    paged = Groups(table, order, page_starts, np.add.reduceat(weights, page_starts))
+    kept = np.array([whole.share(predicate) for predicate in predicates])
+    decoded = np.array([paged.share(pushed(predicate)) for predicate in predicates])
+    return Reads(kept=kept, decoded=np.minimum(decoded, kept))
+
+
+def _row_weights(sample: Sample, target: Target) -> Floats:
+    """Rows of the table that each drawn row stands for, made to add up in every partition."""
+    sampled = np.bincount(sample.partition, sample.weights, len(target.partition_rows))
+    scale = target.partition_rows / np.maximum(sampled, 1e-300)
+    return sample.weights * scale[sample.partition]
+
+
+def chosen_columns(sample: Sample, names: Sequence[str]) -> Sample:
+    """Some columns of a sample, in the order of the names."""
+    places = [next(i for i, field in enumerate(sample.fields) if field.name == name) for name in names]
+    return dataclasses.replace(
+        sample,
+        fields=tuple(sample.fields[i] for i in places),
+        columns=tuple(sample.columns[i] for i in places),
+        nulls=tuple(sample.nulls[i] for i in places),
+    )
+
+
+def held_out(
+    clustering: Sample, table: SampledTable, target: Target, asked: Asked, curves: Sequence[str]
+) -> Mapping[str, Reads]:
+    """What each query reads under layouts that were fitted without it; of few queries under those fitted to all."""
+    folds = np.random.default_rng(target.seed).permutation(len(asked)) % _FOLDS
+    found = {}
+    for curve in curves:
+        kept, decoded = np.zeros(len(asked)), np.zeros(len(asked))
+        for fold in range(_FOLDS if len(asked) >= _FOLDS else 1):
+            tested = np.flatnonzero(folds == fold) if len(asked) >= _FOLDS else np.arange(len(asked))
+            trained = np.flatnonzero(folds != fold) if len(asked) >= _FOLDS else tested
+            layout = fitted(clustering, target, asked.take(trained), curve, evaluations=120)
+            found_reads = reads(layout, clustering, table, target, [asked.predicates[i] for i in tested.tolist()])
+            kept[tested], decoded[tested] = found_reads.kept, found_reads.decoded
+        found[curve] = Reads(kept=kept, decoded=decoded)
+    return found

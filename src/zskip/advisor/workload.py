@@ -1,0 +1,157 @@
+"""A workload: the predicates that a table is asked, each with its weight."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from zskip.errors import InputError
+
+_LITERAL = re.compile(
+    r"(`(?:[^`]|``)*`)"  # a quoted name stays
+    r"|\b(?:DATE|TIMESTAMP_NTZ|TIMESTAMP|X)\s*'(?:[^'\\]|\\.|'')*'"
+    r"|'(?:[^'\\]|\\.|'')*'"
+    r"|(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?[a-zA-Z]{0,2}\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_LIST = re.compile(r"\(\?(?:, \?)+(?:, \.\.\.)?\)")
+_SHOWN = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """One predicate of a workload."""
+
+    where: str
+    """SQL; timestamps without a zone are in UTC where zskip recorded it."""
+    weight: float = 1.0
+    """How often it is asked, against the others."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Problem:
+    """An entry of a workload that cannot be used."""
+
+    number: int
+    """Counted from 1."""
+    text: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"query {self.number} ({_short(self.text)}): {self.reason}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """The queries that a table serves."""
+
+    queries: tuple[Query, ...]
+    """Each text once."""
+    scans: int = 0
+    """That were seen since it began, those that the sample has not kept included."""
+    since: dt.datetime | None = None
+    """The first scan, in UTC; None where nobody knows."""
+    rows_read: float | None = None
+    """Mean number of rows in the files that the scans read; None where unknown."""
+    files_read: float | None = None
+    problems: tuple[Problem, ...] = ()
+    """What was given and cannot be used."""
+    recording: bool = False
+    """Whether scans of the table are being recorded."""
+    source: str = "given"
+    """`recorded`, `event logs` or `given`."""
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @property
+    def weight(self) -> float:
+        """Of all queries together."""
+        return math.fsum(query.weight for query in self.queries)
+
+    def shapes(self) -> dict[str, float]:
+        """Share of the weight (0 to 1) of each predicate, its literals left out, the largest first.
+
+        >>> workload = Workload.of(["a = 1", "a = 2", ("b IN (1, 2)", 2)])
+        >>> workload.shapes()
+        {'a = ?': 0.5, 'b IN (?)': 0.5}
+        """
+        found: Counter[str] = Counter()
+        for query in self.queries:
+            found[shape(query.where)] += query.weight / self.weight  # type: ignore[assignment]
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    @classmethod
+    def of(cls, given: Iterable[str | tuple[str, float] | Mapping[str, object] | Query]) -> Workload:
+        """A workload from predicates, each as text, as (text, weight), or as {"where": ..., "weight": ...}.
+
+        Raises InputError for anything else.
+        """
+        if isinstance(given, str):
+            raise InputError(f"workload={given!r} is one text; give a list of predicates, or the path of a file")
+        return cls(queries=merged([_read(entry, i) for i, entry in enumerate(given, 1)]))
+
+    def __str__(self) -> str:
+        if not self.queries:
+            state = "is being recorded, and no scan has been seen yet" if self.recording else "is not recorded"
+            return f"the workload {state}"
+        since = "" if self.since is None else f" since {self.since:%Y-%m-%d %H:%M} UTC"
+        many = f"{self.scans:,} scans{since}, " if self.scans else ""
+        lines = [f"{many}{len(self.queries):,} different predicates ({self.source})"]
+        shapes = self.shapes()
+        lines += [f"  {_short(text)} : {100 * share:.0f} %" for text, share in list(shapes.items())[:_SHOWN]]
+        if len(shapes) > _SHOWN:
+            lines.append(f"  and {len(shapes) - _SHOWN:,} other shapes")
+        return "\n".join([*lines, *map(str, self.problems)])
+
+
+def shape(where: str) -> str:
+    """A predicate with a question mark for each literal.
+
+    >>> shape("l_partkey = 155190L AND `7` IN ('a', 'b''c') AND d >= DATE '1994-01-01'")
+    'l_partkey = ? AND `7` IN (?) AND d >= ?'
+    """
+    return _LIST.sub("(?)", _LITERAL.sub(lambda match: match[1] or "?", where))
+
+
+def merged(queries: Iterable[Query]) -> tuple[Query, ...]:
+    """The same queries, each text once with its weights added up."""
+    weights: dict[str, float] = {}
+    for query in queries:
+        weights[query.where] = weights.get(query.where, 0.0) + query.weight
+    return tuple(Query(where=where, weight=weight) for where, weight in weights.items())
+
+
+def drawn(queries: tuple[Query, ...], most: int, seed: int) -> tuple[Query, ...]:
+    """At most so many queries: all of few, else draws by weight, each draw weighing the same."""
+    if len(queries) <= most:
+        return queries
+    times = Counter(random.Random(seed).choices(range(len(queries)), [query.weight for query in queries], k=most))
+    total = math.fsum(query.weight for query in queries)
+    return tuple(Query(where=queries[i].where, weight=total * n / most) for i, n in sorted(times.items()))
+
+
+def _read(entry: object, number: int) -> Query:
+    weight: object = 1.0
+    where = entry
+    if isinstance(entry, Query):
+        where, weight = entry.where, entry.weight
+    elif isinstance(entry, Mapping):
+        where, weight = entry.get("where", entry.get("sql")), entry.get("weight", 1.0)
+    elif isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) == 2:
+        where, weight = entry
+    if not isinstance(where, str):
+        raise InputError(f"query {number} of the workload is {entry!r}; write SQL text, or (text, weight)")
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
+        raise InputError(f"query {number} of the workload has the weight {weight!r}; write a number above 0")
+    return Query(where=where, weight=float(weight))
+
+
+def _short(text: str, limit: int = 100) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 4] + " ..."

@@ -1,0 +1,161 @@
+"""The commands about what a table is asked, and what would serve it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zskip.cli.app import (
+    AsJson,
+    Curve,
+    FormatName,
+    IndexPath,
+    TablePath,
+    WorkloadFile,
+    app,
+    column_names,
+    open_table,
+)
+
+if TYPE_CHECKING:
+    from zskip.advisor.workload import Workload
+
+Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")]
+FileSize = Annotated[
+    str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default.")
+]
+
+
+class Switch(str, Enum):
+    """On or off."""
+
+    on = "on"
+    off = "off"
+
+
+@app.command()
+def advise(
+    path: TablePath,
+    workload: WorkloadFile = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B,C", help="Columns that may be clustered by; else the filtered."),
+    ] = None,
+    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default."),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same advice.")] = 0,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say by which columns to cluster, what that would save, and which queries would get slower; nothing is written.
+
+    Example: zskip advise events --workload queries.sql
+    """
+    from zskip.cli.show import print_json
+
+    found = open_table(path, index_path, format_name, spark=True).advise(
+        workload,
+        columns=None if columns is None else column_names(columns),
+        files=files,
+        target_file_size=target_file_size,
+        seed=seed,
+    )
+    print_json(found) if as_json else print(found)
+
+
+@app.command(name="what-if")
+def what_if(
+    path: TablePath,
+    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns, with commas between.")],
+    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.auto,
+    workload: WorkloadFile = None,
+    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default."),
+    ] = None,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what queries would read if the table were clustered so; nothing is written.
+
+    Example: zskip what-if events --by user_id,day --files 64
+    """
+    from zskip.cli.show import print_json
+
+    found = open_table(path, index_path, format_name, spark=True).what_if(
+        column_names(by), curve=curve.value, files=files, target_file_size=target_file_size, workload=workload
+    )
+    print_json(found) if as_json else print(found)
+
+
+@app.command()
+def record(
+    path: TablePath,
+    switch: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether scans are to be recorded.")],
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+) -> None:
+    """Record the predicates of all scans of a table through zskip, their literals included, or stop recording.
+
+    Example: zskip record events on
+    """
+    open_table(path, index_path, format_name).record(switch is Switch.on)
+    print(f"scans are {'' if switch is Switch.on else 'not '}recorded")
+
+
+workload_app = typer.Typer(
+    help="What a table is asked: the recorded predicates. Example: zskip workload show events", no_args_is_help=True
+)
+app.add_typer(workload_app, name="workload")
+
+
+@workload_app.command(name="show")
+def show_workload(
+    path: TablePath, index_path: IndexPath = None, format_name: FormatName = None, as_json: AsJson = False
+) -> None:
+    """Show the recorded workload: how many scans since when, and the shapes of their predicates.
+
+    Example: zskip workload show events
+    """
+    _print_workload(open_table(path, index_path, format_name).workload(), as_json)
+
+
+@workload_app.command(name="clear")
+def clear_workload(path: TablePath, index_path: IndexPath = None, format_name: FormatName = None) -> None:
+    """Forget the recorded workload; recording goes on if it is on.
+
+    Example: zskip workload clear events
+    """
+    found = open_table(path, index_path, format_name).workload(clear=True)
+    print(f"forgot {found.scans:,} scans")
+
+
+@workload_app.command(name="import")
+def import_workload(
+    path: TablePath,
+    event_logs: Annotated[
+        str, typer.Option("--event-logs", metavar="DIR", help="A log of Spark, or a directory of logs.")
+    ],
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add the scans of a table that Spark's event logs tell of: plain, zstd or rolling, of Spark 3.5 or later.
+
+    Example: zskip workload import events --event-logs /var/log/spark-events
+    """
+    _print_workload(open_table(path, index_path, format_name).import_workload(event_logs), as_json)
+
+
+def _print_workload(found: Workload, as_json: bool) -> None:
+    from zskip.cli.show import plain, print_json
+
+    print_json({**plain(found), "shapes": found.shapes()}) if as_json else print(found)

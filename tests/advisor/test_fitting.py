@@ -1,0 +1,270 @@
+"""Fitting: what is predicted from a sample is what whole tables read, and a fit harms no other workload much."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zskip.advisor.advice import Advice, Candidate
+from zskip.advisor.boxes import boxes_of, ranked
+from zskip.advisor.fitting import FITTED, Asked, Reads, Target, fitted, held_out, reads, safe_curves
+from zskip.advisor.sampled import Groups, SampledTable, pushed
+from zskip.advisor.search import Question, as_it_is, candidates, columns_by_number, interval, usable_columns
+from zskip.advisor.suggest import suggestions
+from zskip.advisor.synthetic import made_up
+from zskip.errors import InputError
+from zskip.layout.fit import fit
+from zskip.predicate import And, Columns, Predicate, Unknown, nodes, parse
+from zskip.prune import prune
+from zskip.records import Bools, Field, Ints, Partition, Sample, Values
+from zskip.types import DataType
+
+ROWS, FILES = 40_000, 32
+FIELDS = tuple(
+    Field(name=n, type=DataType(t)) for n, t in [("a", "long"), ("b", "double"), ("c", "long"), ("s", "string")]
+)
+COLUMNS = Columns(FIELDS)
+
+
+def whole(rows: int = ROWS, seed: int = 1) -> Sample:
+    rng = np.random.default_rng(seed)
+    text = np.array([b"%05d" % x for x in rng.integers(0, 90_000, rows)], object)
+    b = np.where(rng.random(rows) < 0.01, np.nan, rng.random(rows))
+    columns: tuple[Values, ...] = (rng.integers(0, 5_000, rows), b, rng.integers(0, 30, rows), text)
+    nulls: tuple[Bools, ...] = tuple(rng.random(rows) < 0.02 for _ in columns)
+    return Sample(
+        fields=FIELDS, columns=columns, nulls=nulls, partition=np.zeros(rows, np.int32), weights=np.ones(rows)
+    )
+
+
+def some(data: Sample, rows: int, seed: int = 2) -> Sample:
+    at = np.random.default_rng(seed).permutation(len(data))[:rows]
+    return Sample(
+        fields=data.fields,
+        columns=tuple(c[at] for c in data.columns),
+        nulls=tuple(n[at] for n in data.nulls),
+        partition=data.partition[at],
+        weights=np.full(rows, len(data) / rows),
+    )
+
+
+def workload(count: int, seed: int) -> Asked:
+    rng = np.random.default_rng(seed)
+    texts = []
+    for i in range(count):
+        a, b = int(rng.integers(0, 5_000)), float(rng.random() * 0.9)
+        texts.append(
+            [
+                f"a BETWEEN {a} AND {a + 50}",
+                f"a IN ({a}, {a + 7}) OR b BETWEEN {b} AND {b + 0.01}",
+                f"b >= {b} AND b < {b + 0.05} AND c = {a % 30}",
+                f"s LIKE '{a % 90:02d}%' AND NOT c = 3",
+            ][i % 4]
+        )
+    return Asked(predicates=[parse(t, COLUMNS) for t in texts], weights=np.full(count, 1 / count))
+
+
+def target(files: int = FILES, rows: int = ROWS) -> Target:
+    return Target(files=np.array([files]), partition_rows=np.array([rows]), page_rows=500)
+
+
+def only(data: Sample, *names: str) -> Sample:
+    at = [i for i, f in enumerate(data.fields) if f.name in names]
+    return Sample(
+        fields=tuple(data.fields[i] for i in at),
+        columns=tuple(data.columns[i] for i in at),
+        nulls=tuple(data.nulls[i] for i in at),
+        partition=data.partition,
+        weights=data.weights,
+    )
+
+
+def truth(predicates: list[Predicate], ids: Ints, data: Sample) -> float:
+    """Share of rows in files that the exact bounds keep, by plain loops."""
+    table = SampledTable(data, (), [Partition(directory="")])
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(ids))).astype(float)
+    groups = Groups(table, order, starts, sizes)
+    return float(np.mean([groups.share(p) for p in predicates]))
+
+
+def test_bounds_of_groups_are_those_of_their_rows() -> None:
+    data = whole(500)
+    ids = np.random.default_rng(3).integers(0, 7, 500)
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    groups = Groups(
+        SampledTable(data, (), [Partition(directory="")]), order, starts, np.bincount(ids, minlength=7).astype(float)
+    )
+    for field, values, nulls in zip(data.fields, data.columns, data.nulls, strict=True):
+        found = groups.column((field.name,))
+        assert found is not None
+        for group in range(7):
+            mine = [
+                v for v, n, i in zip(values.tolist(), nulls.tolist(), ids.tolist(), strict=True) if i == group and not n
+            ]
+            numbers = [v for v in mine if v == v]
+            assert (found.lower[group], found.upper[group]) == (min(numbers), max(numbers))
+            assert bool(found.may_nan[group]) == (len(numbers) < len(mine))
+            assert found.nulls[group] == sum(n and i == group for n, i in zip(nulls, ids, strict=True))
+    assert groups.column(("gone",)) is None
+
+
+def test_a_group_holds_every_row_that_matches() -> None:
+    data = whole(3_000)
+    ids = np.random.default_rng(4).integers(0, 40, 3_000)
+    order = np.argsort(ids, kind="stable")
+    starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+    sizes = np.bincount(ids, minlength=40).astype(float)
+    groups = Groups(SampledTable(data, (), [Partition(directory="")]), order, starts, sizes)
+    for value, null, group in list(zip(data.columns[0].tolist(), data.nulls[0].tolist(), ids.tolist(), strict=True))[
+        :200
+    ]:
+        where = "a IS NULL" if null else f"a = {value}"
+        assert prune(parse(where, COLUMNS), groups).kept[group]
+
+
+def test_partition_columns_have_one_value_a_group() -> None:
+    data = whole(400)
+    partition = np.random.default_rng(5).integers(0, 3, 400).astype(np.int32)
+    data = Sample(fields=data.fields, columns=data.columns, nulls=data.nulls, partition=partition, weights=data.weights)
+    day = Field(name="day", type=DataType("integer"))
+    places = [Partition(directory=str(i), values=(v,)) for i, v in enumerate([4, None, 6])]
+    order = np.argsort(partition, kind="stable")
+    starts = np.flatnonzero(np.diff(partition[order], prepend=-1))
+    groups = Groups(SampledTable(data, (day,), places), order, starts, np.bincount(partition).astype(float))
+    columns = Columns((*FIELDS, day))
+    assert prune(parse("day = 6", columns), groups).kept.tolist() == [False, False, True]
+    assert prune(parse("day IS NULL", columns), groups).kept.tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear", FITTED])
+def test_what_is_predicted_is_what_is_read(curve: str) -> None:
+    data = whole()
+    sample = some(data, 12_000)
+    asked, tested = workload(40, 6), workload(60, 7).predicates
+    clustering = only(sample, "a", "b")
+    layout = fitted(clustering, target(), asked, curve, evaluations=40)
+    table = SampledTable(sample, (), [Partition(directory="")])
+    predicted = reads(layout, clustering, table, target(), tested)
+    assert (predicted.decoded <= predicted.kept + 1e-12).all()
+    rows = only(data, "a", "b")
+    tie = np.random.default_rng(0).integers(0, 2**63, ROWS, dtype=np.uint64)
+    ids = layout.file_ids(layout.keys(rows.columns, rows.nulls), rows.partition, tie).astype(np.int64)
+    measured = truth(list(tested), ids, data)
+    assert float(predicted.kept.mean()) == pytest.approx(measured, rel=0.1)
+
+
+def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
+    data = whole()
+    sample = only(some(data, 12_000), "a", "b")
+    table = SampledTable(sample, (), [Partition(directory="")])
+    texts = [f"a BETWEEN {i * 49} AND {i * 49 + 20}" for i in range(80)]
+    texts += [f"b BETWEEN {i / 50} AND {i / 50 + 0.01}" for i in range(20)]
+    hot = Asked(predicates=[parse(text, COLUMNS) for text in texts], weights=np.full(100, 0.01))
+    default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
+    layout = fitted(sample, target(), hot, FITTED)
+    others = made_up(sample, 9).predicates
+
+    def kept(which: object, predicates: object) -> float:
+        return float(reads(which, sample, table, target(), predicates).kept.mean())  # type: ignore[arg-type]
+
+    assert kept(layout, hot.predicates) < 0.95 * kept(default, hot.predicates)
+    assert kept(layout, others) < 1.2 * kept(default, others)
+    assert "linear" not in safe_curves(sample, target(), hot)
+
+
+def test_folds_are_held_against_what_they_have_not_seen() -> None:
+    sample = only(some(whole(), 6_000), "a", "b")
+    table = SampledTable(sample, (), [Partition(directory="")])
+    for count in (1, 2, 9):
+        found = held_out(sample, table, target(8), workload(count, 3), ("zorder",))
+        assert len(found["zorder"].kept) == count
+        assert (found["zorder"].kept > 0).all()
+
+
+def test_boxes_hold_all_matching_rows() -> None:
+    data = whole(2_000)
+    for predicate in workload(40, 8).predicates:
+        boxes = boxes_of(predicate)
+        assert boxes
+        for box in boxes:
+            assert all(low is None or high is None or low <= high for low, high in box.values())
+    assert boxes_of(parse("a > 5 AND a < 3", COLUMNS)) == []
+    assert boxes_of(parse("year(DATE '2024-01-01') = a", COLUMNS, lenient=True)) == [{}]
+    many = " AND ".join(f"(a = {i} OR a = {i + 1} OR b = {i})" for i in range(6))
+    assert len(boxes_of(parse(many, COLUMNS))) <= 16
+    found = ranked(workload(8, 1).predicates, np.full(8, 0.125), only(data, "a", "b"))
+    assert found.weights.sum() == pytest.approx(1)
+
+
+def test_only_what_parquet_filters_by_skips_pages() -> None:
+    found = pushed(parse("a = 1 AND s LIKE '%x' AND NOT b > 0.5 AND (c = 1 OR lower(s) = 'q')", COLUMNS))
+    assert isinstance(found, And)
+    assert sum(isinstance(node, Unknown) for node in nodes(found)) == 2
+
+
+def question(asked: Asked, rows: int = 8_000) -> Question:
+    sample = some(whole(), rows)
+    table = SampledTable(sample, (), [Partition(directory="")])
+    everything = np.ones(len(asked))
+    texts = [f"query {i}" for i in range(len(asked))]
+    now = Reads(kept=everything, decoded=everything)
+    return Question(table=table, target=target(16), asked=asked, texts=texts, now=now, bytes=1_000_000)
+
+
+def test_columns_are_added_while_they_help() -> None:
+    asked = Asked(predicates=workload(24, 3).predicates[::2], weights=np.full(12, 1 / 12))
+    names = usable_columns(["a", "b", "c", "s"], asked)
+    assert set(names) == {"a", "b", "c"}
+    found = columns_by_number(question(asked), names)
+    assert [len(by) for by in found] == [1, 2, 3]
+    assert found[1][:1] == found[0]
+    with pytest.raises(InputError, match="no column"):
+        columns_by_number(question(asked), [])
+
+
+def test_candidates_say_what_gets_slower() -> None:
+    asked = workload(20, 3)
+    asking = question(asked)
+    found = candidates(asking, ("a", "b"), ("zorder",))[0]
+    assert found.kept_low <= found.kept <= found.kept_high <= 1
+    assert found.slower == ()
+    nothing = Reads(kept=np.zeros(20), decoded=np.zeros(20))
+    worse = candidates(
+        Question(**{n: getattr(asking, n) for n in asking.__slots__} | {"now": nothing}), ("a", "b"), ("zorder",)
+    )
+    assert len(worse[0].slower) == 20
+    assert worse[0].slower[0].factor >= worse[0].slower[-1].factor
+
+
+def test_intervals_hold_the_mean() -> None:
+    shares = np.random.default_rng(1).random(50)
+    mean, low, high = interval(shares, np.full(50, 0.02), 0.0, 1)
+    assert low < mean < high
+    assert interval(np.array([0.3]), np.array([1.0]), 0.0, 1) == pytest.approx((0.3, 0.3, 0.3))
+
+
+def test_sketches_are_suggested_for_what_bounds_cannot_serve() -> None:
+    texts = [f"s = '{i:05d}'" for i in range(10)] + ["s LIKE '%77%'"] * 5
+    texts += ["hash(a) % 7 = 3"]
+    asked = Asked(predicates=[parse(t, COLUMNS, lenient="hash" in t) for t in texts], weights=np.full(16, 1 / 16))
+    said = suggestions(question(asked), ("a", "b"), "zorder")
+    assert any("bloom(0.01):s" in text for text in said)
+    assert any("ngram:s" in text for text in said)
+    assert any("6 % of the queries read all files under any layout" in text for text in said)
+
+
+def test_advice_is_plain_sentences() -> None:
+    asking = question(workload(20, 3))
+    found = candidates(asking, ("a", "b"), ("zorder", "hilbert"))
+    advice = Advice(
+        path="/t", workload="20 given predicates", current=as_it_is(asking, (), 16), candidates=tuple(found)
+    )
+    assert advice.best is found[0]
+    assert "Cluster by a, b" in str(advice)
+    same = Advice(path="/t", workload="w", current=found[0], candidates=(found[0],))
+    assert same.best is None
+    assert "Leave it as it is" in str(same)
+    assert isinstance(found[0], Candidate)

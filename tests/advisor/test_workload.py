@@ -1,0 +1,198 @@
+"""Workloads: what a sample of a stream stands for, and what people write."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from zskip.advisor.queries import read_text, understood
+from zskip.advisor.reservoir import (
+    LIFE_MS,
+    MOST_BYTES,
+    MOST_ENTRIES,
+    DamagedReservoirError,
+    Entry,
+    Reservoir,
+    priority,
+)
+from zskip.advisor.texts import text_of
+from zskip.advisor.workload import Query, Workload, drawn, shape
+from zskip.errors import IndexFormatError, InputError
+from zskip.predicate import Columns, parse
+from zskip.records import Field
+from zskip.types import DataType
+
+COLUMNS = Columns(
+    [Field(name=n, type=DataType(t)) for n, t in [("a", "integer"), ("d", "date"), ("s", "string"), ("f", "double")]]
+)
+NOW = 1_700_000_000_000
+
+
+def stream(count: int, seed: int, *, days: float = 0.0, start: int = 0) -> list[Entry]:
+    """Scans over some days that end now."""
+    rng = random.Random(seed)
+    found = []
+    for i in range(count):
+        at = NOW - int(days * 86_400_000 * (1 - i / count))
+        found.append(Entry(priority(at, rng.random()), at, f"a = {start + i}", 10, 1))
+    return found
+
+
+def test_a_small_stream_is_kept_whole() -> None:
+    held = Reservoir().add(stream(500, 1), 500)
+    assert len(held.entries) == held.scans == 500
+    assert held.since_ms == NOW
+    weights = [query.weight for query in held.queries(NOW)]
+    assert weights == pytest.approx([1.0] * 500)
+
+
+def test_a_large_stream_is_sampled_and_stands_for_all_of_it() -> None:
+    held = Reservoir()
+    for part in range(10):
+        held = held.add(stream(5_000, part, start=5_000 * part), 5_000)
+    assert len(held.entries) == MOST_ENTRIES
+    assert held.scans == 50_000
+    queries = held.queries(NOW)
+    assert sum(q.weight for q in queries) == pytest.approx(50_000, rel=0.05)
+    early = sum(q.weight for q in queries if int(q.where[4:]) < 25_000)
+    assert early == pytest.approx(25_000, rel=0.1)
+
+
+def test_scans_lose_half_their_weight_in_thirty_days() -> None:
+    thirty = 30 * 86_400_000
+    assert round(LIFE_MS * 0.6931471805599453) == thirty
+    old = [e._replace(time_ms=NOW - thirty, where="d IS NULL") for e in stream(100, 3)]
+    held = Reservoir().add([*old, *stream(100, 4)], 200)
+    shares = Workload(queries=held.queries(NOW)).shapes()
+    assert shares["a = ?"] == pytest.approx(2 / 3)
+
+
+def test_two_samples_merge_to_a_sample_of_both() -> None:
+    one, other = stream(20_000, 5), stream(20_000, 6, start=20_000)
+    together = Reservoir().add([*one, *other], 40_000)
+    apart = Reservoir().add(one, 20_000).add(Reservoir().add(other, 20_000).entries, 20_000)
+    assert together.entries == apart.entries
+    assert together.scans == apart.scans
+
+
+def test_the_bytes_say_it_all_and_stay_below_a_megabyte() -> None:
+    rng = random.Random(7)
+    long = [
+        Entry(priority(NOW, rng.random()), NOW, "s = '" + "".join(rng.choices("abcdefghij", k=900)) + "'", -1, 3)
+        for _ in range(MOST_ENTRIES)
+    ]
+    held = Reservoir().add(long, len(long))
+    data = held.to_bytes()
+    assert len(data) < MOST_BYTES
+    back = Reservoir.from_bytes(data)
+    assert 0 < len(back.entries) < len(held.entries)
+    assert back.entries == held.entries[: len(back.entries)]
+    small = Reservoir().add(stream(30, 8), 30)
+    assert Reservoir.from_bytes(small.to_bytes()) == small
+    assert Reservoir.from_bytes(Reservoir().to_bytes()) == Reservoir()
+
+
+def test_damage_is_told_from_another_version() -> None:
+    data = Reservoir().add(stream(30, 8), 30).to_bytes()
+    rng = random.Random(9)
+    for _ in range(200):
+        place = rng.randrange(len(data))
+        broken = data[:place] + bytes([data[place] ^ (1 << rng.randrange(8))]) + data[place + 1 :]
+        try:
+            assert Reservoir.from_bytes(broken) == Reservoir.from_bytes(data)
+        except IndexFormatError:
+            continue
+    for broken in (b"", data[:50], b"\x80\x04.", b"[]\n"):
+        with pytest.raises(DamagedReservoirError):
+            Reservoir.from_bytes(broken)
+    with pytest.raises(IndexFormatError, match="format 2") as found:
+        Reservoir.from_bytes(data.replace(b'workload": 1', b'workload": 2'))
+    assert not isinstance(found.value, DamagedReservoirError)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("l_partkey = 155190", "l_partkey = ?"),
+        ("a1 >= -1.5E3D AND `2` < 7L", "a1 >= ? AND `2` < ?"),
+        ("s LIKE 'x%' OR s = 'it''s'", "s LIKE ? OR s = ?"),
+        ("d >= DATE '2024-01-01'", "d >= ?"),
+        ("a IN (1, 2, 3)", "a IN (?)"),
+    ],
+)
+def test_shapes(where: str, expected: str) -> None:
+    assert shape(where) == expected
+
+
+def test_one_predicate_has_one_text() -> None:
+    one, other = (parse(t, COLUMNS) for t in ("a = 1 AND d IS NOT NULL", "d IS NOT NULL AND a = 1"))
+    assert text_of([one]) == text_of([other])
+    long = parse(f"a IN ({', '.join(map(str, range(5000)))})", COLUMNS)
+    text = text_of([long])
+    assert len(text) < 1000
+    assert "(0," in text
+    assert "4999)" in text
+
+
+def test_many_queries_are_drawn_by_weight() -> None:
+    many = tuple(Query(where=f"a = {i}", weight=9.0 if i < 100 else 1.0) for i in range(1_000))
+    few = drawn(many, 300, 1)
+    assert len(few) <= 300
+    assert sum(q.weight for q in few) == pytest.approx(1_800)
+    assert sum(q.weight for q in few if int(q.where[4:]) < 100) == pytest.approx(900, rel=0.25)
+    assert drawn(many, 1_000, 1) is many
+
+
+def test_queries_are_taken_apart() -> None:
+    given = Workload.of(
+        [
+            "a = 1",
+            ("SELECT count(*) FROM t WHERE a = 1 AND d >= DATE '2024-01-01'", 2),
+            "SELECT * FROM x.t JOIN u ON t.a = u.k AND t.f > 2 WHERE u.b = 3 AND (t.a = 1 OR s LIKE 'q%')",
+            "SELECT 1 FROM other.q WHERE z = 1",
+            "a === 1",
+            "gone = 2",
+        ]
+    )
+    used, predicates = understood(given, COLUMNS, names=["t"])
+    assert [q.where for q in used.queries] == [
+        "a = 1",
+        "a = 1 AND d >= CAST('2024-01-01' AS DATE)",
+        "(a = 1 OR s LIKE 'q%') AND f > 2",
+    ]
+    assert predicates[0] == parse("a = 1", COLUMNS)
+    assert [p.number for p in used.problems] == [4, 5, 6]
+    assert "does not read this table" in str(used.problems[0])
+    assert 'no column "gone"' in str(used.problems[2])
+
+
+def test_files_of_queries() -> None:
+    lines = read_text("-- mine\na = 1\n3\ta = 2\n\nb LIKE 'x'\n", "queries.txt")
+    assert lines.queries[1] == Query(where="a = 2", weight=3.0)
+    assert len(lines) == 3
+    assert len(read_text("SELECT 1\nFROM t;\nSELECT 2 FROM t;\n", "queries.sql")) == 2
+    assert len(read_text(json.dumps(["a = 1", ["a = 2", 5], {"where": "a = 3", "weight": 2}]), "q.json")) == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("a = 1", "one text"),
+        ([5], "query 1"),
+        ([("a = 1", -1)], "weight -1"),
+        ([("a = 1", "often")], "'often'"),
+        ([("a = 1", float("inf"))], "inf"),
+    ],
+)
+def test_bad_workloads(given: object, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Workload.of(given)  # type: ignore[arg-type]
+
+
+def test_it_says_what_it_is() -> None:
+    assert "not recorded" in str(Workload(queries=()))
+    assert "no scan has been seen" in str(Workload(queries=(), recording=True))
+    text = str(Workload.of([("l_partkey = 1", 35), ("b < 2", 65)]))
+    assert "l_partkey = ? : 35 %" in text

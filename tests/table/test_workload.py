@@ -1,0 +1,170 @@
+"""Recording a workload: in the background, by several processes, and never to a query's harm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from pathlib import Path
+
+import pytest
+import tables
+
+import zskip
+from zskip.errors import InputError, ZskipWarning
+from zskip.records import ScanReport
+from zskip.storage import LocalStorage
+from zskip.table import recording
+from zskip.table.handle import Handle
+
+REPORT = ScanReport(files=1, files_total=4, bytes=1, bytes_total=4, rows=10, rows_total=40, seconds=0.0)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    found = tables.make_events(tmp_path / "t")
+    zskip.open(str(found)).index()
+    return found
+
+
+def test_scans_are_recorded_while_it_is_on(path: Path) -> None:
+    table = zskip.open(str(path))
+    table.files("id = 1")
+    assert len(table.workload()) == 0
+    assert "not recorded" in str(table.workload())
+    table.record()
+    table.files("id = 1")
+    table.files("id = 2 AND user < 5")
+    table.files("id = 1")
+    found = table.workload()
+    assert found.recording
+    assert found.scans == 3
+    assert found.since is not None
+    assert len(found.queries) == 2
+    assert found.shapes() == pytest.approx({"id = ?": 2 / 3, "id = ? AND user < ?": 1 / 3})
+    table.record(False)
+    table.files("id = 3")
+    assert table.workload().scans == 3
+    assert table.workload(clear=True).scans == 3
+    assert table.workload().scans == 0
+
+
+def test_only_yes_and_no_are_answers(path: Path) -> None:
+    with pytest.raises(InputError, match="True or False"):
+        zskip.open(str(path)).record("on")  # type: ignore[arg-type]
+
+
+def test_processes_that_write_at_once_lose_nothing(path: Path) -> None:
+    table = zskip.open(str(path))
+    table.record()
+    recorders = [recording.Recorder(LocalStorage(str(path))) for _ in range(3)]
+
+    def write(number: int) -> None:
+        for i in range(10):
+            recorders[number].note(lambda i=i: f"id = {number * 100 + i}", REPORT)  # type: ignore[misc]
+            recorders[number].flush()
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = table.workload()
+    assert found.scans >= 30
+    assert len(found.queries) == 30
+
+
+def test_what_a_process_has_noted_is_written_when_it_ends(path: Path) -> None:
+    zskip.open(str(path)).record()
+    code = f"import zskip; zskip.open({str(path)!r}).files('id = 7')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    found = zskip.open(str(path)).workload()
+    assert [q.where for q in found.queries] == ["id = 7L"]
+
+
+def test_a_damaged_reservoir_warns_once_and_starts_anew(path: Path) -> None:
+    table = zskip.open(str(path))
+    table.record()
+    table.files("id = 1")
+    assert table.workload().scans == 1
+    (held,) = (path / "_zskip" / "workload").glob("*.reservoir")
+    held.write_bytes(held.read_bytes()[:-9])
+    with pytest.warns(ZskipWarning, match="damaged.*starts anew"):
+        assert table.workload().scans == 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.files("id = 2")
+        assert table.workload().scans == 1
+
+
+def test_a_flood_of_scans_stays_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "MOST_ENTRIES", 50)
+    asked = []
+    recorder = recording.Recorder(LocalStorage(str(path)))
+    for i in range(500):
+        recorder.note(lambda i=i: asked.append(i) or f"id = {i}", REPORT)  # type: ignore[misc, func-returns-value]
+    recorder.flush()
+    assert len(asked) == 50
+    found = recording.read_workload(Handle(LocalStorage(str(path)), None))
+    assert found.scans == 500
+    assert len(found.queries) == 50
+    assert sum(q.weight for q in found.queries) == pytest.approx(500, rel=0.5)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_a_table_that_may_not_be_written_is_read_as_ever(path: Path) -> None:
+    table = zskip.open(str(path))
+    table.record()
+    os.chmod(path / "_zskip" / "workload", 0o500)
+    assert table.files("id = 1")
+    recording.flush()
+
+
+def test_failing_texts_and_writes_reach_no_query(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = zskip.open(str(path))
+    table.record()
+    monkeypatch.setattr(recording, "_publish", lambda *_: 1 / 0)
+    assert table.files("id = 1")
+    recording.flush()
+    monkeypatch.undo()
+    recorder = recording.Recorder(LocalStorage(str(path)))
+    recorder.note(lambda: 1 / 0, REPORT)  # type: ignore[arg-type, return-value]
+    recorder.flush()
+    assert table.workload().scans >= 1
+
+
+@pytest.mark.spark
+def test_scans_of_spark_are_recorded_but_not_those_of_audits(spark: object, path: Path) -> None:
+    table = zskip.table(spark, str(path))  # type: ignore[arg-type]
+    table.index()
+    table.record()
+    frame = table.df()
+    frame.where("id < 100 AND name LIKE 'name-00%'").count()
+    frame.where("id IN (1, 2) OR user = 3").count()
+    zskip.sql(spark, f"SELECT count(*) FROM parquet.`{path}` WHERE user = 7").collect()  # type: ignore[arg-type]
+    table.verify(queries=2)
+    table.explain("id = 5", analyze=True)
+    found = table.workload()
+    assert found.scans == 3
+    texts = " | ".join(q.where for q in found.queries)
+    assert "id < 100" in texts
+    assert " OR " in texts
+    assert "user = 7" in texts
+    assert found.rows_read is not None
+    zskip.enable(spark)  # type: ignore[arg-type]
+    try:
+        spark.read.parquet(str(path)).where("day = DATE '2024-03-01'").count()  # type: ignore[attr-defined]
+        found = table.workload()
+    finally:
+        zskip.disable(spark)  # type: ignore[arg-type]
+    assert found.scans == 4
+    assert "day = DATE '2024-03-01'" in " | ".join(q.where for q in found.queries)
+    shown = zskip.sql(spark, f"SHOW WORKLOAD ON '{path}'").collect()  # type: ignore[arg-type]
+    assert len(shown) == 4
+    assert shown[0]["scans"] == 4
+    zskip.sql(spark, f"ALTER WORKLOAD ON '{path}' RECORD OFF")  # type: ignore[arg-type]
+    zskip.sql(spark, f"CLEAR WORKLOAD ON '{path}'")  # type: ignore[arg-type]
+    assert not table.workload().recording
+    assert table.workload().scans == 0
