@@ -69,6 +69,36 @@ RUNS = (
         {"zorder_fit_s": "<= 1.5", "hilbert_fit_s": "<= 1.5", "linear_fit_s": "<= 1.5", "peak_memory_mb": "<= 200"},
     ),
     (
+        "Layouts fitted to a workload",
+        "workloads.py --rows 1500000 --files 256",
+        "Twelve workloads on three tables, without Spark: 200 queries train, 300 of the same kind measure. `delta` is "
+        "a Z-order over 1,000 ranges a column with files of equal size, `without` the default layout, `with` the one "
+        'that `curve="auto"` chooses for the workload, `predicted` what the sample says of it, `stale` what is read '
+        "under the layout for another workload of the table. Percent of the rows in kept files; means are geometric.",
+        {"with_pct": "<= 9", "without_pct": "<= 14", "stale_over_without_worst": "<= 1.15"},
+    ),
+    (
+        "Advice, predictions and pages on TPC-H lineitem",
+        "advice.py --scale 1 --files 32",
+        "By l_partkey, l_suppkey, l_shipdate, with 100 queries of each of three mixes to train and 100 to measure; "
+        "what `Table.what_if` predicts beside what is read; rows a page of 20,000, 5,000 and 2,000 in turns.",
+        {
+            "parts_with_over_without": "<= 0.75",
+            "dates_with_over_without": "<= 0.75",
+            "kept_mean_error_pct": "<= 10",
+            "decoded_mean_error_pct": "<= 10",
+            "inside_interval_pct": ">= 85",
+            "right_sign_pct": ">= 95",
+            "pages2000_size_over_20000": "<= 1.03",
+        },
+    ),
+    (
+        "Recording a workload",
+        "recording.py --scans 1000000 --flushes 2000",
+        "A week of 1,000,000 scans, noted and written to a local disk.",
+        {"note_ms_mean": "<= 1", "reservoir_bytes": "<= 1000000"},
+    ),
+    (
         "A table of 100,000 small files",
         "small_files.py --files 100000 --rounds 2",
         "Opening the table and answering one query that keeps 10 files, with an index, beside plain Spark.",

@@ -1,0 +1,140 @@
+"""What a layout that is fitted to a workload reads, on twelve workloads of which the fit has seen other queries.
+
+python bench/workloads.py --rows 1500000 --files 256
+
+No Spark: rows are placed in NumPy, and `prune` answers on the exact bounds of each file. For each workload the share of
+rows in kept files: Delta's way (1,000 ranges a column, Z-order, files of equal size), the default layout, the layout
+chosen for 200 training queries, what was predicted of it from the sample alone, and the layout chosen for the next
+workload of the same table (one that no longer holds).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import common
+import workload_data as data
+from zskip.advisor.fitting import Asked, Target, fitted, held_out, reads, safe_curves
+from zskip.advisor.sampled import Groups, SampledTable
+from zskip.layout.curves import spread, zorder_pattern
+from zskip.layout.fit import fit
+from zskip.layout.layout import Layout
+from zskip.layout.ranks import determine_bounds
+from zskip.predicate import Predicate
+from zskip.records import Ints, Partition, Sample
+
+TRAINED, TESTED = 200, 300
+
+
+def take(sample: Sample, rows: Ints) -> Sample:
+    scale = len(sample) / len(rows)
+    return Sample(
+        fields=sample.fields,
+        columns=tuple(c[rows] for c in sample.columns),
+        nulls=tuple(n[rows] for n in sample.nulls),
+        partition=sample.partition[rows],
+        weights=np.full(len(rows), scale),
+    )
+
+
+class Place:
+    """One table, its sample and how many files it is to have."""
+
+    def __init__(self, whole: Sample, files: int, sampled: int) -> None:
+        self.whole, self.files = whole, files
+        partitions = [Partition(directory="")]
+        self.table = SampledTable(whole, (), partitions)
+        self.sample = take(whole, np.random.default_rng(7).permutation(len(whole))[:sampled])
+        self.sampled = SampledTable(self.sample, (), partitions)
+        self.target = Target(files=np.array([files]), partition_rows=np.array([len(whole)]))
+
+    def share(self, ids: Ints, predicates: list[Predicate]) -> float:
+        order = np.argsort(ids, kind="stable")
+        starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
+        sizes = np.diff(np.append(starts, len(ids))).astype(float)
+        groups = Groups(self.table, order, starts, sizes)
+        return float(np.mean([groups.share(p) for p in predicates]))
+
+    def measured(self, layout: Layout, predicates: list[Predicate]) -> float:
+        tie = np.random.default_rng(1).integers(0, 2**63, len(self.whole), dtype=np.uint64)
+        keys = layout.keys(self.whole.columns, self.whole.nulls)
+        return self.share(layout.file_ids(keys, self.whole.partition, tie).astype(np.int64), predicates)
+
+    def as_delta(self) -> Ints:
+        codes = []
+        for values, some in zip(self.whole.columns, self.sample.columns, strict=True):
+            bounds = determine_bounds(some, np.ones(len(some)), 1000)
+            codes.append(np.searchsorted(bounds, values, "left").astype(np.int64))
+        keys = np.zeros(len(self.whole), np.int64)
+        for column, column_codes in enumerate(codes):
+            keys |= spread(column_codes, zorder_pattern([10] * len(codes)), column)
+        place = np.argsort(np.argsort(keys, kind="stable"), kind="stable")
+        return (place * self.files // len(keys)).astype(np.int64)
+
+    def choose(self, asked: Asked) -> tuple[str, Layout]:
+        found = held_out(self.sample, self.sampled, self.target, asked, safe_curves(self.sample, self.target, asked))
+        curve = min(found, key=lambda c: float(found[c].kept.mean()))
+        return curve, fitted(self.sample, self.target, asked, curve)
+
+
+def main() -> None:
+    """Measure, and print the figures."""
+    options = common.arguments(__doc__ or "", rows=1_500_000, files=256, sample=50_000, scale=1.0, only="")
+    makers: dict[str, Callable[[], Sample]] = {
+        "uniform": lambda: data.uniform(options.rows),
+        "skewed": lambda: data.skewed(options.rows),
+        "lineitem": lambda: data.lineitem(sorted(common.lineitem(options.scale).glob("*.parquet")), options.rows),
+    }
+    found: list[dict[str, Any]] = []
+    for name, make in makers.items():
+        kinds = [k for k in data.WORKLOADS[name][1] if not options.only or k.split()[0] in options.only.split(",")]
+        if kinds:
+            found += measured(Place(make(), options.files, options.sample), data.WORKLOADS[name][0], kinds)
+    figures: dict[str, Any] = {"machine": common.machine()}
+    for row in found:
+        short = row.pop("workload").split()[0]
+        figures |= {f"{short}_{name}": value for name, value in row.items()}
+    for name in ("delta", "without", "with"):
+        figures[f"{name}_pct"] = round(float(np.exp(np.mean([np.log(row[f"{name}_pct"]) for row in found]))), 2)
+    figures["with_over_without"] = round(figures["with_pct"] / figures["without_pct"], 3)
+    stale = [row["stale_pct"] / row["without_pct"] for row in found]
+    figures["stale_over_without_mean"] = round(float(np.mean(stale)), 3)
+    figures["stale_over_without_worst"] = round(max(stale), 3)
+    errors = [abs(row["predicted_pct"] / row["with_pct"] - 1) for row in found]
+    figures["prediction_error_mean_pct"] = round(100 * float(np.mean(errors)), 2)
+    common.emit(figures, options.json)
+
+
+def measured(place: Place, asking: Callable[..., list[Predicate]], kinds: list[str]) -> list[dict[str, Any]]:
+    """The figures of each workload of a table, in percent of its rows."""
+    default = fit(place.sample, place.target.files, partition_rows=place.target.partition_rows)
+    delta, layouts, found = place.as_delta(), {}, []
+    for kind in kinds:
+        started = time.perf_counter()
+        predicates = asking(place.whole, kind, TRAINED, 11)
+        asked = Asked(predicates=predicates, weights=np.full(TRAINED, 1 / TRAINED))
+        layouts[kind] = (*place.choose(asked), time.perf_counter() - started)
+    for i, kind in enumerate(kinds):
+        tested = asking(place.whole, kind, TESTED, 99)
+        curve, layout, seconds = layouts[kind]
+        other = layouts[kinds[(i + 1) % len(kinds)]][1]
+        predicted = reads(layout, place.sample, place.sampled, place.target, tested)
+        shares = {
+            "delta": place.share(delta, tested),
+            "without": place.measured(default, tested),
+            "with": place.measured(layout, tested),
+            "predicted": float(predicted.kept.mean()),
+            "stale": place.measured(other, tested),
+        }
+        percents = {f"{name}_pct": round(100 * share, 2) for name, share in shares.items()}
+        found.append({"workload": kind, **percents, "curve": curve, "seconds": round(seconds, 1)})
+        common.log(str(found[-1]))
+    return found
+
+
+if __name__ == "__main__":
+    main()
