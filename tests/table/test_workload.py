@@ -13,7 +13,7 @@ import pytest
 import tables
 
 import zskip
-from zskip.errors import InputError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, ZskipWarning
 from zskip.records import ScanReport
 from zskip.storage import LocalStorage
 from zskip.table import recording
@@ -111,6 +111,41 @@ def test_a_flood_of_scans_stays_bounded(path: Path, monkeypatch: pytest.MonkeyPa
     assert found.scans == 500
     assert len(found.queries) == 50
     assert sum(q.weight for q in found.queries) == pytest.approx(500, rel=0.5)
+
+
+def test_what_is_forgotten_does_not_come_back_with_a_write_of_that_moment(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, home = zskip.open(str(path)), LocalStorage(str(path))
+    recorder = recording.Recorder(home)
+    recorder.note(lambda: "id = 1", REPORT)
+    recorder.flush()
+    read = recording._latest_or_new
+
+    def then_somebody_clears(home: LocalStorage) -> tuple[int, object]:
+        found = read(home)
+        monkeypatch.undo()
+        assert table.workload(clear=True).scans == 1
+        return found
+
+    monkeypatch.setattr(recording, "_latest_or_new", then_somebody_clears)
+    recorder.note(lambda: "id = 2", REPORT)
+    recorder.flush()
+    assert [q.where for q in table.workload().queries] == ["id = 2"]
+
+
+def test_what_another_version_wrote_is_left_alone_until_it_is_cleared(path: Path) -> None:
+    table = zskip.open(str(path))
+    table.record()
+    table.files("id = 1")
+    assert table.workload().scans == 1
+    (held,) = (path / "_zskip" / "workload").glob("*.reservoir")
+    held.write_bytes(b'{"zskip_workload": 99}\n')
+    with pytest.raises(IndexFormatError, match=r"format 99.*clear=True"):
+        table.workload()
+    assert table.workload(clear=True).scans == 0
+    table.files("id = 2")
+    assert table.workload().scans == 1
 
 
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")

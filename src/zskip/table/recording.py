@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from zskip.advisor.reservoir import MOST_ENTRIES, DamagedReservoirError, Entry, Reservoir, priority
 from zskip.advisor.texts import text_of
 from zskip.advisor.workload import Workload
-from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, StorageError, ZskipError, ZskipWarning
 from zskip.formats import HOME
 from zskip.records import Field, ScanReport
 from zskip.storage import Storage
@@ -60,14 +60,12 @@ def record(handle: Handle, on: bool) -> None:
 def read_workload(handle: Handle, *, clear: bool = False) -> Workload:
     """What was recorded, then emptied if asked for.
 
-    Raises IndexFormatError where another version of zskip wrote it, StorageError where it cannot be read.
+    Raises IndexFormatError where another version of zskip wrote it, unless it is emptied, and StorageError where it
+    cannot be read.
     """
     flush()
     home = home_of(handle)
-    _, held = _latest_or_new(home)
-    if clear:
-        for version in _versions(home):
-            home.delete(_path(version))
+    held = _emptied(home) if clear else _latest_or_new(home)[1]
     rows, files = ([n for n in (getattr(e, name) for e in held.entries) if n >= 0] for name in ("rows", "files"))
     return Workload(
         queries=held.queries(_now_ms()),
@@ -127,6 +125,11 @@ class Recorder:
                 if (where := _text_of(text))
             ]
             self._threshold = _publish(self._home, lambda held: held.add(entries, scans, left)).threshold
+
+    def forget(self) -> None:
+        """Note whatever comes: the sample is empty again."""
+        with self._lock:
+            self._pending, self._scans, self._threshold = [], 0, float("-inf")
 
 
 _recorders: dict[str, Recorder] = {}
@@ -222,10 +225,29 @@ def home_of(handle: Handle) -> Storage:
     return handle.home if handle.index_storage is None else handle.index_storage
 
 
-def _publish(home: Storage, change: Callable[[Reservoir], Reservoir]) -> Reservoir:
+def _emptied(home: Storage) -> Reservoir:
+    """Put an empty reservoir, to which others add from now on, in place of the one that is returned."""
+    found = [Reservoir()]
+
+    def forget(held: Reservoir) -> Reservoir:
+        found[0] = held
+        return Reservoir()
+
+    if _versions(home):
+        _publish(home, forget, read=_latest_or_unread)
+    if home.root in _recorders:
+        _recorders[home.root].forget()
+    return found[0]
+
+
+def _publish(
+    home: Storage,
+    change: Callable[[Reservoir], Reservoir],
+    read: Callable[[Storage], tuple[int, Reservoir]] | None = None,
+) -> Reservoir:
     """Write a new version of the reservoir, whoever else does so, too."""
     for _ in range(_TRIES):
-        number, held = _latest_or_new(home)
+        number, held = (read or _latest_or_new)(home)
         changed = change(held)
         try:
             home.write(_path(number + 1), changed.to_bytes())
@@ -253,6 +275,14 @@ def _latest_or_new(home: Storage) -> tuple[int, Reservoir]:
         with contextlib.suppress(ZskipError, OSError):
             home.delete(_path(number))
         return number, Reservoir()
+
+
+def _latest_or_unread(home: Storage) -> tuple[int, Reservoir]:
+    """The same, empty in place of what another version of zskip wrote."""
+    try:
+        return _latest_or_new(home)
+    except IndexFormatError:
+        return max(_versions(home), default=0), Reservoir()
 
 
 def _latest(home: Storage) -> tuple[int, Reservoir]:
