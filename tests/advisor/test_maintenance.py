@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zskip.advisor.maintenance import Batch, Bounds, MaintenancePlan, plan_maintenance
+from zskip.advisor.maintenance import Batch, Bounds, MaintenancePlan, Ranges, plan_maintenance
 from zskip.advisor.scale import scale_of
 from zskip.records import Partition, Snapshot
 
@@ -29,6 +29,7 @@ def plan(
     budget: int | None = None,
     settled: list[int] | None = None,
     target: int = 100,
+    asked: list[tuple[Ranges, float]] | None = None,
 ) -> tuple[MaintenancePlan, Snapshot]:
     """Plan for files of so many bytes and as many rows, two columns each."""
     box = np.array(boxes, np.int64).reshape(-1, 4)
@@ -47,8 +48,19 @@ def plan(
     known = np.ones(len(boxes), np.bool_)
     columns = [Bounds(lower=box[:, i], upper=box[:, i + 1], bounded=known) for i in (0, 2)]
     mask = np.isin(np.arange(len(boxes)), settled or [])
-    found = plan_maintenance(snapshot, bytes_, columns, target=target, budget=budget, settled=mask)
+    found = plan_maintenance(snapshot, bytes_, columns, target=target, budget=budget, settled=mask, asked=asked or [])
     return found, snapshot
+
+
+def test_what_queries_ask_for_decides_what_is_worth_it() -> None:
+    boxes = [*tiles(20), (0, 499, 0, 1000), (500, 999, 0, 1000)]
+    for file, start in ((400, 0), (401, 500)):
+        asked: list[tuple[Ranges, float]] = [({0: (start + x, start + x + 4)}, 1.0) for x in range(0, 490, 7)]
+        found, _ = plan(boxes, sizes=[100] * 400 + [400] * 2, asked=asked, budget=400)
+        assert [batch.places.tolist() for batch in found.batches] == [[file]]
+    plain, unlimited = plan(boxes)[0], plan(boxes, asked=[({}, 1.0)])[0]
+    assert plain.kept == unlimited.kept
+    assert [b.places.tolist() for b in plain.batches] == [b.places.tolist() for b in unlimited.batches]
 
 
 def test_a_table_in_order_is_left_alone() -> None:

@@ -71,6 +71,24 @@ def test_a_table_is_kept_in_order(spark: SparkSession, path: Path) -> None:
     assert table.verify(queries=3).ok
 
 
+def test_a_workload_says_which_files_are_worth_it(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    table.optimize(["a", "b"], curve="fitted", files=8, workload=[f"a = {i * 50}" for i in range(100)])
+    append(path, 2 * ROWS, 300)
+    cold = table.maintain(workload=["a > 900000"], target_file_size=TARGET, dry_run=True)
+    hot = table.maintain(workload=[("a = 77", 3), "a = 4000", "id = 3"], target_file_size=TARGET, dry_run=True)
+    assert cold.kept_before < hot.kept_before
+    with pytest.raises(InputError, match="no query of the workload"):
+        table.maintain(workload=["gone = 1"])
+    table.record()
+    table.files("a = 3")
+    assert table.maintain(target_file_size=TARGET).by == ("a", "b")
+    assert tables.ids(path) == list(range(2 * ROWS + 300))
+    layout = table.info().layout
+    assert layout is not None
+    assert layout.curve == "fitted"
+
+
 def test_budget_and_seconds_are_kept(spark: SparkSession, path: Path) -> None:
     table = zskip.table(spark, str(path))
     size = max(file.stat().st_size for file in tables.visible(path))

@@ -126,6 +126,17 @@ def _held(value: Any, like: Any) -> Any:
     return wrapped
 
 
+def limiting(workload: Workload) -> Workload:
+    """Without the boxes that say nothing of any column: every layout is the same to them."""
+    says = ((workload.lower != ANY_LOWER) | (workload.upper != ANY_UPPER)).any(axis=1)
+    if says.all():
+        return workload
+    weights = workload.weights[says]
+    return Workload(
+        lower=workload.lower[says], upper=workload.upper[says], weights=weights / max(weights.sum(), 1e-300)
+    )
+
+
 def mixed(workload: Workload, other: Workload, share: float) -> Workload:
     """Two workloads in one; share: the weight of the other (0 to 1)."""
     if not len(workload):

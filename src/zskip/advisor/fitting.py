@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.advisor.boxes import mixed, ranked
+from zskip.advisor.boxes import limiting, mixed, ranked
 from zskip.advisor.patterns import search_pattern
 from zskip.advisor.sampled import Groups, SampledTable, pushed
 from zskip.layout.fit import fit
@@ -92,7 +92,7 @@ def fitted(
     asked = asked.drawn(_MOST_QUERIES, target.seed)
     ranks = sample_ranks(sample)
     made_up = synthetic_workload(ranks, queries=_SYNTHETIC_QUERIES, seed=target.seed)
-    boxes = _drop_free(ranked(asked.predicates, asked.weights, sample)) if len(asked) else None
+    boxes = limiting(ranked(asked.predicates, asked.weights, sample)) if len(asked) else None
     plain = "zorder" if curve == FITTED else curve
 
     def made(workload: Workload, pattern: Sequence[int] | None = None) -> Layout:
@@ -138,17 +138,6 @@ def safe_curves(sample: Sample, target: Target, asked: Asked) -> tuple[str, ...]
         predict_share(fitted(sample, target, asked, curve), sample, made_up) for curve in ("linear", "zorder")
     )
     return curves if linear <= _HARMLESS * zorder else tuple(curve for curve in curves if curve != "linear")
-
-
-def _drop_free(workload: Workload) -> Workload:
-    """Without the boxes that say nothing of the clustering columns: every layout is the same to them."""
-    says = ((workload.lower >= 0) | (workload.upper < np.iinfo(np.int32).max)).any(axis=1)
-    if says.all():
-        return workload
-    weights = workload.weights[says]
-    return Workload(
-        lower=workload.lower[says], upper=workload.upper[says], weights=weights / max(weights.sum(), 1e-300)
-    )
 
 
 def reads(

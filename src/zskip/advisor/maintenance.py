@@ -10,16 +10,22 @@ the table meanwhile, it is taken as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from zskip.advisor.boxes import limiting, mixed
 from zskip.advisor.packing import pack
-from zskip.advisor.scale import scale_of
-from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Touch, synthetic_workload
+from zskip.advisor.scale import Scale, scale_of
+from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Touch, Workload, synthetic_workload
 from zskip.records import Bools, Floats, Ints, Snapshot, Values
 
+Ranges = Mapping[int, tuple[Any, Any]]
+"""Lowest and highest value, None where that is open, by the number of the column; in the form of its type."""
+MADE_UP = 0.15
+"""Weight of made-up queries beside those that are known."""
 WORTH = 0.5
 """A batch of the whole table must lower what queries read by this part of the least there could be, others by less in
 proportion to their bytes: higher writes less, lower reads less."""
@@ -106,6 +112,7 @@ def plan_maintenance(
     reference: Ints | None = None,
     settled: Bools | None = None,
     runs: Ints | None = None,
+    asked: Sequence[tuple[Ranges, float]] = (),
     worth: float = WORTH,
 ) -> MaintenancePlan:
     """Choose the batches that are worth their bytes.
@@ -114,9 +121,10 @@ def plan_maintenance(
     last goes by one file at most; linear: whether rows are ordered by the first column before all others; reference:
     places of files that were clustered together, by which predictions are calibrated; settled: (files,) files that stay
     as they are; runs: (files,) the same number for files that were clustered together and -1 for others: to cluster
-    such files once more, and no others, would change nothing.
+    such files once more, and no others, would change nothing; asked: what queries ask for, with weights, beside which
+    made-up ones keep a part of the weight.
     """
-    costs = _costs(snapshot, rows, columns, linear)
+    costs = _costs(snapshot, rows, columns, linear, asked)
     free = np.ones(len(snapshot), np.bool_) if settled is None else ~settled
     scale = _calibration(costs, reference)
     runs = np.full(len(snapshot), -1) if runs is None else runs
@@ -145,10 +153,14 @@ def _limited(chosen: Sequence[Batch], budget: int | None) -> bool:
     return budget is not None and sum(batch.bytes for batch in chosen) >= budget
 
 
-def _costs(snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], linear: bool) -> _Costs:
-    spans = [scale_of(c.lower, c.upper, c.bounded, rows, c.splits).spans(c.lower, c.upper, c.bounded) for c in columns]
+def _costs(
+    snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], linear: bool, asked: Sequence[tuple[Ranges, float]]
+) -> _Costs:
+    scales = [scale_of(c.lower, c.upper, c.bounded, rows, c.splits) for c in columns]
+    spans = [scale.spans(c.lower, c.upper, c.bounded) for scale, c in zip(scales, columns, strict=True)]
     # Queries are made up on the scale itself, which all columns have in common.
-    workload = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
+    made_up = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
+    workload = mixed(limiting(_on_grid(asked, scales)), made_up, MADE_UP)
     low = [np.minimum((start * _GRID + _ROUNDING).astype(np.int32), _GRID - 1) for start, _ in spans]
     high = [np.ceil(end * _GRID - _ROUNDING).astype(np.int32) - 1 for _, end in spans]
     high = [np.maximum(upper, lower) for lower, upper in zip(low, high, strict=True)]
@@ -166,6 +178,20 @@ def _costs(snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], linear: bo
         weights=workload.weights,
         linear=linear,
     )
+
+
+def _on_grid(asked: Sequence[tuple[Ranges, float]], scales: Sequence[Scale]) -> Workload:
+    """What queries ask for, on the grid of the scales."""
+    lower = np.full((len(asked), len(scales)), ANY_LOWER, np.int32)
+    upper = np.full((len(asked), len(scales)), ANY_UPPER, np.int32)
+    for query, (ranges, _) in enumerate(asked):
+        for column, (low, high) in ranges.items():
+            start = 0.0 if low is None else scales[column].place(low, after=False)
+            end = 1.0 if high is None else scales[column].place(high, after=True)
+            lower[query, column] = min(int(start * _GRID + _ROUNDING), _GRID - 1)
+            upper[query, column] = max(int(np.ceil(end * _GRID - _ROUNDING)) - 1, lower[query, column])
+    weights = np.array([weight for _, weight in asked], np.float64)
+    return Workload(lower=lower, upper=upper, weights=weights / max(float(weights.sum()), 1e-300))
 
 
 def _splits(files: int, columns: int, linear: bool) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -39,6 +39,14 @@ class Scale:
             first[bounded] = np.maximum(low, 0)
             last[bounded] = np.minimum(high, len(self.points) - 1)
         return first, last
+
+    def place(self, value: Any, *, after: bool) -> float:
+        """The share of rows below a value; after: or equal to it. Unknown bounds leave the ends, 0 and 1."""
+        if not len(self.points):
+            return float(after)
+        wrapped = np.empty(1, self.points.dtype)
+        wrapped[0] = value
+        return float(self.below[np.searchsorted(self.points, wrapped, side="right" if after else "left")[0]])
 
     def spans(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Floats, Floats]:
         """Where files start and end, from 0 to 1: the share of rows below them, and that up to their ends."""

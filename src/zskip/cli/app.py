@@ -193,6 +193,7 @@ def maintain(
         str | None,
         typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered."),
     ] = None,
+    workload: WorkloadFile = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -208,6 +209,7 @@ def maintain(
         seconds=seconds,
         target_file_size=target_file_size,
         by=None if by is None else column_names(by),
+        workload=workload,
         dry_run=dry_run,
     )
     print_json(result) if as_json else print_pairs(maintained(result))

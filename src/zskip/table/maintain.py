@@ -7,15 +7,18 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
+from zskip.advisor.boxes import boxes_of
 from zskip.advisor.maintenance import Batch, Bounds, MaintenancePlan, plan_maintenance
 from zskip.errors import ColumnError, ConflictError, InputError, UnsupportedError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.fit import check_curve
 from zskip.records import ALL_NULL, Field, Ints, Maintenance, Snapshot
 from zskip.storage.overlay import Overlay
+from zskip.table.advise import asked_of
 from zskip.table.collect import refresh_index
 from zskip.table.compact import BINS_AT_ONCE, compact_files, named
 from zskip.table.handle import Handle
@@ -23,10 +26,12 @@ from zskip.table.info import layout_of
 from zskip.table.journal import Clustered, Record, clustered, read_journal
 from zskip.table.optimize import optimize
 from zskip.table.query import check_whole
-from zskip.table.request import DEFAULT_FILE_SIZE, OptimizeRequest, clustering_fields
+from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields
 from zskip.table.writing import choose_engine
 from zskip.units import parse_size, show_size
 
+_MOST_QUERIES = 300
+"""Of the workload that batches are chosen by; of more, some are drawn by weight."""
 _CONFLICTS = 5
 """Batches in a row that others may spoil before it is given up."""
 _log = logging.getLogger("zskip")
@@ -42,6 +47,8 @@ class MaintenanceRequest:
     target_file_size: int | None
     """Bytes; None for that of the last time."""
     by: tuple[str, ...] | None
+    workload: Given
+    """By which batches are chosen; None for the recorded one."""
     dry_run: bool
 
 
@@ -51,6 +58,7 @@ def check_maintenance(
     seconds: float | None,
     target_file_size: int | str | None,
     by: Sequence[str] | str | None,
+    workload: Given,
     dry_run: bool,
 ) -> MaintenanceRequest:
     """Check what can be checked without looking at the table; raises InputError."""
@@ -64,6 +72,7 @@ def check_maintenance(
         seconds=seconds,
         target_file_size=None if target_file_size is None else _size("target_file_size", target_file_size),
         by=names,
+        workload=workload,
         dry_run=dry_run,
     )
 
@@ -225,6 +234,7 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
         reference=None if kept is None or not same else _reference(kept),
         settled=settled,
         runs=_runs(kept, snapshot) if same else None,
+        asked=_asked(handle, snapshot, fields, request.workload),
     )
     return _Look(snapshot=snapshot, by=by, curve=curve, build=build, target=target, plan=plan)
 
@@ -303,6 +313,21 @@ def _reference(kept: Clustered) -> Ints | None:
     """Files that were clustered together: the most that still are."""
     most = max(kept.members, key=lambda members: int(members.sum()))
     return np.flatnonzero(most) if most.any() else None
+
+
+def _asked(
+    handle: Handle, snapshot: Snapshot, fields: Sequence[Field], given: Given
+) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
+    """The ranges that queries ask for in the clustering columns, with weights; raises as `read_asked`."""
+    _, asked = asked_of(handle, snapshot, given)
+    asked = asked.drawn(_MOST_QUERIES, 0)
+    numbers = {(of.name,): i for i, of in enumerate(fields)}
+    found = []
+    for predicate, weight in zip(asked.predicates, asked.weights.tolist(), strict=True):
+        boxes = boxes_of(predicate)
+        ranges = [{numbers[path]: ends for path, ends in box.items() if path in numbers} for box in boxes]
+        found += [(one, weight / len(boxes)) for one in ranges]
+    return found
 
 
 def _runs(kept: Clustered | None, snapshot: Snapshot) -> Ints:

@@ -313,6 +313,7 @@ class Table:
         seconds: float | None = None,
         target_file_size: int | str | None = None,
         by: Sequence[str] | str | None = None,
+        workload: Given = None,
         dry_run: bool = False,
     ) -> Maintenance:
         """Keep the table clustered: rewrite those files, and only those, for which that is worth its bytes.
@@ -321,7 +322,8 @@ class Table:
         overlap them, and small files are merged; each batch is one commit. budget: the most bytes of files to rewrite
         (or text such as "10GB"; the last batch may go over it by one file); seconds: after which no batch is begun;
         target_file_size: how large files are to be, by default as the last time; by: the columns to cluster by, needed
-        once, on a table that was never clustered; dry_run: say what would be done, and do nothing.
+        once, on a table that was never clustered; workload: the queries by which batches are chosen, as in `advise`: by
+        default those recorded, or made-up ones; dry_run: say what would be done, and do nothing.
 
         Raises InputError for arguments that cannot be right and for a table without a layout where `by` is missing,
         ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
@@ -330,7 +332,12 @@ class Table:
         from zskip.table.maintain import check_maintenance, maintain
 
         request = check_maintenance(
-            budget=budget, seconds=seconds, target_file_size=target_file_size, by=by, dry_run=dry_run
+            budget=budget,
+            seconds=seconds,
+            target_file_size=target_file_size,
+            by=by,
+            workload=workload,
+            dry_run=dry_run,
         )
         return maintain(self._handle, request)
 

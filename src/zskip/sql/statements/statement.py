@@ -30,6 +30,7 @@ MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
     "budget": (int, str),
     "seconds": (int,),
     "target_file_size": (int, str),
+    "workload": (str,),
     "dry_run": (bool,),
 }
 """What WITH takes after INCREMENTAL: keyword arguments of `Table.maintain`."""
