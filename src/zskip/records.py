@@ -479,6 +479,8 @@ class ScanReport:
     row_groups_total: int | None = None
     table: str = ""
     """Root of the table."""
+    for_keys: bool = False
+    """Whether it was not the query that read these files, but zskip, for the keys of one of its joins."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import ZskipWarning
+from zskip.records import LeafReport, ScanReport
 from zskip.spark.scan import joins
 from zskip.spark.scan.file_index import PrunedFileIndex
 
@@ -41,62 +43,105 @@ DIM = """
 """
 
 
+COMBINED = [(a, b) for a in ("true", "false") for b in ("-1", "10485760")]
+"""Adaptive or not, with broadcasts (whose keys are there anyway) or without (so that keys are asked for)."""
+QUICK = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Under which queries of a few rows take least; every tenth or so is compiled."""
+
+
+class Star:
+    """The tables, opened once: as plain Spark reads them, and through their indexes."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self.spark = spark
+        self.path = path
+        self.plain = {name: spark.read.parquet(str(path / name)) for name in ("fact", "dim", "group", "parted")}
+        self.tables = {name: zskip.table(spark, str(path / name)) for name in ("fact", "dim", "parted")}
+        self.ours = {name: table.df() for name, table in self.tables.items()}
+        self._answers: dict[str, list[str]] = {}
+
+    def views(self, *ours: str) -> None:
+        """Views over the tables, those named read through their index."""
+        for name, frame in self.plain.items():
+            shown = self.ours[name] if name in ours else frame
+            shown.createOrReplaceTempView("g" if name == "group" else name)
+
+    def plainly(self, sql: str) -> list[str]:
+        """The rows that Spark alone gives, asked once."""
+        if sql not in self._answers:
+            self.views()
+            self._answers[sql] = self.rows(sql)
+        return self._answers[sql]
+
+    def rows(self, sql: str) -> list[str]:
+        return sorted(map(repr, self.spark.sql(sql).collect()))
+
+    def scan(self, sql: str, name: str = "fact") -> ScanReport | None:
+        """The right rows, and what the scan of a table read through its index alone; None where nobody looked at it."""
+        expected = self.plainly(sql)
+        self.views(name)
+        self.tables[name].last_scan = None
+        assert self.rows(sql) == expected, sql
+        return self.tables[name].last_scan
+
+
 @pytest.fixture(scope="module")
-def paths(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def star(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Star]:
     """A fact of 20 files in the order of id, a dimension of which only the half has facts, and one of that."""
     path = tmp_path_factory.mktemp("joins")
-    spark.sql(FACT).write.parquet(str(path / "fact"))
-    spark.sql(DIM).coalesce(2).write.parquet(str(path / "dim"))
-    spark.sql("SELECT CAST(id AS INT) AS gk, id * 11 AS z FROM range(5)").coalesce(1).write.parquet(str(path / "group"))
-    parted = spark.sql(FACT).selectExpr("*", "k % 4 AS p")
-    parted.write.partitionBy("p").parquet(str(path / "parted"))
-    for name in ("fact", "dim", "parted"):
-        zskip.table(spark, str(path / name)).index()
-    return path
+    with setting(spark, QUICK):
+        spark.sql(FACT).write.parquet(str(path / "fact"))
+        spark.sql(DIM).coalesce(2).write.parquet(str(path / "dim"))
+        groups = spark.sql("SELECT CAST(id AS INT) AS gk, id * 11 AS z FROM range(5)")
+        groups.coalesce(1).write.parquet(str(path / "group"))
+        parted = spark.read.parquet(str(path / "fact")).selectExpr("*", "k % 4 AS p")
+        parted.coalesce(2).write.partitionBy("p").parquet(str(path / "parted"))
+        for name in ("fact", "dim", "parted"):
+            zskip.table(spark, str(path / name)).index()
+        yield Star(spark, path)
 
 
-@pytest.fixture(params=[(a, b) for a in ("true", "false") for b in ("-1", "10485760")], ids=lambda p: "-".join(p))
-def settings(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
-    """Adaptive or not, with broadcasts (whose keys are there anyway) or without (so that keys are asked for)."""
-    values = {ADAPTIVE: request.param[0], BROADCAST: request.param[1], "spark.zskip.joins": "always"}
-    yield from _set(spark, values, request.param)
+@contextlib.contextmanager
+def setting(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
-@pytest.fixture
-def always(spark: SparkSession) -> Iterator[None]:
-    yield from _set(spark, {"spark.zskip.joins": "always"}, None)
+def joined(combined: tuple[str, str] = COMBINED[0]) -> dict[str, str]:
+    """Settings by which all scans are pruned by their joins."""
+    return {ADAPTIVE: combined[0], BROADCAST: combined[1], "spark.zskip.joins": "always"}
+
+
+def in_turn(queries: Iterable[str], first: int = 0) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each query with one of the combined settings."""
+    for i, sql in enumerate(queries):
+        yield sql, joined(COMBINED[(i + first) % 4]) | ({"spark.sql.codegen.wholeStage": "true"} if i % 9 == 0 else {})
+
+
+@pytest.fixture(params=COMBINED, ids=lambda p: "-".join(p))
+def settings(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[None]:
+    with setting(spark, joined(request.param)):
+        yield
 
 
 @pytest.fixture
 def asked(spark: SparkSession) -> Iterator[None]:
     """Keys are asked for, since nothing is broadcast."""
-    yield from _set(spark, {"spark.zskip.joins": "always", BROADCAST: "-1"}, None)
+    with setting(spark, joined(COMBINED[0])):
+        yield
 
 
-def _set(spark: SparkSession, values: dict[str, str], result: Any) -> Iterator[Any]:
-    for name, value in values.items():
-        spark.conf.set(name, value)
-    yield result
-    for name in values:
-        spark.conf.unset(name)
-
-
-def views(spark: SparkSession, paths: Path, *ours: str) -> dict[str, zskip.Table]:
-    """Views over the tables, those named read through their index."""
-    tables = {}
-    for name in ("fact", "dim", "group", "parted"):
-        frame = spark.read.parquet(str(paths / name))
-        if name in ours:
-            tables[name] = zskip.table(spark, str(paths / name))
-            frame = tables[name].df()
-        frame.createOrReplaceTempView("g" if name == "group" else name)
-    return tables
-
-
-def rows(spark: SparkSession, sql: str) -> list[str]:
-    return sorted(map(repr, spark.sql(sql).collect()))
-
-
+GROUPED = "SELECT x, count(*) FROM (SELECT id, k AS x FROM fact WHERE v < 5) JOIN dim ON x = di WHERE y = 3 GROUP BY x"
 SKIPPING = {
     # How many of the 20 files are left: two values of k to a file.
     "SELECT count(*), sum(v) FROM fact JOIN dim ON k = di WHERE y = 3": 5,
@@ -116,22 +161,21 @@ SKIPPING = {
     "SELECT id FROM fact JOIN dim ON k = di AND s = ds WHERE y = 3 AND m = 5": 1,
     "SELECT id FROM fact JOIN dim ON v = g AND k = di WHERE y = 3": 5,
     "SELECT id FROM fact JOIN dim ON k = di JOIN g ON g = gk WHERE z = 33": 8,
-    "SELECT x, count(*) FROM (SELECT id, k AS x FROM fact WHERE v < 5) JOIN dim ON x = di WHERE y = 3 GROUP BY x": 5,
+    GROUPED: 5,
     "SELECT * FROM (SELECT k, sum(v) FROM fact GROUP BY k) JOIN dim ON k = di WHERE y = 3": 5,
     "SELECT DISTINCT k FROM fact JOIN dim ON k = di WHERE rand() < 2 AND y = 3": 5,
 }
 
 
-def test_files_without_a_partner_are_skipped(spark: SparkSession, paths: Path, settings: tuple[str, str]) -> None:
-    for sql, kept in SKIPPING.items():
-        views(spark, paths)
-        expected = rows(spark, sql)
-        table = views(spark, paths, "fact")["fact"]
-        assert rows(spark, sql) == expected, sql
-        if kept == 0 and table.last_scan is None:
+def test_files_without_a_partner_are_skipped(spark: SparkSession, star: Star) -> None:
+    for sql, settings in in_turn(SKIPPING):
+        with setting(spark, settings):
+            scan = star.scan(sql)
+        if SKIPPING[sql] == 0 and scan is None:
             continue  # Spark does not even look at the fact.
-        assert table.last_scan.files == kept, (sql, table.last_scan)
-        assert {leaf.kind for leaf in table.last_scan.leaves} >= {"join"}, sql
+        assert scan is not None
+        assert scan.files == SKIPPING[sql], (sql, settings, scan)
+        assert {leaf.kind for leaf in scan.leaves} >= {"join"}, sql
 
 
 KEEPING = [
@@ -151,100 +195,111 @@ KEEPING = [
 ]
 
 
-def test_what_must_stay_stays(spark: SparkSession, paths: Path, settings: tuple[str, str]) -> None:
-    for sql in KEEPING:
-        views(spark, paths)
-        expected = rows(spark, sql)
-        table = views(spark, paths, "fact")["fact"]
-        assert rows(spark, sql) == expected, sql
-        assert table.last_scan.files == FILES, (sql, table.last_scan)
+def test_what_must_stay_stays(spark: SparkSession, star: Star) -> None:
+    for sql, settings in in_turn(KEEPING):
+        with setting(spark, settings):
+            scan = star.scan(sql)
+        assert scan is not None
+        assert scan.files == FILES, (sql, settings, scan)
 
 
-def test_tables_of_ours_on_both_sides_and_self_joins(
-    spark: SparkSession, paths: Path, settings: tuple[str, str]
-) -> None:
-    for sql in (
-        *SKIPPING,
-        *KEEPING,
-        "SELECT a.id, b.id FROM fact a JOIN fact b ON a.id = b.id WHERE a.k = 5",
-        "SELECT a.id, b.id FROM fact a JOIN fact b ON a.id = b.id + 100 WHERE a.k < 5 AND b.v = 3",
-        "SELECT k FROM fact JOIN dim ON k = di WHERE y=1 UNION ALL SELECT v FROM fact JOIN dim ON k = di WHERE y = 2",
-        "WITH f AS (SELECT * FROM fact WHERE v < 3) SELECT a.id FROM f a JOIN dim x ON a.k = x.di AND x.y = 1 "
-        "WHERE a.id IN (SELECT b.id + 200 FROM f b JOIN dim y ON b.k = y.di AND y.y = 0)",
-        "SELECT count(*) FROM (SELECT * FROM fact UNION ALL SELECT * FROM fact) JOIN dim ON k = di WHERE y = 2",
-        "SELECT (SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = 2), "
-        "(SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = 3)",
-    ):
-        views(spark, paths)
-        expected = rows(spark, sql)
-        views(spark, paths, "fact", "dim")
-        assert rows(spark, sql) == expected, sql
+BOTH = [
+    "SELECT a.id, b.id FROM fact a JOIN fact b ON a.id = b.id WHERE a.k = 5",
+    "SELECT a.id, b.id FROM fact a JOIN fact b ON a.id = b.id + 100 WHERE a.k < 5 AND b.v = 3",
+    "SELECT k FROM fact JOIN dim ON k = di WHERE y=1 UNION ALL SELECT v FROM fact JOIN dim ON k = di WHERE y = 2",
+    "WITH f AS (SELECT * FROM fact WHERE v < 3) SELECT a.id FROM f a JOIN dim x ON a.k = x.di AND x.y = 1 "
+    "WHERE a.id IN (SELECT b.id + 200 FROM f b JOIN dim y ON b.k = y.di AND y.y = 0)",
+    "SELECT count(*) FROM (SELECT * FROM fact UNION ALL SELECT * FROM fact) JOIN dim ON k = di WHERE y = 2",
+    "SELECT (SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = 2), "
+    "(SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = 3)",
+]
 
 
-def test_an_enabled_session_prunes_by_joins(spark: SparkSession, paths: Path, settings: tuple[str, str]) -> None:
-    """All answers are those of plain Spark; which scans find their keys depends on how Spark runs the plan."""
-    views(spark, paths)
-    least = {}
-    for sql in [*SKIPPING, *KEEPING]:
-        expected = rows(spark, sql)
-        with zskip.enabled(spark):
-            assert rows(spark, sql) == expected, sql
-            found = [scan.files for scan in zskip.scans(spark) if scan.table.endswith("/fact")]
-        least[sql] = min(found, default=0)
-    assert all(least[sql] == FILES for sql in KEEPING), least
-    assert any(least[sql] < FILES for sql in SKIPPING), least
+def test_tables_of_ours_on_both_sides_and_self_joins(spark: SparkSession, star: Star) -> None:
+    every_setting = [(sql, joined(combined)) for sql in BOTH for combined in COMBINED]
+    for sql, settings in [*every_setting, *in_turn([*SKIPPING, *KEEPING], 1)]:
+        expected = star.plainly(sql)
+        star.views("fact", "dim")
+        with setting(spark, settings):
+            assert star.rows(sql) == expected, (sql, settings)
 
 
-def test_scans_that_differ_in_their_joins_alone_are_not_shared(spark: SparkSession, paths: Path, asked: None) -> None:
+def test_an_enabled_session_prunes_by_joins(spark: SparkSession, star: Star) -> None:
+    """Key queries of the other way round, which ask the fact for the keys of a dimension, are told apart."""
+    wanted = SKIPPING | dict.fromkeys(KEEPING, FILES)
+    for sql, settings in [*((GROUPED, joined(combined)) for combined in COMBINED), *in_turn(wanted, 2)]:
+        expected = star.plainly(sql)
+        star.views()
+        with setting(spark, settings), zskip.enabled(spark):
+            assert star.rows(sql) == expected, (sql, settings)
+            scans = zskip.scans(spark)
+        found = [scan.files for scan in scans if scan.table.endswith("/fact") and not scan.for_keys]
+        assert found == [wanted[sql]] or (found == [] and wanted[sql] == 0), (sql, settings, scans)
+
+
+def test_scans_that_differ_in_their_joins_alone_are_not_shared(star: Star, asked: None) -> None:
     one = "(SELECT /*+ MERGE(dim) */ k, sum(v) AS t FROM fact JOIN dim ON k = di WHERE y = {} GROUP BY k)"
-    sql = f"SELECT * FROM {one.format(1)} UNION ALL SELECT * FROM {one.format(2)}"
-    views(spark, paths)
-    expected = rows(spark, sql)
-    views(spark, paths, "fact")
-    assert rows(spark, sql) == expected
+    star.scan(f"SELECT * FROM {one.format(1)} UNION ALL SELECT * FROM {one.format(2)}")
 
 
-def test_partitioned_tables_and_dynamic_pruning(spark: SparkSession, paths: Path, settings: tuple[str, str]) -> None:
+def test_partitioned_tables_and_dynamic_pruning(star: Star, settings: None) -> None:
     for sql in (
         "SELECT id FROM parted JOIN g ON p = gk WHERE z = 22",
         "SELECT id FROM parted JOIN g ON p = gk JOIN dim ON k = di WHERE z = 22 AND y = 3",
         "SELECT id FROM parted WHERE p IN (SELECT gk FROM g WHERE z > 11) AND k < 12",
     ):
-        views(spark, paths)
-        expected = rows(spark, sql)
-        table = views(spark, paths, "parted")["parted"]
-        assert rows(spark, sql) == expected, sql
+        scan = star.scan(sql, "parted")
+        assert scan is not None
         if "dim" in sql:
-            assert table.last_scan.files < table.last_scan.files_total
+            assert scan.files < scan.files_total
 
 
-@pytest.mark.parametrize("mode", ["simple", "extended", "formatted", "cost", "codegen"])
-def test_explain_asks_for_no_keys(spark: SparkSession, paths: Path, asked: None, mode: str) -> None:
-    table = views(spark, paths, "fact")["fact"]
-    frame = spark.sql("SELECT id FROM fact JOIN dim ON k = di WHERE y = 3")
+ONE = "SELECT id FROM fact JOIN dim ON k = di WHERE y = 3"
+
+
+def test_explain_asks_for_no_keys(spark: SparkSession, star: Star, asked: None) -> None:
+    star.views("fact")
+    tracker = spark.sparkContext.statusTracker()
+    before = tracker.getJobIdsForGroup()
     with mock.patch.object(PrunedFileIndex, "list_planned", side_effect=AssertionError("listed")) as listed:
-        with contextlib.redirect_stdout(io.StringIO()):
-            frame.explain(mode=mode)
+        for mode in ("simple", "extended", "formatted", "cost", "codegen"):
+            with contextlib.redirect_stdout(io.StringIO()):
+                spark.sql(ONE).explain(mode=mode)
+        frame = spark.sql(ONE)
         frame._jdf.queryExecution().optimizedPlan().stats()
+        frame._jdf.queryExecution().executedPlan().toString()
     assert not listed.called
-    jobs = spark.sparkContext.statusTracker().getJobIdsForGroup()
-    frame._jdf.queryExecution().executedPlan().toString()
-    assert spark.sparkContext.statusTracker().getJobIdsForGroup() == jobs
+    assert tracker.getJobIdsForGroup() == before
     frame.collect()
-    assert table.last_scan.files == 5
+    assert last(star).files == 5
 
 
-def test_the_report_says_what_each_join_did(spark: SparkSession, paths: Path, settings: tuple[str, str]) -> None:
-    table = views(spark, paths, "fact")["fact"]
-    spark.sql("SELECT id FROM fact JOIN dim ON k = di WHERE y = 3").collect()
-    (leaf,) = [leaf for leaf in table.last_scan.leaves if leaf.kind == "join"]
+def last(star: Star) -> ScanReport:
+    scan = star.tables["fact"].last_scan
+    assert scan is not None
+    return scan
+
+
+def join_leaf(scan: ScanReport) -> LeafReport:
+    (leaf,) = [leaf for leaf in scan.leaves if leaf.kind == "join"]
+    return leaf
+
+
+def test_the_report_says_what_each_join_did(spark: SparkSession, star: Star, settings: None) -> None:
+    star.views("fact")
+    spark.sql(ONE).collect()
+    leaf = join_leaf(last(star))
     assert (leaf.sql, leaf.skipped, leaf.reason) == ("join with dim on di: 10 keys", 15, "")
     assert leaf.seconds is not None
     assert 0 < leaf.seconds < 60
+    with setting(spark, {"spark.zskip.joins.keys": "9"}):
+        spark.sql(ONE).collect()
+    leaf = join_leaf(last(star))
+    assert (leaf.skipped, leaf.reason, last(star).files) == (0, "more than 9 keys", FILES)
 
 
-def test_equal_questions_are_asked_once(spark: SparkSession, paths: Path, asked: None) -> None:
-    views(spark, paths, "fact")
+def test_equal_questions_are_asked_once(spark: SparkSession, star: Star, asked: None) -> None:
+    star.views("fact")
     sql = " UNION ALL ".join(
         f"SELECT v, count(*) FROM fact JOIN dim ON k = di WHERE y = 3 AND v > {i} GROUP BY v" for i in range(4)
     )
@@ -260,39 +315,41 @@ def test_equal_questions_are_asked_once(spark: SparkSession, paths: Path, asked:
     assert with_four == without + 1
 
 
-def test_the_gate(spark: SparkSession, paths: Path) -> None:
-    table = views(spark, paths, "fact")["fact"]
-    sql = "SELECT id FROM fact JOIN dim ON k = di WHERE y = 3"
+def test_the_gate(spark: SparkSession, star: Star) -> None:
+    star.views("fact")
     for mode, broadcast, kept in (
-        ("off", "10485760", FILES), ("off", "-1", FILES), ("auto", "-1", FILES), ("always", "-1", 5)
+        ("off", "10485760", FILES), ("Off", "-1", FILES), ("auto", "-1", FILES), ("ALWAYS", "-1", 5)
     ):  # fmt: skip
-        with contextlib.contextmanager(_set)(spark, {"spark.zskip.joins": mode, BROADCAST: broadcast}, None):
-            spark.sql(sql).collect()
-            assert table.last_scan.files == kept, mode
+        with setting(spark, {"spark.zskip.joins": mode, BROADCAST: broadcast}):
+            spark.sql(ONE).collect()
+        assert last(star).files == kept, mode
 
 
-def test_a_setting_that_is_none_is_said(spark: SparkSession, paths: Path) -> None:
-    views(spark, paths, "fact")
-    said = "spark.zskip.joins=sometimes is none of auto, always, off"
-    sometimes = contextlib.contextmanager(_set)(spark, {"spark.zskip.joins": "sometimes"}, None)
-    with sometimes, pytest.warns(ZskipWarning, match=said):
-        assert spark.sql("SELECT id FROM fact JOIN dim ON k = di WHERE y = 3").count() == 1000
+@pytest.mark.parametrize(
+    ("name", "value", "ways"),
+    [
+        ("spark.zskip.joins", "sometimes", "auto, always or off"),
+        ("spark.zskip.joins.seconds", "soon", "a whole number from 1 to 2147483647"),
+        ("spark.zskip.joins.keys", "0", "a whole number from 1 to 2147483647"),
+    ],
+)
+def test_a_bad_setting_is_the_users_to_mend(
+    spark: SparkSession, star: Star, asked: None, name: str, value: str, ways: str
+) -> None:
+    star.views("fact")
+    said = f'^{name} is "{value}": set it to {ways}, or unset it; until then no scan is pruned by its joins$'
+    with setting(spark, {name: value}), pytest.warns(ZskipWarning, match=said):
+        assert spark.sql(ONE).count() == 1000
+    assert last(star).files == FILES
 
 
-def test_too_many_keys_are_no_keys(spark: SparkSession, paths: Path, settings: tuple[str, str]) -> None:
-    table = views(spark, paths, "fact")["fact"]
-    with contextlib.contextmanager(_set)(spark, {"spark.zskip.joins.keys": "9"}, None):
-        spark.sql("SELECT id FROM fact JOIN dim ON k = di WHERE y = 3").collect()
-    (leaf,) = [leaf for leaf in table.last_scan.leaves if leaf.kind == "join"]
-    assert (leaf.skipped, leaf.reason, table.last_scan.files) == (0, "more than 9 keys", FILES)
-
-
-def test_a_key_query_that_takes_too_long_is_given_up(spark: SparkSession, paths: Path, asked: None) -> None:
-    table = views(spark, paths, "fact")["fact"]
-    slow = "aggregate(sequence(1, 1000000 + di), 0L, (a, x) -> a + x) > 0"
-    with contextlib.contextmanager(_set)(spark, {"spark.zskip.joins.seconds": "1"}, None):
+def test_a_key_query_that_takes_too_long_is_given_up(spark: SparkSession, star: Star, asked: None) -> None:
+    star.views("fact")
+    # Of a column that is no key: Spark would evaluate it for each row of the fact as well.
+    slow = "aggregate(sequence(1, 1000000 + m), 0L, (a, x) -> a + x) > 0"
+    with setting(spark, {"spark.zskip.joins.seconds": "1"}):
         assert spark.sql(f"SELECT id FROM fact JOIN dim ON k = di WHERE y < 4 AND {slow}").count() == 4000
-    (leaf,) = [leaf for leaf in table.last_scan.leaves if leaf.kind == "join"]
+    leaf = join_leaf(last(star))
     assert (leaf.skipped, leaf.reason) == (0, "the keys took more than 1 s")
 
 
@@ -301,23 +358,22 @@ class Broken(Exception):
 
 
 @pytest.mark.parametrize("step", ["read", "_narrowed", "keys_of", "meeting", "unpacked"])
-def test_a_fault_at_any_step_leaves_the_scan_whole(spark: SparkSession, paths: Path, always: None, step: str) -> None:
-    table = views(spark, paths, "fact")["fact"]
+def test_a_fault_at_any_step_leaves_the_scan_whole(spark: SparkSession, star: Star, asked: None, step: str) -> None:
+    star.views("fact")
     owner: Any = joins.Join if step == "read" else joins
     with mock.patch.object(owner, step, side_effect=Broken("on purpose")), warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        assert spark.sql("SELECT id FROM fact JOIN dim ON k = di WHERE y = 3").count() == 1000
-    assert table.last_scan.files == FILES
+        assert spark.sql(ONE).count() == 1000
+    assert last(star).files == FILES
     assert [str(w.message) for w in seen if "could not prune this scan by its join" in str(w.message)]
 
 
 def test_a_key_query_that_fails_leaves_the_scan_whole(
-    spark: SparkSession, paths: Path, asked: None, tmp_path: Path
+    spark: SparkSession, star: Star, asked: None, tmp_path: Path
 ) -> None:
-    spark.sql(DIM).coalesce(1).write.parquet(str(tmp_path / "gone"))
-    table = views(spark, paths, "fact")["fact"]
-    frame = spark.read.parquet(str(tmp_path / "gone"))
-    frame.createOrReplaceTempView("gone")
+    shutil.copytree(star.path / "dim", tmp_path / "gone")
+    star.views("fact")
+    spark.read.parquet(str(tmp_path / "gone")).createOrReplaceTempView("gone")
     query = spark.sql("SELECT id FROM fact JOIN gone ON k = di WHERE y = 3")
     for file in (tmp_path / "gone").glob("*.parquet"):
         file.unlink()
@@ -326,29 +382,44 @@ def test_a_key_query_that_fails_leaves_the_scan_whole(
         with pytest.raises(Exception, match=r"(?i)not.exist|FAILED_READ"):
             query.collect()
     assert len([w for w in seen if "a query for the keys of a join failed" in str(w.message)]) == 1
-    assert table.last_scan.files == FILES
+    assert last(star).files == FILES
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
-def test_many_threads_with_two_key_queries_each(spark: SparkSession, paths: Path, asked: None, adaptive: str) -> None:
-    tables = views(spark, paths, "fact", "dim")
-    fact, dim = tables["fact"], tables["dim"]
-    spark.conf.set(ADAPTIVE, adaptive)
+def many_threads(star: Star, queries: int, settings: Mapping[str, str]) -> list[tuple[ScanReport, ...]]:
+    """Sixteen threads with two key queries each have the right answers; what the first of each kind read."""
+    sql = (
+        "SELECT count(*), sum(id) FROM fact JOIN (SELECT di FROM dim WHERE y = {}) one ON k = one.di "
+        "JOIN (SELECT ds FROM dim WHERE m = {}) two ON s = two.ds"
+    )
 
-    def query(fact: DataFrame, dim: DataFrame, i: int) -> DataFrame:
-        one = dim.where(f"y = {i % 4}").select("di")
-        two = dim.where(f"m = {i % 10}").selectExpr("ds")
-        return fact.join(one, fact.k == one.di).join(two, fact.s == two.ds).groupBy().count()
+    def ask(i: int) -> tuple[tuple[int, int], tuple[ScanReport, ...]]:
+        (row,) = star.spark.sql(sql.format(i % 4, i % 10)).collect()
+        return tuple(row), zskip.scans(star.spark) if i < 20 else ()
 
-    plain = [spark.read.parquet(str(paths / name)) for name in ("fact", "dim")]
-    expected = [query(*plain, i).first() for i in range(20)]
-    try:
-        with ThreadPoolExecutor(16) as pool:
-            found = list(pool.map(lambda i: query(fact.df(), dim.df(), i).first(), range(150), timeout=1200))
-    finally:
-        spark.conf.unset(ADAPTIVE)
-    assert found == [expected[i % 20] for i in range(150)]
-    assert fact.last_scan.files == 1
+    with setting(star.spark, settings), ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(ask, range(queries), timeout=1200))
+    for i, (row, _) in enumerate(found):
+        ids = [id for id in range(4000) if id // 100 == 10 * (i % 4) + i % 10]
+        assert row == (len(ids), sum(ids))
+    return [scans for _, scans in found[:20]]
+
+
+def test_many_threads_with_two_key_queries_each(star: Star) -> None:
+    star.views("fact", "dim")
+    many_threads(star, 32, joined(COMBINED[0]))
+    assert last(star).files == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("combined", COMBINED, ids="-".join)
+def test_many_threads_of_an_enabled_session(star: Star, combined: tuple[str, str]) -> None:
+    star.views()
+    with zskip.enabled(star.spark):
+        reports = many_threads(star, 300, joined(combined))
+    # The latest query's scans are those of whichever thread listed files last, but always of one query.
+    facts = [[scan.files for scan in scans if scan.table.endswith("/fact") and not scan.for_keys] for scans in reports]
+    assert all(found in ([], [1]) for found in facts), facts
+    assert [1] in facts
 
 
 def _random_side(rng: random.Random, key: str) -> tuple[str, str]:
@@ -404,19 +475,16 @@ def random_query(rng: random.Random) -> str:
     return f"SELECT count(*), count(id), sum(id), sum(v), min(s), max(d), count(DISTINCT k) FROM {source}"
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_random_joins_give_the_same_answers(spark: SparkSession, paths: Path, always: None, seed: int) -> None:
-    rng = random.Random(seed)
+def test_random_joins_give_the_same_answers(spark: SparkSession, star: Star) -> None:
+    """On files in the order of the keys; `test_query_fuzz.py` has tables of any kind, and many more queries."""
+    rng = random.Random(7)
     skipped = 0
-    for i in range(25):
-        sql = random_query(rng)
-        spark.conf.set(BROADCAST, rng.choice(["-1", "10485760"]))
-        spark.conf.set(ADAPTIVE, rng.choice(["true", "false"]))
-        views(spark, paths)
-        expected = rows(spark, sql)
-        table = views(spark, paths, "fact", "dim")["fact"]
-        assert rows(spark, sql) == expected, (seed, i, sql)
-        skipped += table.last_scan is not None and table.last_scan.files < FILES
-    spark.conf.unset(BROADCAST)
-    spark.conf.unset(ADAPTIVE)
+    for sql, settings in in_turn(random_query(rng) for _ in range(24)):
+        expected = star.plainly(sql)
+        star.views("fact", "dim")
+        star.tables["fact"].last_scan = None
+        with setting(spark, settings):
+            assert star.rows(sql) == expected, (sql, settings)
+        scan = star.tables["fact"].last_scan
+        skipped += scan is not None and scan.files < FILES
     assert skipped > 3, "hardly any query skipped a file: the test says nothing"

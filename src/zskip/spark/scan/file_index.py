@@ -34,7 +34,7 @@ from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.constants import ask_spark
 from zskip.spark.scan.counts import count
 from zskip.spark.scan.exact import PartitionFilter
-from zskip.spark.scan.notes import NEEDED, PLANNED, REFINE
+from zskip.spark.scan.notes import NEEDED, PLANNED, REFINE, Refine
 from zskip.spark.scan.reports import chosen, record, ticket_for
 from zskip.spark.schema import TableSchema
 from zskip.units import show_size
@@ -166,12 +166,18 @@ class PrunedFileIndex:
         return {"ticket": ticket_for(self, choice), "share": share, "text": text}
 
     def list_planned(
-        self, ticket: int | None, partition_filters: Handed, data_filters: Handed, notes: JavaObject, query: int | None
+        self,
+        ticket: int | None,
+        partition_filters: Handed,
+        data_filters: Handed,
+        notes: JavaObject,
+        query: int | None,
+        for_keys: bool | None,
     ) -> JavaObject:
         """The files that were chosen for a plan, further chosen by what the rule noted of the query.
 
         ticket: None where the filters are not those of the plan; notes: `java.util.Map` from the kind of a note; query:
-        number of Spark's execution.
+        number of Spark's execution; for_keys: whether that is a key query.
         """
         set_active(self.spark)
         choice = self._remembered(ticket)
@@ -181,7 +187,7 @@ class PrunedFileIndex:
             choice = replace(choice, full=np.zeros_like(choice.full))
         if not notes.isEmpty():
             choice = self._refined(choice, notes)
-        return self._listed(choice, query)
+        return self._listed(choice, query, for_keys=bool(for_keys))
 
     def count(self, *arguments: Any) -> str | None:
         """What the index tells of files without a look at them; None where that is nothing."""
@@ -196,15 +202,18 @@ class PrunedFileIndex:
         for kind, refine in NEEDED.items():
             note = notes.get(kind)
             if note is not None:
-                choice = refine(self, choice, note)
+                choice = self._by_note(refine, choice, note)
         for kind, refine in REFINE.items():
             note = notes.get(kind) if kind in kinds else None
             if note is not None:
                 try:
-                    choice = refine(self, choice, note)
+                    choice = self._by_note(refine, choice, note)
                 except Exception as error:
                     _warn_of(f"zskip could not prune this scan by its {kind} ({error}); please report it")
         return choice
+
+    def _by_note(self, refine: Refine, choice: Choice, note: JavaObject) -> Choice:
+        return refine(self, choice, note)
 
     def choose(self, partition_filters: JavaObject, data_filters: JavaObject) -> Choice:
         """The files that filters leave: partition filters decided exactly, by others maybe too many."""
@@ -220,8 +229,8 @@ class PrunedFileIndex:
             filters=self._asked.filters,
         )
 
-    def _listed(self, choice: Choice, query: int | None = None) -> JavaObject:
-        self._report(choice, -1 if query is None else query)
+    def _listed(self, choice: Choice, query: int | None = None, *, for_keys: bool = False) -> JavaObject:
+        self._report(choice, replace(self._reported(choice), for_keys=for_keys), -1 if query is None else query)
         return self._statuses.directories(choice.kept)
 
     def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
@@ -255,8 +264,7 @@ class PrunedFileIndex:
         self._asked.filters = (*getattr(self._asked, "filters", ()), found)
         return found
 
-    def _report(self, choice: Choice, query: int) -> None:
-        report = self._reported(choice)
+    def _report(self, choice: Choice, report: ScanReport, query: int) -> None:
         record(query, report)
         _log.info(
             "%s: kept %d of %d files, %s of %s, in %.1f ms",
@@ -267,6 +275,8 @@ class PrunedFileIndex:
             show_size(report.bytes_total),
             1000 * report.seconds,
         )
+        if report.for_keys:
+            return
         try:
             if self.pruning.on_scan is not None:
                 self.pruning.on_scan(report)
@@ -304,6 +314,7 @@ class PrunedFileIndex:
             rows_total=said.get("total_rows"),
             seconds=choice.seconds + said["nanos"] / 1e9,
             leaves=choice.leaves,
+            for_keys=said.get("for_keys", False),
         )
 
 

@@ -135,7 +135,7 @@ class IndexedFiles(PrunedFileIndex):
     def _reply(self, choice: Choice, planned: Choice) -> dict[str, Any]:
         return {**super()._reply(choice, planned), "kept": packed(choice.kept | ~self.listing.present)}
 
-    def _listed(self, choice: Choice, query: int | None = None) -> JavaObject:
+    def _listed(self, choice: Choice, query: int | None = None, *, for_keys: bool = False) -> JavaObject:
         return json.dumps({"ticket": ticket_for(self, choice), "kept": packed(choice.kept)})
 
     def _reported(self, choice: Choice) -> ScanReport:
@@ -167,6 +167,9 @@ class Directory:
                 ZskipWarning,
                 stacklevel=2,
             )
+            return None
+        if question == "refused":
+            warnings.warn(arguments[0], ZskipWarning, stacklevel=2)
             return None
         root, data, partition, sensitive, session = arguments
         try:

@@ -85,7 +85,7 @@ def bring(jvm: Jvm) -> None:
         if found is not None:
             index, choice = found
             report = index.report_of(choice, scan)
-            if index.pruning.on_filters is not None:
+            if index.pruning.on_filters is not None and not report.for_keys:
                 index.pruning.on_filters(choice.filters, report)
             with _lock:
                 _scans.append(_Scan(time_ms=scan["time"], query=scan["query"], report=report))

@@ -1,7 +1,7 @@
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** What went wrong in a plan or a scan, which goes on as Spark has it: told once for each place. */
+/** What went wrong in a plan or a scan, which goes on as Spark has it: told once for each place, and each text. */
 final class Faults {
   private static final Set TOLD = ConcurrentHashMap.newKeySet();
   /** Who warns; null until there is a rule. */
@@ -9,12 +9,18 @@ final class Faults {
 
   private Faults() {}
 
-  static void tell(String place, Throwable fault) {
-    if (python == null || !TOLD.add(place)) return;
+  /** A fault of ours. */
+  static void tell(String place, Throwable fault) { tell(place, "failed", new Object[] {place, String.valueOf(fault)}); }
+
+  /** What the user has to put right, in whole sentences. */
+  static void refuse(String text) { tell(text, "refused", new Object[] {text}); }
+
+  private static void tell(String once, String question, Object[] arguments) {
+    if (python == null || !TOLD.add(once)) return;
     try {
-      python.ask("failed", new Object[] {place, String.valueOf(fault)});
+      python.ask(question, arguments);
     } catch (Exception e) {
-      TOLD.remove(place);
+      TOLD.remove(once);
     }
   }
 }

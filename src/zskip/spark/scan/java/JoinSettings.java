@@ -1,7 +1,9 @@
+import java.util.Locale;
 import org.apache.spark.sql.internal.SQLConf;
 
 /** What the session says of join pruning, and what is worth asking for. */
 final class JoinSettings {
+  private static final String MODE = "spark.zskip.joins";
   /** Bytes of a scan below which looking for keys costs more than it saves. */
   private static final long SMALLEST_SCAN = 1L << 20;
   /** Bytes that are read while one key is looked at. */
@@ -9,20 +11,38 @@ final class JoinSettings {
   /** Bytes that are read in the time that a job takes, whatever it does. */
   private static final long JOB = 64L << 20;
 
+  /** Also where a value is none that there is, of which the user is told. */
   final boolean off;
   final boolean always;
   final int seconds;
   private final int keys;
 
   JoinSettings() {
-    String mode = SQLConf.get().getConfString("spark.zskip.joins", "off");
-    off = mode.equals("off");
+    String said = SQLConf.get().getConfString(MODE, "off");
+    String mode = said.trim().toLowerCase(Locale.ROOT);
     always = mode.equals("always");
-    if (!off && !always && !mode.equals("auto")) {
-      throw new IllegalArgumentException("spark.zskip.joins=" + mode + " is none of auto, always, off");
+    seconds = number(MODE + ".seconds", 30);
+    keys = number(MODE + ".keys", 1000000);
+    boolean known = always || mode.equals("auto") || mode.equals("off");
+    if (!known) refuse(MODE, said, "auto, always or off");
+    off = !known || mode.equals("off") || seconds == 0 || keys == 0;
+  }
+
+  /** A positive number; 0 where it is none. */
+  private static int number(String name, int usual) {
+    String said = SQLConf.get().getConfString(name, String.valueOf(usual));
+    try {
+      int value = Integer.parseInt(said.trim());
+      if (value > 0) return value;
+    } catch (NumberFormatException e) {
+      // Said below.
     }
-    seconds = Integer.parseInt(SQLConf.get().getConfString("spark.zskip.joins.seconds", "30"));
-    keys = Integer.parseInt(SQLConf.get().getConfString("spark.zskip.joins.keys", "1000000"));
+    refuse(name, said, "a whole number from 1 to " + Integer.MAX_VALUE);
+    return 0;
+  }
+
+  private static void refuse(String name, String said, String ways) {
+    Faults.refuse(name + " is \"" + said + "\": set it to " + ways + ", or unset it; until then no scan is pruned by its joins");
   }
 
   /** Whether a scan is too small to look for the keys that are there anyway. */

@@ -47,7 +47,7 @@ final class KeyQuery implements Callable {
     Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
     String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty(ID);
     QueryExecution query = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
-    if (query == null) return new JoinKeys(offer.column, offer.name, "no query is running");
+    if (query == null) return new JoinKeys(offer.column, offer.name, "the keys are known when the query runs");
     // These threads are few, and joins need more of them.
     String thread = Thread.currentThread().getName();
     boolean few = thread.startsWith("broadcast-") || thread.startsWith("subquery") || thread.startsWith("dynamic");
@@ -101,6 +101,8 @@ final class KeyQuery implements Callable {
       query.sparkSession().sessionState().executePlan(plan, CommandExecutionMode$.MODULE$.SKIP());
     String tag = "zskip-keys-" + System.identityHashCode(this) + "-" + System.nanoTime();
     Cancel cancel = new Cancel(context, tag);
+    String outer = context.getLocalProperty(Scans.FOR_KEYS);
+    context.setLocalProperty(Scans.FOR_KEYS, "true");
     context.addJobTag(tag);
     TIMER.schedule(cancel, 1000L * seconds);
     try {
@@ -111,6 +113,7 @@ final class KeyQuery implements Callable {
     } finally {
       cancel.cancel();
       context.removeJobTag(tag);
+      context.setLocalProperty(Scans.FOR_KEYS, outer);
     }
   }
 

@@ -1,4 +1,3 @@
-import java.util.Map;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.Executor;
 import java.util.concurrent.FutureTask;

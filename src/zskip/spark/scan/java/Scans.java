@@ -7,6 +7,8 @@ import org.apache.spark.SparkContext;
 
 /** What the latest scans read, until Python asks for it. */
 final class Scans {
+  /** The local property of threads in which a key query runs. */
+  static final String FOR_KEYS = "spark.zskip.joins.asking";
   private static final int HELD = 1000;
   private static final ConcurrentLinkedDeque DONE = new ConcurrentLinkedDeque();
 
@@ -17,6 +19,7 @@ final class Scans {
     scan.put("time", Long.valueOf(System.currentTimeMillis()));
     scan.put("query", query());
     scan.put("ticket", ticket);
+    scan.put("for_keys", forKeys());
     scan.put("files", Integer.valueOf(left.files));
     scan.put("bytes", Long.valueOf(left.bytes));
     scan.put("total", Long.valueOf(total[0]));
@@ -34,6 +37,11 @@ final class Scans {
     String number = context.getLocalProperty("spark.sql.execution.root.id");
     if (number == null) number = context.getLocalProperty("spark.sql.execution.id");
     return Long.valueOf(number == null ? "-1" : number);
+  }
+
+  /** Whether the calling thread asks for the keys of a join. */
+  static Boolean forKeys() {
+    return Boolean.valueOf("true".equals(SparkContext.getOrCreate().getLocalProperty(FOR_KEYS)));
   }
 
   static String take() {

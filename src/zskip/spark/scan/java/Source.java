@@ -1,5 +1,4 @@
 import java.nio.LongBuffer;
-import java.util.BitSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Objects;

@@ -10,7 +10,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Offset;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import scala.Function1;
-import scala.collection.JavaConverters;
 
 /** Notes for the scan under `ORDER BY c LIMIT k` by which column, and of how many rows, the first are wanted. */
 final class TopK extends scala.runtime.AbstractPartialFunction {

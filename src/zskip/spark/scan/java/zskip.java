@@ -93,7 +93,7 @@ public final class zskip implements FileIndex {
       Map notes = Joins.notes(this);
       if (same || !notes.isEmpty()) {
         Object ticket = same ? query.ticket : null;
-        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, Scans.query()};
+        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, Scans.query(), Scans.forKeys()};
         Object found = ask("list", arguments);
         if (found != null) return (Seq) found;
       }
@@ -114,7 +114,7 @@ public final class zskip implements FileIndex {
       Map notes = query == null ? Query.NO_NOTES : Joins.notes(this);
       BitSet kept = same && notes.isEmpty() ? query.kept : null;
       if (kept == null) {
-        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, null};
+        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, null, null};
         String answer = (String) asked("list", listing.text(total), arguments);
         if (answer == null) throw new IllegalStateException("no answer");
         Map found = Text.read(answer);
