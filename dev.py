@@ -27,6 +27,7 @@ TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
     "test-engines": "run the tests against Delta Lake, Iceberg and Hudi themselves; needs Maven, which fetches them",
+    "test-stores": "run the tests against an object store, an emulator if no other is named; needs Maven for two jars",
     "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
@@ -51,6 +52,8 @@ ENGINES = {
     "spark35": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
 }
 """The jars of table formats for the Spark of each environment, as Maven names them."""
+STORE_JARS = ("org.apache.hadoop:hadoop-aws:3.4.2", "software.amazon.awssdk:bundle:2.29.52")
+"""What the Spark of the developer's environment reaches S3 with."""
 ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 WORKERS = ["-n", "2", "--dist", "loadfile"]
 """Where nothing else is asked for: two processes, each with its own Spark session."""
@@ -79,7 +82,7 @@ def main(arguments: "list[str]") -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
     tasks = {"demo": demo, "test": test, "test-engines": test_engines, "fuzz": fuzz, "lint": lint, "docs": docs}
-    tasks |= {"matrix": matrix, "build": build, "bench": bench}
+    tasks |= {"test-stores": test_stores, "matrix": matrix, "build": build, "bench": bench}
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
@@ -151,15 +154,28 @@ def test_engines(rest: "list[str]") -> int:
     return worst
 
 
+def test_stores(rest: "list[str]") -> int:
+    """The tests that need an object store, with Delta Lake and Iceberg in the session."""
+    python, jars = environment("dev"), os.pathsep.join(fetched((*STORE_JARS, *ENGINES["dev"])))
+    return run(python, "-m", "pytest", "tests/stores", *rest, ZSKIP_STORE_JARS=jars)
+
+
 def engine_jars(packages: str) -> "list[str]":
-    """Paths of the jars for one environment, fetched with Maven where they are not here yet."""
+    """Paths of the jars of the engines for one environment."""
+    return fetched(ENGINES[packages])
+
+
+def fetched(artifacts: "tuple[str, ...]") -> "list[str]":
+    """Paths of some jars, fetched with Maven where they are not here yet."""
     place, paths = ROOT / ".engines", []
-    for artifact in ENGINES[packages]:
+    for artifact in artifacts:
         path = place / f"{'-'.join(artifact.split(':')[1:])}.jar"
         if not path.exists():
             maven = shutil.which("mvn")
             if maven is None:
-                raise Problem("the tests against the engines fetch jars with Maven: put `mvn` on the PATH, call again")
+                raise Problem(
+                    "the tests against engines and stores fetch jars with Maven: put `mvn` on the PATH, call again"
+                )
             goal = [f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
             with alone() as held:
                 if not path.exists():

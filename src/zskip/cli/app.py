@@ -477,15 +477,17 @@ def demo(
 
 
 def open_table(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:
-    """Open a table without Spark where that will do and all lies on a local disk, else through a session."""
-    if spark or not (_is_local(path) and _is_local(index_path or "")):
+    """Open a table without Spark where that will do and knows the place, else through a session."""
+    if spark or not (_needs_no_spark(path) and _needs_no_spark(index_path or "")):
         return zskip.table(_spark(), path, index_path=index_path, format=format_name)
     return zskip.open(path, index_path=index_path, format=format_name)
 
 
-def _is_local(path: str) -> bool:
+def _needs_no_spark(path: str) -> bool:
+    from zskip.storage import parse_place
+
     scheme, separator, _ = path.partition("://")
-    return not separator or scheme == "file"
+    return not separator or scheme == "file" or parse_place(path) is not None
 
 
 def _spark() -> SparkSession:

@@ -12,8 +12,6 @@ HOME = "_zskip"
 """Directory in a table in which all lies that is zskip's, but for formats that have a place of their own."""
 OPERATIONS = f"{HOME}/operations"
 """Records of what zskip did to a table."""
-HADOOP_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Schemes of URIs that only Hadoop has, and what everybody else calls the same place."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,8 +17,6 @@ FORMATS = ("parquet", "delta", "iceberg", "hudi")
 
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
 """What only tables of a format have."""
-_HUDI_PARTITION = (".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet")
-"""One of them is in each partition of a Hudi table, whatever its directory is called."""
 
 
 def check_name(name: str | None) -> None:
@@ -54,10 +52,10 @@ def found_formats(storage: Storage) -> tuple[str, ...]:
     A Parquet directory with neither log nor metadata has no mark of its own.
     """
     marked = {
-        "delta": _is_dir(storage, "_delta_log"),
-        "iceberg": _is_dir(storage, "metadata")
+        "delta": storage.is_dir("_delta_log"),
+        "iceberg": storage.is_dir("metadata")
         and any(_is_iceberg(file.path.rpartition("/")[2]) for file in storage.list_dir("metadata")),
-        "hudi": _is_dir(storage, ".hoodie"),
+        "hudi": storage.is_dir(".hoodie"),
     }
     return tuple(name for name, there in marked.items() if there)
 
@@ -83,28 +81,17 @@ def _chosen(storage: Storage, found: tuple[str, ...], name: str | None) -> str:
 
 def _check_not_inside(storage: Storage) -> None:
     """Raise InputError for a partition's directory inside of a table in which dead files lie."""
-    for mark in _HUDI_PARTITION:
-        if storage.stat(mark) is not None:
-            raise InputError(
-                f'"{storage.root}" holds {mark}, so it is a partition of a table of the format hudi; open the table '
-                'itself, and ask for the partition with "where"'
-            )
     above = ""
     for part in reversed(storage.root.split("/")):
         if "=" not in part:
             return
         above += "../"
         for name in ("delta", "hudi"):
-            if _is_dir(storage, above + _MARKS[name].rstrip("/")):
+            if storage.is_dir(above + _MARKS[name].rstrip("/")):
                 raise InputError(
                     f'"{storage.root}" is a partition of a table of the format {name}, so files may lie in it that are '
                     'no longer part of the table; open the table itself, and ask for the partition with "where"'
                 )
-
-
-def _is_dir(storage: Storage, path: str) -> bool:
-    found = storage.stat(path)
-    return found is not None and found.is_dir
 
 
 def _is_iceberg(name: str) -> bool:

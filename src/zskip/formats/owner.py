@@ -32,7 +32,10 @@ def is_abandoned(storage: Storage, directory: FileInfo) -> bool:
         dead = owner["host"] == socket.gethostname() and not _alive(int(owner["pid"]))
         return bool(dead or now - int(owner["started_ms"]) > _ABANDONED_MS)
     except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return now - directory.mtime_ms > _ABANDONED_MS
+        changed = directory.mtime_ms
+        if storage.kind == "objects":  # where directories have no time of their own
+            changed = max((file.mtime_ms for file in storage.list_dir(directory.path)), default=0)
+        return now - changed > _ABANDONED_MS
 
 
 def _alive(pid: int) -> bool:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
-from zskip.storage import Storage
+from zskip.storage import FileInfo, Storage
 from zskip.types import DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
@@ -37,12 +37,12 @@ class Footer:
     """Compression of the first column chunk, lower case; "" for a file without rows."""
 
 
-def read_fields(storage: Storage, paths: Sequence[str]) -> tuple[Field, ...]:
+def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
     """The columns of a table as Spark infers them without merging: those of its first file in path order.
 
     Raises CorruptFileError where that file's footer cannot be read.
     """
-    metadata = _metadata(storage, paths[0])
+    metadata = _metadata(storage, first.path, first.size)
     described = (metadata.metadata or {}).get(_SPARK_KEY)
     if described is not None:
         return tuple(
@@ -109,9 +109,9 @@ def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in read))
 
 
-def _metadata(storage: Storage, path: str) -> pq.FileMetaData:
+def _metadata(storage: Storage, path: str, size: int | None = None) -> pq.FileMetaData:
     try:
-        with storage.open(path) as stream:
+        with storage.open(path, size) as stream:
             return pq.read_metadata(stream)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(

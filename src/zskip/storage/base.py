@@ -1,15 +1,19 @@
 """Where tables lie: the few file operations zskip needs, behind one protocol.
 
-Paths are relative to the root of the storage and use `/`. The implementations are `zskip.storage.LocalStorage` and, for
-anything that the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
+Paths are relative to the root of the storage and use `/`. The implementations are `LocalStorage`, `ObjectStorage` for
+object stores and, for anything that the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
-from typing import BinaryIO, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, Literal, NamedTuple, Protocol
+
+Kind = Literal["disk", "cluster", "objects"]
+"""A disk of this machine; a file system across a network; an object store, where each call is a request or more, a
+rename is a copy, and a directory is there while a key begins with its name."""
 
 
 class FileInfo(NamedTuple):
@@ -23,6 +27,16 @@ class FileInfo(NamedTuple):
     """Modification time, milliseconds since 1970."""
     is_dir: bool = False
 
+    def is_version(self, size: int, mtime_ms: int) -> bool:
+        """Whether the file is as it was when somebody saw it with this size and time.
+
+        Where one of the two times has no part of a second, the other's does not count: object stores tell them to the
+        millisecond in a listing and to the second where one object is looked at.
+        """
+        whole = not (self.mtime_ms % 1000 and mtime_ms % 1000)
+        same = self.mtime_ms // 1000 == mtime_ms // 1000 if whole else self.mtime_ms == mtime_ms
+        return same and self.size == size
+
 
 class Storage(Protocol):
     """The file operations that zskip needs.
@@ -33,6 +47,14 @@ class Storage(Protocol):
     @property
     def root(self) -> str:
         """The absolute path or URI of the root, without a trailing slash."""
+
+    @property
+    def kind(self) -> Kind:
+        """What is fast there and what is slow."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What else reaches the same place, such as deltalake, must be told; empty on a disk."""
 
     def uri(self, path: str) -> str:
         """The absolute path or URI of a file, as Spark, DuckDB or pyarrow take it."""
@@ -46,11 +68,17 @@ class Storage(Protocol):
     def stat(self, path: str) -> FileInfo | None:
         """One file or directory, or None where there is none."""
 
+    def is_dir(self, path: str) -> bool:
+        """Whether there is a directory; cheaper than `stat` where files and directories are asked for apart."""
+
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
 
-    def open(self, path: str) -> BinaryIO:
-        """A seekable binary stream for reading."""
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
+        """A seekable binary stream for reading.
+
+        size: in bytes, where it is known, which saves asking for it.
+        """
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Publish a file at once, parents included: readers see all of it or none.

@@ -7,9 +7,10 @@ import errno
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from types import MappingProxyType
+from typing import BinaryIO, Literal
 
 from zskip.errors import StorageError
 from zskip.storage.base import FileInfo
@@ -26,6 +27,9 @@ _ADVICE = {
 
 class LocalStorage:
     """A directory on a disk of this machine."""
+
+    kind: Literal["disk"] = "disk"
+    options: Mapping[str, str] = MappingProxyType({})
 
     def __init__(self, root: str) -> None:
         text = root[len("file:") :] if root.startswith("file:") else root
@@ -86,12 +90,16 @@ class LocalStorage:
             is_dir = os.path.isdir(self.uri(path))
             return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
 
+    def is_dir(self, path: str) -> bool:
+        """Whether there is a directory."""
+        return os.path.isdir(self.uri(path))
+
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
         with _explained("read", self.uri(path)), _nothing_below_a_file():
             return Path(self.uri(path)).read_bytes()
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading."""
         with _explained("open", self.uri(path)), _nothing_below_a_file():
             return open(self.uri(path), "rb")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Storage
+from zskip.storage.base import FileInfo, Kind, Storage
 
 
 class Overlay:
@@ -21,6 +21,16 @@ class Overlay:
     def root(self) -> str:
         """The root of the storage below."""
         return self._base.root
+
+    @property
+    def kind(self) -> Kind:
+        """As the storage below."""
+        return self._base.kind
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Those of the storage below."""
+        return self._base.options
 
     def uri(self, path: str) -> str:
         """The path in the storage below, whether there is anything or not."""
@@ -42,6 +52,10 @@ class Overlay:
         """One file or directory, or None where there is none."""
         return self._info(path) if path in self._written else self._base.stat(path)
 
+    def is_dir(self, path: str) -> bool:
+        """Whether there is a directory, those that hold nothing but what was written here left out."""
+        return path not in self._written and self._base.is_dir(path)
+
     def _info(self, path: str) -> FileInfo | None:
         data = self._written[path]
         return None if data is None else FileInfo(path, len(data), 0)
@@ -55,9 +69,9 @@ class Overlay:
             raise FileNotFoundError(path)
         return data
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading."""
-        return io.BytesIO(self.read(path)) if path in self._written else self._base.open(path)
+        return io.BytesIO(self.read(path)) if path in self._written else self._base.open(path, size)
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Keep a file in memory; raises FileExistsError where the path is taken and `overwrite` is false."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Storage
+from zskip.storage.base import FileInfo, Kind, Storage
 
 
 class Rehomed:
@@ -21,6 +21,16 @@ class Rehomed:
     def root(self) -> str:
         """The root of the storage below."""
         return self._base.root
+
+    @property
+    def kind(self) -> Kind:
+        """As the storage below."""
+        return self._base.kind
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """Those of the storage below."""
+        return self._base.options
 
     def _there(self, path: str) -> str:
         return _moved(path, self._directory, self._home)
@@ -45,13 +55,17 @@ class Rehomed:
         found = self._base.stat(self._there(path))
         return None if found is None else self._here(found)
 
+    def is_dir(self, path: str) -> bool:
+        """Whether there is a directory."""
+        return self._base.is_dir(self._there(path))
+
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
         return self._base.read(self._there(path))
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading."""
-        return self._base.open(self._there(path))
+        return self._base.open(self._there(path), size)
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Publish a file at once."""

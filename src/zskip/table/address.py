@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zskip.errors import InputError
@@ -16,24 +18,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = re.compile(r"[^\s./:\\]+(?:\.[^\s./:\\]+){2,}")
-_LOCAL = ("", "file")
 
 
 def find(
-    path: str | IcebergTable, spark: SparkSession | None, index_storage: Storage | None, format_name: str | None
+    path: str | IcebergTable,
+    spark: SparkSession | None,
+    index_storage: Storage | None,
+    format_name: str | None,
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Handle:
     """Open what lies at a path or, where no directory is called so, the Iceberg table of that name.
+
+    options: of the object store where the table lies.
 
     Raises InputError and StorageError where a catalog cannot be opened, TableNotFoundError where it has no such table.
     """
     check_name(format_name)
     if not isinstance(path, str):
-        return in_catalog(PyIcebergCatalog.of(path), spark, index_storage)
-    storage = storage_at(path, spark)
-    if format_name in (None, "iceberg") and storage.stat("") is None:
+        return in_catalog(PyIcebergCatalog.of(path), spark, index_storage, options)
+    named = format_name in (None, "iceberg") and _NAME.fullmatch(path) is not None
+    storage = storage_at(path, spark, {} if named else options)
+    if named and storage.stat("") is None:
         catalog = find_catalog(path, spark)
         if catalog is not None:
-            return in_catalog(catalog, spark, index_storage)
+            return in_catalog(catalog, spark, index_storage, options)
     return Handle(storage, spark, index_storage, format_name)
 
 
@@ -53,13 +61,16 @@ def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None
     return configured if own is None or (configured is not None and not own.exists()) else own
 
 
-def in_catalog(catalog: IcebergCatalog, spark: SparkSession | None, index_storage: Storage | None) -> Handle:
+def in_catalog(
+    catalog: IcebergCatalog,
+    spark: SparkSession | None,
+    index_storage: Storage | None,
+    options: Mapping[str, str] = MappingProxyType({}),
+) -> Handle:
     """Open the table where its catalog says that it lies; raises InputError where only Spark reaches that."""
     root = catalog.current().root
-    scheme = root.partition(":")[0] if ":" in root else ""
-    if spark is None and scheme not in _LOCAL:
-        raise InputError(
-            f'the Iceberg table "{catalog.table}" lies at "{root}", which zskip reaches through Spark only: open it '
-            f'with zskip.table(spark, "{catalog.table}")'
-        )
-    return Handle(storage_at(root, spark), spark, index_storage, "iceberg", catalog)
+    try:
+        storage = storage_at(root, spark, options if "://" in root else {})
+    except InputError as error:
+        raise InputError(f'the Iceberg table "{catalog.table}" cannot be opened: {error}') from error
+    return Handle(storage, spark, index_storage, "iceberg", catalog)

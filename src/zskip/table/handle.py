@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zskip.errors import IndexFormatError, InputError, StorageError, UnsupportedError, ZskipWarning
@@ -11,7 +13,7 @@ from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_for
 from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.storage import LocalStorage, Storage
+from zskip.storage import Storage, parse_place, same_place, storage_for
 from zskip.storage.rehomed import Rehomed
 
 if TYPE_CHECKING:
@@ -21,13 +23,16 @@ if TYPE_CHECKING:
     from zskip.spark.schema import TableSchema
 
 
-def storage_at(path: str, spark: SparkSession | None) -> Storage:
-    """A directory as Spark reaches it, or on the local disk where there is no session."""
-    if spark is None:
-        return LocalStorage(path)
-    from zskip.spark.jvm.hadoop import storage_for
+def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str] = MappingProxyType({})) -> Storage:
+    """A directory as Spark reaches it, or on a disk or in an object store where there is no session.
 
-    return storage_for(spark, path)
+    options: of the object store.
+    """
+    if spark is None:
+        return storage_for(path, options)
+    from zskip.spark.jvm import hadoop
+
+    return hadoop.storage_for(spark, path)
 
 
 class Handle:
@@ -47,7 +52,8 @@ class Handle:
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
-        self.index_storage = None if index_storage is None or index_storage.root == storage.root else index_storage
+        own = index_storage is None or same_place(index_storage.root, storage.root)
+        self.index_storage = None if own else index_storage
         """Where the index lies; None for the table itself."""
 
     @cached_property
@@ -79,7 +85,8 @@ class Handle:
 
     def storage_at(self, path: str) -> Storage:
         """The storage of another directory, reached as this one is."""
-        return storage_at(path, self.spark)
+        in_store = self.spark is None and parse_place(path) is not None
+        return storage_at(path, self.spark, self.storage.options if in_store else {})
 
     @property
     def case_sensitive(self) -> bool:

@@ -50,6 +50,7 @@ def record(handle: Handle, on: bool) -> None:
     if not isinstance(on, bool):
         raise InputError(f"record({on!r}): say True or False")
     home = home_of(handle)
+    _asked.pop(home.root, None)
     if on:
         home.write(_ON, b"", overwrite=True)
     else:
@@ -132,6 +133,8 @@ class Recorder:
             self._pending, self._scans, self._threshold = [], 0, float("-inf")
 
 
+_asked: dict[str, tuple[float, bool]] = {}
+"""When it was asked whether the scans of a table are recorded, and the answer."""
 _recorders: dict[str, Recorder] = {}
 _guard = threading.Lock()
 _sources: dict[int, Callable[[], None]] = {}
@@ -182,8 +185,22 @@ def record_session(spark: SparkSession) -> None:
         _log.warning("the queries of this session will not be recorded", exc_info=True)
 
 
+def _is_on(home: Storage) -> bool:
+    """Whether scans are recorded; across a network it is asked now and then only."""
+    known = _asked.get(home.root)
+    if home.kind != "disk" and known is not None and time.monotonic() - known[0] < _PERIOD:
+        return known[1]
+    try:
+        home.read(_ON)
+        on = True
+    except FileNotFoundError:
+        on = False
+    _asked[home.root] = time.monotonic(), on
+    return on
+
+
 def _recorder(home: Storage) -> Recorder | None:
-    if home.stat(_ON) is None:
+    if not _is_on(home):
         return None
     with _guard:
         if not _recorders:

@@ -5,7 +5,7 @@ Each method imports what it needs, so that `import zskip` and `zskip --help` tak
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -399,17 +399,30 @@ def table(
     return Table(find(path, spark, index_storage, format))
 
 
-def open(path: str | IcebergTable, *, index_path: str | None = None, format: str | None = None) -> Table:
-    """Open a table on a local disk without Spark: for `index`, `files`, `prune`, `info` and `clean`.
+def open(
+    path: str | IcebergTable,
+    *,
+    index_path: str | None = None,
+    format: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Table:
+    """Open a table without Spark, on a disk or in an object store: for `index`, `files`, `prune`, `info` and `clean`.
 
-    path: also the name or the object of an Iceberg table, from pyiceberg's catalogs only; index_path, format: as in
-    `table`.
+    path: a directory, or `s3://`, `gs://` or `abfss://` with a bucket, for which `zskip[stores]` is to be installed;
+    also the name or the object of an Iceberg table, from pyiceberg's catalogs only; index_path, format: as in `table`;
+    storage_options: how to reach the object store, with the keys that deltalake and Polars know, such as
+    `aws_access_key_id`, `aws_region` or `aws_endpoint_url`; what is not given comes from the environment. Raises
+    InputError for arguments that cannot be right and MissingDependencyError for what is not installed; whether the
+    store answers is seen when something is asked of the table.
     """
     from zskip.errors import InputError
-    from zskip.storage import LocalStorage
+    from zskip.storage import check_options, parse_place, storage_for
     from zskip.table.address import find
 
     if index_path == "":
         raise InputError("index_path is empty; give a directory, or leave it out to keep the index in the table")
-    index_storage = None if index_path is None else LocalStorage(index_path)
-    return Table(find(path, None, index_storage, format))
+    options = check_options(storage_options)
+    index_storage = None
+    if index_path is not None:
+        index_storage = storage_for(index_path, options if parse_place(index_path) else {})
+    return Table(find(path, None, index_storage, format, options))

@@ -92,9 +92,9 @@ def predicates(rng: random.Random, rows: pa.Table, count: int) -> list[str]:
 def refuse_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = LocalStorage.open
 
-    def opened(self: LocalStorage, path: str) -> Any:
+    def opened(self: LocalStorage, path: str, size: int | None = None) -> Any:
         assert path.startswith("_zskip/"), f"{path} was opened"
-        return plain(self, path)
+        return plain(self, path, size)
 
     monkeypatch.setattr(LocalStorage, "open", opened)
 

@@ -10,7 +10,7 @@ import errno
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,7 +22,7 @@ import pytest
 from zskip.errors import StorageError
 from zskip.formats import ParquetFormat, Staged
 from zskip.formats.hive import is_hidden
-from zskip.storage import FileInfo, LocalStorage, Storage
+from zskip.storage import FileInfo, Kind, LocalStorage, Storage
 
 FLAT = ("",)
 HIVE = ("region=us%20east/day=2024-01-02", "region=__HIVE_DEFAULT_PARTITION__/day=x")
@@ -51,8 +51,19 @@ class CrashingStorage:
     def root(self) -> str:
         return self._inner.root
 
+    @property
+    def kind(self) -> Kind:
+        return self._inner.kind
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        return self._inner.options
+
     def uri(self, path: str) -> str:
         return self._inner.uri(path)
+
+    def is_dir(self, path: str) -> bool:
+        return self._inner.is_dir(path)
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         return self._inner.walk(skip)
@@ -66,8 +77,8 @@ class CrashingStorage:
     def read(self, path: str) -> bytes:
         return self._inner.read(path)
 
-    def open(self, path: str) -> BinaryIO:
-        return self._inner.open(path)
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
+        return self._inner.open(path, size)
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         self._step_of(lambda: self._inner.write(path, data, overwrite=overwrite))

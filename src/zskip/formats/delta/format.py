@@ -22,7 +22,7 @@ from zskip.errors import (
     ZskipError,
 )
 from zskip.formats import staging
-from zskip.formats.base import HADOOP_SCHEMES, HOME, Staged
+from zskip.formats.base import HOME, Staged
 from zskip.formats.delta.commit import (
     NewFile,
     committed_version,
@@ -36,7 +36,7 @@ from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.rewritten import check_live
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
-from zskip.storage import Storage
+from zskip.storage import HADOOP_SCHEMES, Storage
 from zskip.types import encode
 
 if TYPE_CHECKING:
@@ -82,8 +82,9 @@ class DeltaFormat:
                 'run: pip install "zskip[delta]"'
             ) from error
         uri = _uri(self._storage.root)
+        options = None if uri.startswith("file:") else {**_REMOTE, **self._storage.options}
         with _explained(self._storage.root):
-            return DeltaTable(uri, storage_options=None if uri.startswith("file:") else _REMOTE, skip_stats=skip_stats)
+            return DeltaTable(uri, storage_options=options, skip_stats=skip_stats)
 
     def _read(self, table: DeltaTable) -> Snapshot:
         root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)

@@ -12,13 +12,13 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import HADOOP_SCHEMES, Staged
+from zskip.formats.base import Staged
 from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_known, spark_schema
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Partition, Snapshot
-from zskip.storage import Storage
+from zskip.storage import HADOOP_SCHEMES, Storage
 
 if TYPE_CHECKING:
     from hudi import HudiFileSlice, HudiInstant, HudiTable
@@ -124,7 +124,7 @@ class HudiFormat:
                 'run: pip install "zskip[hudi]"'
             ) from error
         with _explained(self._storage.root):
-            return HudiTable(_uri(self._storage.root))
+            return HudiTable(_uri(self._storage.root), dict(self._storage.options))
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError: only Hudi's own code, in a session of Spark, commits to its tables."""

@@ -27,7 +27,6 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import HADOOP_SCHEMES
 from zskip.formats.iceberg.avro import check_blocks, check_count
 from zskip.formats.iceberg.deletes import check_deletes
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
@@ -35,7 +34,7 @@ from zskip.formats.iceberg.protocol import check_columns, check_raw
 from zskip.formats.iceberg.values import Live, read_known, spark_schema
 from zskip.formats.schema import declared_fields
 from zskip.records import Snapshot
-from zskip.storage import Storage
+from zskip.storage import HADOOP_SCHEMES, Storage
 
 _THREADS = 8
 _GZIP = b"\x1f\x8b"

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zskip.errors import ConflictError, StorageError, TableNotFoundError
+from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError
 from zskip.formats import staging
 from zskip.formats.base import HOME, Staged
 from zskip.formats.hive import is_hidden, partitions_of
@@ -33,11 +33,11 @@ class ParquetFormat:
         storage: Storage,
         *,
         partitioner: Partitioner = partitions_of,
-        fields: Callable[[Storage, Sequence[str]], tuple[Field, ...]] = read_fields,
     ) -> None:
         self._storage = storage
         self._partitioner = partitioner
-        self._fields = fields
+        self._seen: tuple[FileInfo, tuple[Field, ...]] | None = None
+        """The first file, and its columns, when they were read last."""
 
     def snapshot(self) -> Snapshot:
         """The live files now; finishes a rewrite that was cut short, or reads around it where it may not write.
@@ -46,6 +46,7 @@ class ParquetFormat:
         """
         version, files = self._live_files()
         if not files:
+            self._check_directory()
             raise TableNotFoundError(
                 f'no Parquet files in "{self._storage.root}"; give the directory that holds the data files'
             )
@@ -57,7 +58,7 @@ class ParquetFormat:
         return Snapshot(
             root=self._storage.root,
             version=version,
-            fields=self._fields(self._storage, paths),
+            fields=self._fields(files[0][1]),
             partition_fields=partition_fields,
             partitions=partitions,
             paths=paths,
@@ -66,21 +67,48 @@ class ParquetFormat:
             partition_of=np.array([ordinals[d] for d in directories], np.int32),
         )
 
+    def _fields(self, first: FileInfo) -> tuple[Field, ...]:
+        if self._seen is None or self._seen[0] != first:
+            self._seen = first, read_fields(self._storage, first)
+        return self._seen[1]
+
     def _live_files(self) -> tuple[int, list[tuple[str, FileInfo]]]:
         """The version, and each file with the directory where it belongs; read between two equal looks at the log."""
-        if self._storage.stat("") is None:
-            raise TableNotFoundError(f'"{self._storage.root}" does not exist; check the path')
         for _ in range(_TRIES):
             before = log.versions(self._storage)
             pending, finished = self._settle(before)
             if finished:
                 continue
-            files = [(f.path.rpartition("/")[0], f) for f in self._storage.walk(is_hidden) if f.size]
+            files = [(f.path.rpartition("/")[0], f) for f in self._walk() if f.size]
             if pending:
                 files = self._as_after(pending, files)
             if log.versions(self._storage) == before:
                 return max(before[0], default=0), files
         raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
+
+    def _walk(self) -> list[FileInfo]:
+        """All files of the directory; raises InputError where it is a partition of a Hudi table."""
+        seen: set[str] = set()
+
+        def skip(name: str) -> bool:
+            if name.startswith(".hoodie_partition_metadata"):
+                seen.add(name)
+            return is_hidden(name)
+
+        found = self._storage.walk(skip)
+        if seen:
+            raise InputError(
+                f'"{self._storage.root}" holds {min(seen)}, so it is a partition of a table of the format hudi; open '
+                'the table itself, and ask for the partition with "where"'
+            )
+        return found
+
+    def _check_directory(self) -> None:
+        found = self._storage.stat("")
+        if found is None:
+            raise TableNotFoundError(f'"{self._storage.root}" does not exist; check the path')
+        if not found.is_dir:
+            raise TableNotFoundError(f'"{self._storage.root}" is a file; give the directory that holds the data files')
 
     def _settle(self, versions: tuple[list[int], set[int]]) -> tuple[list[log.Entry], bool]:
         """Finish rewrites that were cut short; returns those that it may not finish, and whether it finished any."""
@@ -107,7 +135,7 @@ class ParquetFormat:
         for entry in pending:
             for old in entry.removed:
                 found = live.get(old.path)
-                if found is not None and (found[1].size, found[1].mtime_ms) == (old.size, old.mtime_ms):
+                if found is not None and found[1].is_version(old.size, old.mtime_ms):
                     del live[old.path]
             for new in entry.added:
                 if new.target not in live:
@@ -174,7 +202,7 @@ class ParquetFormat:
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
         for file in files:
             found = self._storage.stat(file.path)
-            if found is None or (found.size, found.mtime_ms) != (file.size, file.mtime_ms):
+            if found is None or not found.is_version(file.size, file.mtime_ms):
                 what = "is gone" if found is None else "was changed"
                 raise ConflictError(
                     f'"{self._storage.uri(file.path)}" {what} since the rewrite read it; '

@@ -217,7 +217,7 @@ def _parent(path: str) -> str:
 def _retire(storage: Storage, old: Removed, trash: str) -> None:
     """Move a replaced file away, unless somebody did, or wrote another file under its name."""
     found = storage.stat(old.path)
-    if found is None or (found.size, found.mtime_ms) != (old.size, old.mtime_ms):
+    if found is None or not found.is_version(old.size, old.mtime_ms):
         return
     try:
         storage.rename(old.path, f"{trash}/{old.path}")

@@ -16,7 +16,7 @@ from zskip.index.collect.footers import FooterReader, FooterStats
 from zskip.index.store.match import is_text
 from zskip.index.store.segment import MAX_ENTRIES, Segment
 from zskip.records import Bools, DataFile, Snapshot
-from zskip.storage import LocalStorage, Storage
+from zskip.storage import Storage
 
 Progress = Callable[[int, int], None]
 """Called with the number of files read and the number of all."""
@@ -24,6 +24,8 @@ Progress = Callable[[int, int], None]
 THREADS = 8
 """Much of the work holds the interpreter's lock, so that more threads than cores only help where files are far away."""
 
+_FAR_THREADS = 32
+"""Where each file is a request: it waits for most of the time."""
 _BATCH = 64
 _NAMED = 3
 
@@ -99,7 +101,7 @@ def _read_all(storage: Storage, snapshot: Snapshot, which: Sequence[int], row_gr
         return [(i, f, _read(storage, reader, f, parts)) for i, f, parts in zip(places, files, wanted, strict=True)]
 
     under_way: collections.deque[Future[list[_Found]]] = collections.deque()
-    threads = min(THREADS, os.cpu_count() or 1) if isinstance(storage, LocalStorage) else THREADS
+    threads = min(THREADS, os.cpu_count() or 1) if storage.kind == "disk" else _FAR_THREADS
     with ThreadPoolExecutor(threads, thread_name_prefix="zskip-footers") as pool:
         try:
             for start in range(0, len(which), _BATCH):
@@ -117,7 +119,7 @@ def _read(storage: Storage, reader: FooterReader, file: DataFile, row_groups: bo
     if not is_text(file.path):
         return "its name is not UTF-8"
     try:
-        with storage.open(file.path) as stream:
+        with storage.open(file.path, file.size) as stream:
             return reader.read(stream, file.size, row_groups=row_groups)
     except Exception as error:  # whatever a broken footer sets off must cost no more than its entry
         return " ".join(str(error).split()) or type(error).__name__

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
+from zskip.index.store.cache import RECENT
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.segment import BLOCK_ROWS, INDEX_DIR, Block, Segment
 from zskip.index.store.sketches import SketchRecord, SketchSegment
-from zskip.storage import FileInfo, Storage
+from zskip.storage import FileInfo, Storage, same_place
 from zskip.types import DataType
 
 FORMAT = 1
@@ -175,7 +176,7 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
         if not found:
             return None
         try:
-            return _read_manifest(storage, next(iter(found)), table)
+            return _read_manifest(storage, *next(iter(found.items())), table)
         except FileNotFoundError:
             continue  # a refresh of another process has just removed it: there is a newer one
     raise StorageError(f"{INDEX_DIR} changes faster than it can be read")
@@ -183,18 +184,19 @@ def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | No
 
 def sound_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
     """Read the newest manifest that is not damaged, which says what there was before; raises as `latest_manifest`."""
-    for version in list_manifests(storage.list_dir(INDEX_DIR)):
+    for version, info in list_manifests(storage.list_dir(INDEX_DIR)).items():
         with contextlib.suppress(DamagedIndexError, FileNotFoundError):
-            return _read_manifest(storage, version, table)
+            return _read_manifest(storage, version, info, table)
     return None
 
 
-def _read_manifest(storage: Storage, version: int, table: str | None) -> Manifest:
+def _read_manifest(storage: Storage, version: int, info: FileInfo, table: str | None) -> Manifest:
     path = manifest_path(version)
-    manifest = Manifest.from_bytes(storage.read(path), path)
+    data = RECENT.get(storage, (path, info.size, info.mtime_ms), lambda: storage.read(path))
+    manifest = Manifest.from_bytes(data, path)
     if manifest.version != version:
         raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")
-    if table is not None and manifest.table != table:
+    if table is not None and not (manifest.table and same_place(manifest.table, table)):
         other = "a table that lies there" if manifest.table is None else f'"{manifest.table}"'
         raise InputError(
             f'"{storage.root}" holds the index of {other}, not of "{table}"; give each table an index_path of its own'

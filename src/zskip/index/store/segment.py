@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError
+from zskip.index.store.cache import RECENT
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
 from zskip.index.store.thrift import row_group_places, with_row_groups
@@ -320,13 +321,13 @@ class SegmentReader:
             raise IndexFormatError(f"cannot read {segment.entries_path}: {error}") from error
 
     def check(self) -> None:
-        """Hold all of the segment against its checksums."""
+        """Hold all of the segment against its checksums, as it lies in its place now."""
         segment = self.segment
         parts = [(segment.files_path, segment.listing)]
         parts += [(segment.entries_path, block) for block in (*segment.blocks, segment.footer)]
         for path, block in parts:
             try:
-                self._verified(path, [block])
+                self._verified(path, [block], now=True)
             except _UNREADABLE as error:
                 raise IndexFormatError(f"cannot read {path}: {error}") from error
 
@@ -353,10 +354,23 @@ class SegmentReader:
                 self._metadata = pq.read_metadata(pa.BufferReader(self._footer))
             return self._metadata, list(range(first, last + 1))
 
-    def _verified(self, path: str, blocks: Sequence[Block]) -> bytes:
-        """Read neighboring blocks in one go and hold each against its checksum."""
+    def _verified(self, path: str, blocks: Sequence[Block], *, now: bool = False) -> bytes:
+        """Read neighboring blocks in one go and hold each against its checksum; now: whatever was read before."""
         start, size = blocks[0].offset, sum(block.length for block in blocks)
-        with self._storage.open(path) as stream:
+        key = (path, start, size, *(block.crc for block in blocks))
+        if now:
+            RECENT.forget(self._storage, key)
+        data = RECENT.get(self._storage, key, lambda: self._read(path, start, size))
+        view = memoryview(data)
+        for block in blocks:
+            held = view[block.offset - start : block.offset - start + block.length]
+            if len(held) != block.length or zlib.crc32(held) != block.crc:
+                RECENT.forget(self._storage, key)
+                raise ValueError("it is damaged")
+        return data
+
+    def _read(self, path: str, start: int, size: int) -> bytes:
+        with self._storage.open(path, self._size(path)) as stream:
             expect(stream, start, size)
             stream.seek(start)
             parts: list[bytes] = []
@@ -364,13 +378,13 @@ class SegmentReader:
             while missing and (part := stream.read(min(missing, _CHUNK))):
                 parts.append(part)
                 missing -= len(part)
-        data = parts[0] if len(parts) == 1 else b"".join(parts)
-        view = memoryview(data)
-        for block in blocks:
-            held = view[block.offset - start : block.offset - start + block.length]
-            if len(held) != block.length or zlib.crc32(held) != block.crc:
-                raise ValueError("it is damaged")
-        return data
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _size(self, path: str) -> int:
+        """Bytes of one of the two files, as the manifest says."""
+        segment = self.segment
+        of_entries = path == segment.entries_path
+        return segment.footer.offset + segment.footer.length if of_entries else segment.listing.length
 
 
 class _Part(io.RawIOBase):

@@ -6,7 +6,8 @@ import contextlib
 import io
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from py4j.protocol import Py4JJavaError
@@ -15,7 +16,8 @@ from pyspark.errors.exceptions.captured import CapturedException
 from zskip.errors import InputError, StorageError
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.storage import FileInfo, LocalStorage, Storage
+from zskip.spark.jvm.s3a import s3_options
+from zskip.storage import FileInfo, Kind, LocalStorage, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,6 +75,18 @@ class HadoopStorage:
             return None
         rest = self._root[len(str(path.toString()).rstrip("/")) :]
         return LocalStorage(real.toUri().getPath() + rest)
+
+    @property
+    def kind(self) -> Kind:
+        """What is fast there and what is slow."""
+        if self._local is not None:
+            return "disk"
+        return "objects" if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE else "cluster"
+
+    @cached_property
+    def options(self) -> Mapping[str, str]:
+        """Where and as whom the session reaches an S3 store, in the words of deltalake."""
+        return s3_options(self._files) if self._files.getUri().getScheme() == "s3a" else {}
 
     @property
     def root(self) -> str:
@@ -149,12 +163,23 @@ class HadoopStorage:
             finally:
                 stream.close()
 
-    def open(self, path: str) -> BinaryIO:
-        """A seekable binary stream for reading."""
+    def is_dir(self, path: str) -> bool:
+        """Whether there is a directory."""
+        found = self.stat(path)
+        return found is not None and found.is_dir
+
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
+        """A seekable binary stream for reading; size: in bytes, where it is known."""
         with _explained("open", self.uri(path)):
-            size = self._files.getFileStatus(self._at(path)).getLen()
-            raw = _Stream(self._files.open(self._at(path)), size, self.uri(path))
+            if size is None:
+                size = int(self._files.getFileStatus(self._at(path)).getLen())
+            raw = _Stream(self._opened(path, size), size, self.uri(path))
         return cast("BinaryIO", io.BufferedReader(raw, _BUFFER))
+
+    def _opened(self, path: str, size: int) -> JavaObject:
+        """An input stream; a store that is told the size does not ask for it."""
+        builder = self._files.openFile(self._at(path)).opt("fs.option.openfile.length", str(size))
+        return builder.opt("fs.option.openfile.read.policy", "random").build().get()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.

@@ -1,0 +1,260 @@
+"""Object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure, through `obstore`.
+
+A store has no directories: one is there while a key begins with its name. A key is written whole or not at all, which
+makes `write` a single request, and a rename is a copy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import posixpath
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+
+from zskip.storage.base import FileInfo
+from zskip.storage.failures import explained, no_condition
+from zskip.storage.places import Place, connect
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+_PAGE = 1000
+"""Keys that a store lists in one answer."""
+_DELETED_AT_ONCE = 10_000
+_WRITER = "zskipwriter"
+"""In an object's metadata: which call has written it."""
+_READ_AHEAD = 64 << 10
+"""Bytes that are asked for at least, so that many small reads are few requests."""
+
+
+class ObjectStorage:
+    """A place in a bucket or container."""
+
+    kind: Literal["objects"] = "objects"
+
+    def __init__(self, place: Place, options: Mapping[str, str]) -> None:
+        """options: as deltalake and Polars name them; what they leave out comes from the environment.
+
+        Raises InputError for an option that the store does not know, MissingDependencyError without `obstore`.
+        """
+        self._place = place
+        self.options = options
+        self._store = connect(place, options)
+
+    @property
+    def root(self) -> str:
+        """The URI of the root, nothing in it escaped."""
+        return self.uri("")
+
+    def uri(self, path: str) -> str:
+        """The URI of a file, as DuckDB, Polars and Spark take it, nothing in it escaped."""
+        return "/".join(part for part in (self._place.base, self._key(path)) if part)
+
+    def _key(self, path: str) -> str:
+        key = "/".join(part for part in (self._place.key, path) if part)
+        return posixpath.normpath(key) if "../" in key else key
+
+    def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
+        """All files below the root, but for names that `skip` accepts and what lies below such."""
+        start = len(self._place.key) + bool(self._place.key)
+        found: list[FileInfo] = []
+        hidden: dict[str, bool] = {}
+        for meta in self._below(""):
+            path = meta["path"][start:]
+            directory, _, name = path.rpartition("/")
+            if directory not in hidden:
+                hidden[directory] = any(skip(part) for part in directory.split("/") if part)
+            if not hidden[directory] and not skip(name):
+                found.append(_info(path, meta))
+        return found
+
+    def _below(self, path: str) -> Iterator[ObjectMeta]:
+        """The objects below a directory, page by page."""
+        import obstore
+
+        pages = iter(obstore.list(self._store, self._key(path) or None, chunk_size=_PAGE))
+        while True:
+            with explained("list", self.uri(path)):
+                page = next(pages, None)
+            if page is None:
+                return
+            yield from page
+
+    def list_dir(self, path: str) -> list[FileInfo]:
+        """What lies directly in a directory, which has no time; empty where there is none."""
+        import obstore
+
+        prefix = path + "/" if path else ""
+        with explained("list", self.uri(path)):
+            found = obstore.list_with_delimiter(self._store, self._key(path) or None)
+        directories = [FileInfo(prefix + d.rpartition("/")[2], 0, 0, True) for d in found["common_prefixes"]]
+        return directories + [_info(prefix + o["path"].rpartition("/")[2], o) for o in found["objects"]]
+
+    def is_dir(self, path: str) -> bool:
+        """Whether any key lies below the path."""
+        return next(self._below(path), None) is not None
+
+    def stat(self, path: str) -> FileInfo | None:
+        """One file or directory, or None where there is none; to the second, where listings may know milliseconds."""
+        import obstore
+
+        if (not path and self.is_dir(path)) or not self._key(path):
+            return FileInfo(path, 0, 0, True)
+        try:
+            with explained("look at", self.uri(path)):
+                return _info(path, obstore.head(self._store, self._key(path)))
+        except FileNotFoundError:
+            return FileInfo(path, 0, 0, True) if path and self.is_dir(path) else None
+
+    def read(self, path: str) -> bytes:
+        """The whole content; raises FileNotFoundError where there is none."""
+        import obstore
+
+        with explained("read", self.uri(path)):
+            return bytes(obstore.get(self._store, self._key(path)).bytes())
+
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
+        """A seekable binary stream for reading; nothing is asked of the store before something is read."""
+        return cast("BinaryIO", _Stream(self, path, size))
+
+    def read_range(self, path: str, start: int, size: int) -> bytes:
+        """Bytes of a file from `start` on, fewer where it ends before; raises FileNotFoundError where there is none."""
+        import obstore
+
+        with explained("read", self.uri(path)):
+            return bytes(obstore.get_range(self._store, self._key(path), start=start, length=size))
+
+    def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
+        """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.
+
+        By a conditional request. Where an answer is lost, the object itself says whose it is. A store that knows no
+        conditions is looked at first, and two writers at once may then both succeed.
+        """
+        import obstore
+
+        key = self._key(path)
+        if overwrite:
+            with explained("write", self.uri(path)):
+                obstore.put(self._store, key, data)
+            return
+        writer = uuid.uuid4().hex
+        try:
+            with explained("write", self.uri(path)):
+                try:
+                    obstore.put(self._store, key, data, mode="create", attributes={_WRITER: writer})
+                except Exception as error:
+                    if not no_condition(error):
+                        raise
+                    if self.stat(path) is not None:
+                        raise FileExistsError(f'"{self.uri(path)}" exists') from error
+                    obstore.put(self._store, key, data)
+        except FileNotFoundError:
+            raise
+        except Exception:
+            if self._written_by(key) != writer:
+                raise
+
+    def _written_by(self, key: str) -> object:
+        import obstore
+
+        with contextlib.suppress(Exception):
+            return obstore.get(self._store, key).attributes.get(_WRITER)
+        return None
+
+    def rename(self, source: str, target: str) -> None:
+        """Copy a file or all below a directory, then delete it where it was; makes no parents, which need none.
+
+        Raises FileNotFoundError where there is no source and FileExistsError where there is a target.
+        """
+        import obstore
+
+        if self.stat(target) is not None:
+            raise FileExistsError(f'there is something already at "{self.uri(target)}"')
+        found = self.stat(source)
+        if found is None:
+            raise FileNotFoundError(f'"{self.uri(source)}" does not exist')
+        old, new = self._key(source), self._key(target)
+        keys = [meta["path"] for meta in self._below(source)] if found.is_dir else [old]
+        for key in keys:
+            with explained("copy", f"{self._place.base}/{key}"):
+                obstore.copy(self._store, key, new + key[len(old) :])
+        self._remove(source, keys)
+
+    def delete(self, path: str) -> None:
+        """Remove a file and all below a directory; nothing where there is none."""
+        self._remove(path, [meta["path"] for meta in self._below(path)])
+        if self._key(path):
+            self._remove(path, [self._key(path)])
+
+    def _remove(self, path: str, keys: Sequence[str]) -> None:
+        import obstore
+
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            with explained("delete", self.uri(path)), contextlib.suppress(FileNotFoundError):
+                obstore.delete(self._store, keys[start : start + _DELETED_AT_ONCE])
+
+
+def _info(path: str, meta: ObjectMeta) -> FileInfo:
+    return FileInfo(path, meta["size"], round(meta["last_modified"].timestamp() * 1000))
+
+
+class _Stream(io.RawIOBase):
+    """An object as a stream: each read is one request, but that small ones read ahead."""
+
+    def __init__(self, storage: ObjectStorage, path: str, size: int | None) -> None:
+        super().__init__()
+        self._storage = storage
+        self._path = path
+        self._size = size
+        self._position = 0
+        self._ahead = (0, b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}.get(whence)
+        self._position = max(0, (self._length() if start is None else start) + offset)
+        return self._position
+
+    def _length(self) -> int:
+        if self._size is None:
+            found = self._storage.stat(self._path)
+            if found is None or found.is_dir:
+                raise FileNotFoundError(f'"{self._storage.uri(self._path)}" does not exist')
+            self._size = found.size
+        return self._size
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._next(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._next(self._length() - self._position if size is None or size < 0 else size)
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def _next(self, count: int) -> bytes:
+        start, held = self._ahead
+        offset = self._position - start
+        if not (offset >= 0 and offset + count <= len(held)):
+            wanted = max(count, _READ_AHEAD) if self._size is None or count < _READ_AHEAD else count
+            if self._size is not None:
+                wanted = min(wanted, self._size - self._position)
+            held = self._storage.read_range(self._path, self._position, wanted) if wanted > 0 and count > 0 else b""
+            self._ahead, offset = (self._position, held), 0
+        data = held[offset : offset + count]
+        self._position += len(data)
+        return data

@@ -1,0 +1,74 @@
+"""A bucket of the store under test, as its owner sees it."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import obstore
+import pyarrow as pa
+import pyarrow.parquet as pq
+from obstore.store import S3Store
+
+
+@dataclass(frozen=True)
+class Bucket:
+    endpoint: str
+    name: str
+
+    @classmethod
+    def make(cls, endpoint: str, name: str) -> Bucket:
+        import boto3
+
+        keys = options(endpoint)
+        client = boto3.client(
+            "s3",
+            endpoint_url=endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=keys["aws_access_key_id"],
+            aws_secret_access_key=keys["aws_secret_access_key"],
+        )
+        client.create_bucket(Bucket=name)
+        return cls(endpoint, name)
+
+    @property
+    def options(self) -> dict[str, str]:
+        return options(self.endpoint)
+
+    @property
+    def store(self) -> S3Store:
+        keys: Any = self.options
+        return S3Store(self.name, config=keys, client_options={"allow_http": True})
+
+    def uri(self, key: str) -> str:
+        return f"s3://{self.name}/{key}"
+
+    def put(self, key: str, data: bytes) -> None:
+        obstore.put(self.store, key, data)
+
+    def put_table(self, key: str, table: pa.Table) -> None:
+        stream = io.BytesIO()
+        pq.write_table(table, stream)
+        self.put(key, stream.getvalue())
+
+    def keys(self, prefix: str = "") -> list[str]:
+        return sorted(meta["path"] for meta in obstore.list(self.store, prefix or None).collect())
+
+    def table(self, key: str, files: int = 10, rows: int = 100) -> None:
+        """Files that hold `id` in order, so that a range of it lies in few of them, and `v` in none."""
+        for i in range(files):
+            ids = np.arange(i * rows, (i + 1) * rows)
+            self.put_table(f"{key}/d={i % 2}/part-{i:05}.parquet", pa.table({"id": ids, "v": (ids * 7919) % 1000}))
+
+
+def options(endpoint: str) -> dict[str, str]:
+    """How the store is reached, in the words of deltalake and Polars."""
+    return {
+        "aws_access_key_id": os.environ.get("AWS_ACCESS_KEY_ID", "x"),
+        "aws_secret_access_key": os.environ.get("AWS_SECRET_ACCESS_KEY", "y"),
+        "aws_region": "us-east-1",
+        "aws_endpoint_url": endpoint,
+    }
