@@ -40,7 +40,9 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("page", ["README", "docs/guide", "docs/maintenance", "docs/predicates", "docs/sql"])
+@pytest.mark.parametrize(
+    "page", ["README", "docs/guide", "docs/maintenance", "docs/predicates", "docs/report", "docs/sql"]
+)
 def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
     found = blocks(f"{page}.md", "python")
     assert found
@@ -104,7 +106,7 @@ def test_public_signatures_are_as_written_down() -> None:
 
 
 def test_importing_zskip_brings_in_nothing_that_is_optional_or_slow() -> None:
-    optional = ("pyspark", "pandas", "py4j", "duckdb", "polars", "deltalake", "pyiceberg", "hudi")
+    optional = ("pyspark", "pandas", "py4j", "duckdb", "polars", "deltalake", "pyiceberg", "hudi", "plotly", "jinja2")
     slow = ("numpy", "pyarrow", "sqlglot", "rich", "typer")  # ours, but a tenth of a second each: imported when used
     code = f"import sys, zskip; print([m for m in {optional + slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -16,6 +16,8 @@ import zskip
 from zskip.errors import InputError, ZskipError, ZskipWarning
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
 app = typer.Typer(
@@ -442,6 +444,35 @@ def info(
 
 
 @app.command()
+def report(
+    path: TablePath,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else PATH's name and -report.html.")
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", metavar="FILE", help="Predicates in Spark SQL, one on each line.")
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns that files are drawn along.")] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what is known of a table as one HTML file, with pictures of its layout; nothing of the table is read.
+
+    Example: zskip report events -o events.html --open
+    """
+    from zskip.cli.show import print_json
+
+    asked = None if workload is None else _lines(workload)
+    columns = None if by is None else _columns(by)
+    written = _open(path, index_path, format_name).report(output, workload=asked, by=columns)
+    print_json({"report": str(written)}) if as_json else print(written)
+    if open_it:
+        _show(written)
+
+
+@app.command()
 def clean(
     path: TablePath,
     delete: Annotated[bool, typer.Option("--delete", help="Remove what is listed.")] = False,
@@ -502,6 +533,24 @@ def column_names(by: str) -> list[str]:
     if not all(names):
         raise InputError(f'--by "{by}" has an empty name; write columns with one comma between, such as a,b,c')
     return names
+
+
+def _lines(path: str) -> list[str]:
+    """The queries in a file, one on each line."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            texts = [line.strip().rstrip(";").strip() for line in file]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f'--workload "{path}" cannot be read: {error}') from error
+    return [text for text in texts if text and not text.startswith("--")]
+
+
+def _show(page: Path) -> None:
+    """Open a page in the browser, where there is one."""
+    import webbrowser
+
+    if not webbrowser.open(page.as_uri()):
+        _say("warning", "yellow", f"no browser was found; open {page.as_uri()} in one")
 
 
 def _named(text: str) -> tuple[str, str]:

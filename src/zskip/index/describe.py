@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from zskip.index.bind import BoundIndex
@@ -13,10 +15,14 @@ _BEHIND = "they are not in the index; bring it up to date"
 _UNKNOWN = "their footers do not tell, or what they tell cannot be believed"
 
 
-def describe_parts(bound: BoundIndex) -> tuple[IndexedPart, ...]:
-    """The bounds of each column, the values of partition columns, and the sketches, in this order."""
+def describe_parts(bound: BoundIndex, only: Collection[str] | None = None) -> tuple[IndexedPart, ...]:
+    """The bounds of each column, the values of partition columns, and the sketches, in this order.
+
+    only: columns whose bounds are described; None for all.
+    """
     snapshot = bound.snapshot
-    bounds = [_bounds(bound, path, field.type) for field in snapshot.fields for path in _paths(bound, field)]
+    fields = [field for field in snapshot.fields if only is None or field.name in only]
+    bounds = [_bounds(bound, path, field.type) for field in fields for path in _paths(bound, field)]
     partitions = [
         IndexedPart(on=_written((field.name,), field.type), kind="partition", files=len(snapshot))
         for field in snapshot.partition_fields

@@ -64,7 +64,7 @@ def _steps(
     of_partitions: list[Predicate] = []
     others: list[Predicate] = []
     for part in conjuncts(predicate):
-        (of_partitions if _only_about(part, names) else others).append(part)
+        (of_partitions if only_about(part, names) else others).append(part)
     kept: Bools = np.ones(len(snapshot), np.bool_)
     steps = [_step("table", kept, snapshot, stats)]
     leaves: list[LeafReport] = []
@@ -90,7 +90,8 @@ def _pruned(handle: Handle, part: Predicate, snapshot: Snapshot, stats: BoundInd
     return prune_text(open_frame(handle, lambda _: None), stats, part)
 
 
-def _only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:
+def only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:
+    """Whether a predicate is understood, and speaks of these columns and no others."""
     paths = {column.path for column in columns_of(predicate)}
     return bool(paths) and paths <= names and not any(isinstance(node, Unknown) for node in nodes(predicate))
 

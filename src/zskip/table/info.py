@@ -20,7 +20,11 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
-    snapshot = handle.snapshot()
+    return describe_snapshot(handle, handle.snapshot(), by)
+
+
+def describe_snapshot(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None) -> TableInfo:
+    """The same of a snapshot."""
     layout = layout_of(handle, snapshot, clustered(read_journal(handle.home), snapshot))
     chosen = _chosen(handle, snapshot, by, layout)
     bound = _bound(handle, snapshot)
@@ -59,10 +63,18 @@ def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
 
 
 def _chosen(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None) -> list[str]:
-    columns = columns_of_table(handle, snapshot)
     if by is None:
-        known = {field.name for field in columns.fields}
+        known = {field.name for field in (*snapshot.fields, *snapshot.partition_fields)}
         return [name for name in layout.by if name in known] if layout else []
+    return orderable(handle, snapshot, by)
+
+
+def orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[str]:
+    """Names of columns as the table writes them.
+
+    Raises ColumnError for an unknown column and InputError for one whose type has no order.
+    """
+    columns = columns_of_table(handle, snapshot)
     fields = [columns.resolve((name,)) for name in ([by] if isinstance(by, str) else by)]
     for field in fields:
         if field.type.form is None:

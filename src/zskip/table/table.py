@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
     import pyarrow.compute as pc
+    from plotly.graph_objects import Figure
     from pyiceberg.table import Table as IcebergTable
     from pyspark.sql import DataFrame, SparkSession
 
@@ -305,6 +309,38 @@ class Table:
         from zskip.table.info import describe
 
         return describe(self._handle, by)
+
+    def report(
+        self,
+        path: str | PathLike[str] | None = None,
+        *,
+        workload: Sequence[str | tuple[str, float]] | None = None,
+        by: Sequence[str] | str | None = None,
+    ) -> Path:
+        """Write what is known of the table as one HTML file that opens offline; no Spark needed, and nothing is read.
+
+        path: of the file, by default the table's name and "-report.html" in the working directory; a file that is
+        there is replaced. workload: queries as SQL predicates, or as (text, weight), of which the report says what each
+        reads and why not less. by: the columns that files are drawn along; by default those of the layout and of the
+        queries. Returns the path.
+
+        Raises MissingDependencyError without the extra `report`, InputError for a path that cannot be right or what is
+        no workload, ColumnError for unknown columns, and StorageError where the file system refuses.
+        """
+        from zskip.table.report import report
+
+        return report(self._handle, path, workload, by)
+
+    def plot(self, by: Sequence[str] | str | None = None) -> Figure:
+        """Draw the table's files over two columns, each file a rectangle of the values it holds, or over one its depth.
+
+        by: one or two columns, by default the first of the layout. Returns a figure of Plotly, which notebooks show.
+        Raises MissingDependencyError without the extra `report`, ColumnError for unknown columns, and InputError for
+        more than two, or where no bounds are known.
+        """
+        from zskip.table.report import plot
+
+        return plot(self._handle, by)
 
     def maintain(
         self,

@@ -1,0 +1,159 @@
+"""The charts of a report besides its picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from zskip.records import Ints, Operation
+from zskip.report.facts import Queries
+from zskip.report.picture import GRAY, Figure, escaped
+from zskip.report.spread import Spread
+from zskip.units import show_size
+
+COLORS = ("#3b82c4", "#d9772b", "#4a9d5f", "#a05fb5", "#b5974a")
+_BINS = 30
+_SHAPES = 12
+
+
+def file_sizes(sizes: Ints) -> Figure:
+    """How many files there are of each size."""
+    least, most = int(sizes.min()), int(sizes.max())
+    if most > 50 * max(least, 1):
+        edges = np.geomspace(max(least, 1), most, _BINS + 1)
+        edges[0] = min(edges[0], least)
+    else:
+        edges = np.linspace(least, max(most, least + 1), min(_BINS, max(len(sizes), 1)) + 1)
+    counts, _ = np.histogram(sizes, edges)
+    names = [show_size(edge) for edge in edges.tolist()]
+    bars = {
+        "type": "bar",
+        "x": list(range(len(counts))),
+        "y": counts.tolist(),
+        "hovertext": [f"{a} to {b}" for a, b in pairwise(names)],
+        "hovertemplate": "%{y} files of %{hovertext}<extra></extra>",
+        "marker": {"color": COLORS[0]},
+    }
+    shown = sorted({0, len(counts) // 2, len(counts)})
+    axis = {"tickvals": [i - 0.5 for i in shown], "ticktext": [names[i] for i in shown], "title": {"text": "size"}}
+    return {"data": [bars], "layout": {"xaxis": axis, "yaxis": _files(), "bargap": 0.05}}
+
+
+def depths(spreads: Sequence[Spread]) -> Figure:
+    """How many files lie under how many others, for each column."""
+    found = sorted({depth for spread in spreads for depth in spread.clustering.depth_histogram})
+    traces = [
+        {
+            "type": "bar",
+            "name": escaped(spread.name),
+            "x": [_depth(depth) for depth in found],
+            "y": [spread.clustering.depth_histogram.get(depth, 0) for depth in found],
+            "marker": {"color": COLORS[i % len(COLORS)]},
+            "hovertemplate": "%{y} files at depth %{x}<extra></extra>",
+        }
+        for i, spread in enumerate(spreads)
+    ]
+    axis = {"type": "category", "title": {"text": "files that share a value"}}
+    return {
+        "data": traces,
+        "layout": {"xaxis": axis, "yaxis": _files(), "barmode": "group", "bargap": 0.4, **_legend()},
+    }
+
+
+def _depth(upper: int) -> str:
+    return str(upper) if upper <= 16 else f"{upper // 2 + 1:,}–{upper:,}"
+
+
+def reads(queries: Queries, total_bytes: int) -> Figure:
+    """Share of the table's bytes that each query reads, the most first."""
+    ordered = sorted(queries.asked, key=lambda query: -query.bytes)
+    line = {
+        "type": "scatter",
+        "mode": "lines+markers" if len(ordered) <= 60 else "lines",
+        "x": list(range(1, len(ordered) + 1)),
+        "y": [round(100 * query.bytes / max(total_bytes, 1), 3) for query in ordered],
+        "line": {"color": COLORS[0]},
+        "fill": "tozeroy",
+        "hovertext": [escaped(query.where[:120]) for query in ordered],
+        "hovertemplate": "%{y} % of the bytes: %{hovertext}<extra></extra>",
+    }
+    axis = {"title": {"text": "queries, the worst first"}, "gridcolor": GRAY, "dtick": max(1, len(ordered) // 8)}
+    return {"data": [line], "layout": {"xaxis": axis, "yaxis": _percents("bytes read, %")}}
+
+
+def prunings(queries: Queries, files: int) -> Figure:
+    """By what files are skipped, for each set of columns that is filtered by."""
+    kinds = ("by_partitions", "by_bounds", "by_sketches")
+    names = ("partitions", "bounds", "sketches", "read")
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for query in queries.asked:
+        sums = groups.setdefault(query.columns, [0.0] * 5)
+        counts = [*(getattr(query, kind) for kind in kinds), query.files]
+        for i, count in enumerate(counts):
+            sums[i] += query.weight * count
+        sums[4] += query.weight
+    most = sorted(groups.items(), key=lambda item: -item[1][4])[:_SHAPES]
+    shown = [escaped(", ".join(columns) or "no column") for columns, _ in most]
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": names[i],
+            "y": list(range(len(shown))),
+            "x": [round(100 * sums[i] / (sums[4] * max(files, 1)), 2) for _, sums in most],
+            "marker": {"color": GRAY if i == 3 else COLORS[i]},
+            "hovertemplate": f"%{{x}} % of the files {done}<extra></extra>",
+        }
+        for i, done in enumerate(["are read" if name == "read" else f"are skipped by {name}" for name in names])
+    ]
+    axis = {"tickvals": list(range(len(shown))), "ticktext": shown, "autorange": "reversed", "automargin": True}
+    layout = {"barmode": "stack", "xaxis": _percents("files, %"), "yaxis": axis, **_legend()}
+    return {"data": traces, "layout": {**layout, "height": 120 + 34 * len(shown)}}
+
+
+def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
+    """What each rewrite promised: share of its rows that a query reads, before and after."""
+    known = [
+        (of, moment)
+        for of, moment in zip(history, moments, strict=True)
+        if of.share_before is not None and of.share_after is not None
+    ]
+    known = known[:40][::-1]
+    traces = [
+        {
+            "type": "bar",
+            "name": name,
+            "x": list(range(len(known))),
+            "y": [_share(getattr(of, field)) for of, _ in known],
+            "marker": {"color": color},
+            "hovertext": [f"{of.operation}, {moment}" for of, moment in known],
+            "hovertemplate": "%{y} % " + name + ": %{hovertext}<extra></extra>",
+        }
+        for name, field, color in (("before", "share_before", GRAY), ("after", "share_after", COLORS[0]))
+    ]
+    shown = [i for i in range(len(known)) if i % max(1, len(known) // 6) == 0]
+    axis = {"tickvals": shown, "ticktext": [known[i][1][:10] for i in shown]}
+    return {
+        "data": traces,
+        "layout": {"xaxis": axis, "yaxis": _percents("rows read, %"), "barmode": "group", **_legend()},
+    }
+
+
+def _share(share: float | None) -> float | None:
+    return None if share is None or not math.isfinite(share) else round(100 * share, 2)
+
+
+def _files() -> dict[str, Any]:
+    return {"title": {"text": "files"}, "rangemode": "tozero", "gridcolor": GRAY}
+
+
+def _percents(title: str) -> dict[str, Any]:
+    return {"title": {"text": title}, "range": [0, 100], "gridcolor": GRAY, "zeroline": False}
+
+
+def _legend() -> dict[str, Any]:
+    return {"showlegend": True, "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}}

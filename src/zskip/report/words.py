@@ -1,0 +1,123 @@
+"""What a report says in sentences: the verdict, and what each of its parts means."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from zskip.records import Maintenance
+from zskip.report.facts import Facts, Queries
+from zskip.report.spread import Spread
+from zskip.report.values import clean, percent
+from zskip.units import show_size
+
+_BETTER = 0.95
+"""What is promised is worth a word where it leaves less than this part."""
+
+
+def verdict(facts: Facts) -> str:
+    """How good the table is for what it is asked, and what to do, in a line or two."""
+    info = facts.info
+    if not info.files:
+        return "The table has no files yet: there is nothing to skip."
+    if info.index is None and not facts.spreads:
+        return (
+            f"There is no index, so that every query reads all {info.files:,} files. Make one with table.index() or "
+            "`zskip index PATH`, then report again."
+        )
+    return f"{_reads(facts)} {_advice(facts)}".strip()
+
+
+def _reads(facts: Facts) -> str:
+    if facts.queries is not None and facts.queries.asked:
+        worst = _worst_group(facts.queries, facts.info.bytes)
+        share = percent(facts.queries.share(facts.info.bytes))
+        most = f", those on {clean(worst[0])} read {percent(worst[1])}" if worst else ""
+        return f"Queries read {share} of the table on average{most}."
+    if not facts.spreads:
+        return "No column of this table has bounds by which files could be skipped."
+    first, *others = facts.spreads[:3]
+    more = "".join(f", of {clean(spread.name)} {percent(spread.share)}" for spread in others)
+    return f"A query for one value of {clean(first.name)} reads {percent(first.share)} of the table's bytes{more}."
+
+
+def _worst_group(queries: Queries, total_bytes: int) -> tuple[str, float] | None:
+    """The columns on which queries read most, and the share; None where all filter by the same."""
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for query in queries.asked:
+        sums = groups.setdefault(query.columns, [0.0, 0.0])
+        sums[0] += query.weight * query.bytes
+        sums[1] += query.weight
+    if len(groups) < 2:
+        return None
+    columns, (read, weight) = max(groups.items(), key=lambda item: item[1][0] / item[1][1])
+    return ", ".join(columns) or "no column", read / (weight * max(total_bytes, 1))
+
+
+def _advice(facts: Facts) -> str:
+    layout = facts.info.layout
+    if layout is None:
+        names = ", ".join(repr(clean(spread.name)) for spread in facts.spreads[:2]) or '"a", "b"'
+        return (
+            f"It was never clustered; table.optimize(by=[{names}]) would bring rows that are close into the same file."
+        )
+    if facts.upkeep is not None and facts.upkeep.batches:
+        return _upkeep(facts, facts.upkeep)
+    if facts.upkeep is not None:
+        return f"It is clustered by {clean(', '.join(layout.by))}, and nothing is left that would be worth a rewrite."
+    return f"It is clustered by {clean(', '.join(layout.by))}."
+
+
+def _upkeep(facts: Facts, upkeep: Maintenance) -> str:
+    layout, total = facts.info.layout, max(facts.info.bytes, 1)
+    new = layout.bytes_since / total if layout is not None and layout.bytes_since else 0.0
+    what = f"Clustering the {percent(new)} that came since {moment_of(facts)}" if new else "Rewriting its widest files"
+    if upkeep.kept_after < _BETTER * upkeep.kept_before:
+        effect = f"would make the predicted {percent(upkeep.kept_before)} of its rows {percent(upkeep.kept_after)}"
+    else:
+        effect = f"would merge {upkeep.files_removed:,} files into {upkeep.files_added:,}"
+    return f"{what} {effect}: table.maintain() writes {show_size(upkeep.bytes_written)}."
+
+
+def moment_of(facts: Facts) -> str:
+    """The day on which the table was last clustered."""
+    return "it was clustered" if facts.clustered is None else moment(facts.clustered.time_ms)[:10]
+
+
+def moment(ms: int) -> str:
+    """A time in UTC."""
+    return dt.datetime.fromtimestamp(ms // 1000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def depth_of(spread: Spread) -> str:
+    """What the depth of a column means."""
+    found = spread.clustering
+    if not found.files:
+        return f"No file has bounds in {clean(spread.name)}, so that a condition on it skips nothing."
+    unknown = f" {spread.unknown:,} files without bounds are read by every query." * bool(spread.unknown)
+    if found.average_depth <= 2:
+        return f"Hardly any files overlap in {clean(spread.name)}: a query for one value reads very few.{unknown}"
+    part = found.average_depth / found.files
+    if part > 0.5:
+        return (
+            f"Most files hold values of all of {clean(spread.name)} ({found.average_depth:,.0f} of {found.files:,} at "
+            f"the deepest place of each): a condition on it skips little until the table is clustered by it.{unknown}"
+        )
+    return (
+        f"A value of {clean(spread.name)} lies in up to {found.average_depth:,.1f} of {found.files:,} files, mean over "
+        f"the files: fewer is better, 1 is the best there is.{unknown}"
+    )
+
+
+def sizes_of(facts: Facts) -> str:
+    """What the sizes of the files mean."""
+    info, sizes = facts.info, facts.snapshot.sizes
+    mean = info.bytes / max(info.files, 1)
+    small = int((sizes < 16_000_000).sum())
+    said = (
+        f"A file has {show_size(mean)} on average, from {show_size(int(sizes.min()))} to {show_size(int(sizes.max()))}."
+    )
+    if info.files > 1 and small > info.files / 2 and info.bytes > 64_000_000:
+        return f"{said} {small:,} are smaller than 16 MB, and each costs time to open: table.compact() merges them."
+    if mean > 1_000_000_000:
+        return f"{said} Files this large leave little to skip: table.optimize(target_file_size=...) makes smaller ones."
+    return said
