@@ -239,7 +239,7 @@ def test_bad_arguments_are_refused(events: str, tmp_path: Path) -> None:
         table.report(tmp_path / "r.html", by="usr")
     with pytest.raises(InputError, match="no order"):
         table.report(tmp_path / "r.html", by="tags")
-    for workload, words in (("id = 1", "list of"), ([3], "query 1"), ([("id = 1", 0)], "query 1")):
+    for workload, words in (("id = 1", "no file"), ([3], "query 1"), ([("id = 1", 0)], "query 1"), (["x = 1"], '"x"')):
         with pytest.raises(InputError, match=words):
             table.report(tmp_path / "r.html", workload=workload)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="3 columns"):
@@ -276,7 +276,7 @@ def test_the_command_writes_and_opens(
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) is None)
     asked = tmp_path / "asked.sql"
-    asked.write_text("-- nightly\nid = 3;\n\nuser IN (1, 2)\n")
+    asked.write_text("-- nightly\nid = 3;\nuser IN (1, 2)\n")
     page = tmp_path / "r.html"
     command = ["zskip", "report", events, "-o", str(page), "--workload", str(asked), "--by", "id,user", "--open"]
     monkeypatch.setattr(sys, "argv", command)
@@ -285,9 +285,29 @@ def test_the_command_writes_and_opens(
     assert not ended.value.code
     assert capsys.readouterr().out.strip() == str(page)
     assert opened == [page.as_uri()]
-    assert "2 queries (given)" in Page(page).text
+    assert "2 queries (2 given predicates)" in Page(page).text
     monkeypatch.setattr(sys, "argv", [*command[:3], "--workload", str(tmp_path / "none.sql")])
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 2
     assert "none.sql" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+def test_with_spark_there_is_advice_and_with_a_record_its_queries(spark: Any, events: str, tmp_path: Path) -> None:
+    table = zskip.table(spark, events)
+    table.record(True)
+    for number in range(5):
+        table.df().where(f"id = {number}").count()
+    page = Page(table.report(tmp_path / "r.html"))
+    assert "5 recorded predicates" in page.text
+    assert "those that" not in page.text
+    advice = table.advise(target_file_size=table.info().bytes // 6)
+    bars = page.data["figures"]["candidates"]["data"][0]
+    assert bars["x"][0] == pytest.approx(100 * advice.current.kept, abs=0.01)
+    assert len(bars["x"]) == 1 + min(12, len(advice.candidates))
+    assert all(go.Figure(figure) for figure in page.data["figures"].values())
+    table.optimize(by=["id", "user"], files=6)
+    page = Page(table.report(tmp_path / "r.html"))
+    assert "optimize" in page.text
+    assert len(page.data["figures"]["operations"]["data"][0]["x"]) == 1

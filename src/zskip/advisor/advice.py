@@ -93,8 +93,13 @@ class Advice:
         found = self.candidates[0] if self.candidates else None
         return found if found is not None and found.kept < WORTH * self.current.kept else None
 
+    @property
+    def sentence(self) -> str:
+        """What to do, and what that brings."""
+        return _sentence(self)
+
     def __str__(self) -> str:
-        lines = [f"{self.path}, on {self.workload}", _sentence(self), ""]
+        lines = [f"{self.path}, on {self.workload}", self.sentence, ""]
         rows = [("as it is", self.current), *((c.name, c) for c in self.candidates)]
         width = max(len(name) for name, _ in rows)
         lines.append(f"{'layout':<{width}}  {'files':>8}  {'rows in files':>20}  {'rows decoded':>20}  slower")

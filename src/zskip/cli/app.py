@@ -449,10 +449,9 @@ def report(
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else PATH's name and -report.html.")
     ] = None,
-    workload: Annotated[
-        str | None, typer.Option("--workload", metavar="FILE", help="Predicates in Spark SQL, one on each line.")
-    ] = None,
+    workload: WorkloadFile = None,
     by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns that files are drawn along.")] = None,
+    advice: Annotated[bool, typer.Option("--advice", help="Start Spark, and add advice by the workload.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
     index_path: IndexPath = None,
     format_name: FormatName = None,
@@ -464,12 +463,11 @@ def report(
     """
     from zskip.cli.show import print_json
 
-    asked = None if workload is None else _lines(workload)
-    columns = None if by is None else _columns(by)
-    written = _open(path, index_path, format_name).report(output, workload=asked, by=columns)
+    columns = None if by is None else column_names(by)
+    written = open_table(path, index_path, format_name, spark=advice).report(output, workload=workload, by=columns)
     print_json({"report": str(written)}) if as_json else print(written)
     if open_it:
-        _show(written)
+        show_page(written)
 
 
 @app.command()
@@ -535,17 +533,7 @@ def column_names(by: str) -> list[str]:
     return names
 
 
-def _lines(path: str) -> list[str]:
-    """The queries in a file, one on each line."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            texts = [line.strip().rstrip(";").strip() for line in file]
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f'--workload "{path}" cannot be read: {error}') from error
-    return [text for text in texts if text and not text.startswith("--")]
-
-
-def _show(page: Path) -> None:
+def show_page(page: Path) -> None:
     """Open a page in the browser, where there is one."""
     import webbrowser
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from zskip.advisor.advice import Advice, Candidate
 from zskip.records import Ints, Operation
 from zskip.report.facts import Queries
 from zskip.report.picture import GRAY, Figure, escaped
 from zskip.report.spread import Spread
+from zskip.report.values import clean
 from zskip.units import show_size
 
 COLORS = ("#3b82c4", "#d9772b", "#4a9d5f", "#a05fb5", "#b5974a")
@@ -86,18 +88,18 @@ def reads(queries: Queries, total_bytes: int) -> Figure:
 
 
 def prunings(queries: Queries, files: int) -> Figure:
-    """By what files are skipped, for each set of columns that is filtered by."""
+    """By what files are skipped, for each shape of queries."""
     kinds = ("by_partitions", "by_bounds", "by_sketches")
     names = ("partitions", "bounds", "sketches", "read")
-    groups: dict[tuple[str, ...], list[float]] = {}
+    groups: dict[str, list[float]] = {}
     for query in queries.asked:
-        sums = groups.setdefault(query.columns, [0.0] * 5)
+        sums = groups.setdefault(query.shape, [0.0] * 5)
         counts = [*(getattr(query, kind) for kind in kinds), query.files]
         for i, count in enumerate(counts):
             sums[i] += query.weight * count
         sums[4] += query.weight
     most = sorted(groups.items(), key=lambda item: -item[1][4])[:_SHAPES]
-    shown = [escaped(", ".join(columns) or "no column") for columns, _ in most]
+    shown = [escaped(clean(shape, 36)) for shape, _ in most]
     traces = [
         {
             "type": "bar",
@@ -113,6 +115,47 @@ def prunings(queries: Queries, files: int) -> Figure:
     axis = {"tickvals": list(range(len(shown))), "ticktext": shown, "autorange": "reversed", "automargin": True}
     layout = {"barmode": "stack", "xaxis": _percents("files, %"), "yaxis": axis, **_legend()}
     return {"data": traces, "layout": {**layout, "height": 120 + 34 * len(shown)}}
+
+
+def candidates(advice: Advice) -> Figure:
+    """What a query reads under each layout, with its interval."""
+    shown = [("as it is", advice.current), *((c.name, c) for c in advice.candidates[:_SHAPES])]
+    bars = {
+        "type": "bar",
+        "orientation": "h",
+        "y": list(range(len(shown))),
+        **_interval([c for _, c in shown], "x"),
+        "marker": {"color": [GRAY, *[COLORS[0]] * (len(shown) - 1)]},
+        "hovertemplate": "%{x} % of the rows<extra></extra>",
+    }
+    names = [escaped(clean(name, 36)) for name, _ in shown]
+    axis = {"tickvals": list(range(len(shown))), "ticktext": names, "autorange": "reversed", "automargin": True}
+    layout = {"xaxis": _percents("rows in files that are read, %"), "yaxis": axis, "height": 120 + 30 * len(shown)}
+    return {"data": [bars], "layout": layout}
+
+
+def by_columns(advice: Advice) -> Figure:
+    """What a query reads under the best layout by one column, by two, and so on."""
+    found = advice.by_number_of_columns
+    line = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": list(range(1, len(found) + 1)),
+        **_interval(found, "y"),
+        "line": {"color": COLORS[0]},
+        "hovertext": [escaped(c.name) for c in found],
+        "hovertemplate": "%{y} % of the rows by %{hovertext}<extra></extra>",
+    }
+    axis = {"title": {"text": "columns"}, "dtick": 1, "gridcolor": GRAY}
+    return {"data": [line], "layout": {"xaxis": axis, "yaxis": _percents("rows, %")}}
+
+
+def _interval(found: Sequence[Candidate], side: str) -> dict[str, Any]:
+    """Means and intervals, in percent."""
+    kept = [round(100 * c.kept, 2) for c in found]
+    above = [round(100 * max(c.kept_high - c.kept, 0.0), 2) for c in found]
+    below = [round(100 * max(c.kept - c.kept_low, 0.0), 2) for c in found]
+    return {side: kept, f"error_{side}": {"type": "data", "array": above, "arrayminus": below, "symmetric": False}}
 
 
 def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:

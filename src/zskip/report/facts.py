@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zskip.advisor.advice import Advice
 from zskip.records import Floats, IndexedPart, Maintenance, Operation, Snapshot, TableInfo
 from zskip.report.spread import Spread
 
@@ -13,6 +14,8 @@ class Asked:
     """One query of a workload, and what it reads."""
 
     where: str
+    shape: str
+    """Its text with a question mark for each literal."""
     weight: float
     columns: tuple[str, ...]
     """That it filters by."""
@@ -68,6 +71,8 @@ class Facts:
     queries: Queries | None = None
     upkeep: Maintenance | None = None
     """What a maintain would do; None where that is not known."""
+    advice: Advice | None = None
+    """Layouts compared on the workload; None without Spark or a workload."""
     notes: tuple[str, ...] = ()
     """What the report cannot tell, and why."""
 

@@ -101,6 +101,10 @@ def _figures(facts: Facts, places: Ints) -> dict[str, Figure]:
     if facts.queries is not None and facts.queries.asked:
         found["reads"] = charts.reads(facts.queries, facts.info.bytes)
         found["prunings"] = charts.prunings(facts.queries, facts.info.files)
+    if facts.advice is not None:
+        found["candidates"] = charts.candidates(facts.advice)
+        if len(facts.advice.by_number_of_columns) > 1:
+            found["by-columns"] = charts.by_columns(facts.advice)
     if any(of.share_before is not None and of.share_after is not None for of in facts.history):
         moments = [words.moment(of.time_ms) for of in facts.history]
         found["operations"] = charts.operations(facts.history, moments)

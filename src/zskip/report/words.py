@@ -54,6 +54,12 @@ def _worst_group(queries: Queries, total_bytes: int) -> tuple[str, float] | None
 
 
 def _advice(facts: Facts) -> str:
+    if facts.advice is not None and facts.advice.best is not None:
+        best = facts.advice.best
+        return (
+            f"Clustering by {clean(', '.join(best.by))} ({best.curve}) would make that about {percent(best.kept)}: "
+            f"it writes {show_size(best.bytes_to_write)}."
+        )
     layout = facts.info.layout
     if layout is None:
         names = ", ".join(repr(clean(spread.name)) for spread in facts.spreads[:2]) or '"a", "b"'

@@ -74,7 +74,7 @@ def advise(
     found = sorted([*found, *(c for c in by_number if (c.by, c.curve) not in known)], key=lambda c: c.kept)
     return Advice(
         path=handle.storage.root,
-        workload=_described(study.workload),
+        workload=described(study.workload),
         current=as_it_is(study.question.drawn(), study.layout, len(study.snapshot)),
         candidates=tuple(found),
         by_number_of_columns=tuple(by_number),
@@ -205,7 +205,8 @@ def read_asked(
     return used, predicates
 
 
-def _described(workload: Workload) -> str:
+def described(workload: Workload) -> str:
+    """Where the queries of a workload are from, in words."""
     if workload.source == "made up":
         return "made-up queries, since no workload was recorded or given (ranges on one or two columns)"
     since = "" if workload.since is None else f" since {workload.since:%Y-%m-%d}"

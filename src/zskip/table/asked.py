@@ -6,78 +6,71 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zskip.errors import InputError
+from zskip.advisor.workload import Query, shape
+from zskip.errors import ZskipError
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.predicate import Predicate, columns_of, conjunction, conjuncts
 from zskip.prune import prune
 from zskip.records import Bools, LeafReport, Snapshot
 from zskip.report import Asked, Queries
+from zskip.table.advise import described, read_asked
 from zskip.table.explain import only_about
 from zskip.table.handle import Handle
-from zskip.table.query import read_where
+from zskip.table.request import Given
 
-Workload = Sequence[str | tuple[str, float]] | None
+_MOST_QUERIES = 1_000
+_MOST_FILES_READ = 200_000_000
+"""Queries times files that are looked at: of a very large table fewer queries."""
+_FEWEST_QUERIES = 50
 
 
-def ask(handle: Handle, snapshot: Snapshot, bound: BoundIndex, workload: Workload) -> Queries | None:
-    """What each query of a workload reads; None where there is no workload.
+def ask(handle: Handle, snapshot: Snapshot, bound: BoundIndex, given: Given, notes: list[str]) -> Queries | None:
+    """What each query of a workload reads, the recorded one where none is given; None where there is none.
 
-    Raises InputError for what is no workload; a query that does not parse is one of the problems.
+    Raises InputError where a workload is given and nothing of it can be used.
     """
-    if workload is None:
+    most = max(_FEWEST_QUERIES, min(_MOST_QUERIES, _MOST_FILES_READ // max(len(snapshot), 1)))
+    try:
+        workload, predicates = read_asked(handle, snapshot, given, most=most)
+    except ZskipError as error:
+        if given is not None:
+            raise
+        notes.append(f"The recorded workload is not shown: {error}")
+        return None
+    if not predicates:
         return None
     asked: list[Asked] = []
-    problems: list[str] = []
     reads = np.zeros(len(snapshot))
-    for number, (text, weight) in enumerate(_given(workload), 1):
-        try:
-            predicate = read_where(handle, snapshot, text)
-        except InputError as error:
-            problems.append(f"query {number} ({text}): {error}")
-            continue
-        found, kept = _asked(bound, predicate, text, weight)
+    for query, predicate in zip(workload.queries, predicates, strict=True):
+        found, kept = _asked(bound, predicate, query)
         asked.append(found)
-        reads[kept] += weight
-    total = sum(query.weight for query in asked)
-    return Queries(source="given", asked=tuple(asked), problems=tuple(problems), reads=reads / max(total, 1e-300))
+        reads[kept] += query.weight
+    return Queries(
+        source=described(workload),
+        asked=tuple(asked),
+        problems=tuple(str(problem) for problem in workload.problems),
+        reads=reads / workload.weight,
+    )
 
 
-def _given(workload: Workload) -> list[tuple[str, float]]:
-    if isinstance(workload, str) or not isinstance(workload, Sequence):
-        raise InputError(f"workload={workload!r} is no list of queries; give SQL texts, or pairs of text and weight")
-    found = []
-    for number, entry in enumerate(workload, 1):
-        pair = entry if isinstance(entry, tuple | list) and len(entry) == 2 else (entry, 1.0)
-        text, weight = pair
-        if (
-            not isinstance(text, str)
-            or isinstance(weight, bool)
-            or not isinstance(weight, int | float)
-            or not weight > 0
-        ):
-            raise InputError(f"query {number} of the workload is {entry!r}; write SQL text, or (text, weight)")
-        found.append((text, float(weight)))
-    return found
-
-
-def _asked(bound: BoundIndex, predicate: Predicate, text: str, weight: float) -> tuple[Asked, Bools]:
+def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked, Bools]:
     snapshot = bound.snapshot
     result = bound.prune(predicate)
     kept = result.kept
-    names: set[tuple[str, ...]] = {
-        (name,) for name in (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
-    }
-    held = [part for part in conjuncts(predicate) if only_about(part, names)]
-    by_partitions = prune(conjunction(tuple(held)), bound).kept if held else np.ones_like(kept)
+    held_by = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
+    names: set[tuple[str, ...]] = {(name,) for name in held_by}
+    of_partitions = [part for part in conjuncts(predicate) if only_about(part, names)]
+    by_partitions = prune(conjunction(tuple(of_partitions)), bound).kept if of_partitions else np.ones_like(kept)
     by_bounds = by_partitions & (kept if bound.sketches is None else prune(predicate, bound).kept | kept)
     row_groups = prune_row_groups(bound, predicate, kept)
     share = None
     if row_groups is not None and row_groups.total:
         share = sum(map(len, row_groups.of_file.values())) / row_groups.total
-    columns = dict.fromkeys(".".join(column.path) for column in columns_of(predicate))
-    return Asked(
-        where=text,
-        weight=weight,
+    columns = {".".join(column.path) for column in columns_of(predicate)}
+    found = Asked(
+        where=query.where,
+        shape=shape(query.where),
+        weight=query.weight,
         columns=tuple(sorted(columns)),
         files=int(kept.sum()),
         bytes=int(snapshot.sizes[kept].sum()),
@@ -86,7 +79,8 @@ def _asked(bound: BoundIndex, predicate: Predicate, text: str, weight: float) ->
         by_sketches=int((by_bounds & ~kept).sum()),
         row_groups=share,
         reason=_reason(result.leaves, int(kept.sum()), len(snapshot)),
-    ), kept
+    )
+    return found, kept
 
 
 def _reason(leaves: Sequence[LeafReport], files: int, total: int) -> str:

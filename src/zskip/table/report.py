@@ -15,15 +15,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from zskip.advisor.advice import Advice
+from zskip.advisor.workload import Workload
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.index import BoundIndex, describe_parts
 from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
-from zskip.table.asked import Workload, ask
+from zskip.table.advise import advise
+from zskip.table.asked import ask
 from zskip.table.handle import Handle
 from zskip.table.info import describe_snapshot, orderable
 from zskip.table.journal import read_journal
 from zskip.table.maintain import check_maintenance, maintain
+from zskip.table.request import Given
 from zskip.version import __version__
 
 if TYPE_CHECKING:
@@ -35,7 +39,7 @@ _MOST_ENTRIES = 20_000_000
 
 
 def report(
-    handle: Handle, path: str | os.PathLike[str] | None, workload: Workload, by: Sequence[str] | str | None
+    handle: Handle, path: str | os.PathLike[str] | None, workload: Given, by: Sequence[str] | str | None
 ) -> Path:
     """Write a report of a table; as `Table.report` says."""
     need_libraries("jinja2", "plotly")
@@ -61,13 +65,15 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
     return go.Figure(figure(spreads, snapshot, bound.rows))
 
 
-def gather(handle: Handle, workload: Workload, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
+def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
     """All that a report says, and what is known of each file."""
     snapshot = handle.snapshot()
     info = describe_snapshot(handle, snapshot, by)
+    if workload is not None and not isinstance(workload, str | Workload):
+        workload = Workload.of(workload)
     notes: list[str] = []
     bound = _bound(handle, snapshot, notes)
-    queries = ask(handle, snapshot, bound, workload)
+    queries = ask(handle, snapshot, bound, workload, notes)
     spreads = _spreads(bound, _columns(handle, snapshot, bound, by, (info, queries)), by is not None)
     history = tuple(record.operation for record in reversed(read_journal(handle.home)))
     now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
@@ -80,6 +86,7 @@ def gather(handle: Handle, workload: Workload, by: Sequence[str] | str | None) -
         history=history,
         queries=queries,
         upkeep=_upkeep(handle, info, notes),
+        advice=None if queries is None else _advice(handle, info, workload, notes),
         notes=tuple(notes),
     )
     return facts, bound
@@ -145,6 +152,17 @@ def _upkeep(handle: Handle, info: TableInfo, notes: list[str]) -> Maintenance | 
         return maintain(handle, request)
     except ZskipError as error:
         notes.append(f"What upkeep would do is not known: {error}")
+        return None
+
+
+def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Advice | None:
+    """Layouts compared on the workload, with files as large as they are, where Spark can draw a sample for it."""
+    if handle.spark is None or not info.files:
+        return None
+    try:
+        return advise(handle, workload, target_file_size=max(1, info.bytes // info.files))
+    except ZskipError as error:
+        notes.append(f"There is no advice: {error}")
         return None
 
 

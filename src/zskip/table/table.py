@@ -314,15 +314,15 @@ class Table:
         self,
         path: str | PathLike[str] | None = None,
         *,
-        workload: Sequence[str | tuple[str, float]] | None = None,
+        workload: Given = None,
         by: Sequence[str] | str | None = None,
     ) -> Path:
-        """Write what is known of the table as one HTML file that opens offline; no Spark needed, and nothing is read.
+        """Write what is known of the table as one HTML file that opens offline, from metadata alone; no Spark needed.
 
         path: of the file, by default the table's name and "-report.html" in the working directory; a file that is
-        there is replaced. workload: queries as SQL predicates, or as (text, weight), of which the report says what each
-        reads and why not less. by: the columns that files are drawn along; by default those of the layout and of the
-        queries. Returns the path.
+        there is replaced. workload: the queries of which it says what each reads and why not less, as in `advise`; the
+        recorded ones by default. With Spark it also holds advice by them, for which a sample of the rows is read. by:
+        the columns that files are drawn along; by default those of the layout and of the queries. Returns the path.
 
         Raises MissingDependencyError without the extra `report`, InputError for a path that cannot be right or what is
         no workload, ColumnError for unknown columns, and StorageError where the file system refuses.
