@@ -85,7 +85,7 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
         parts=_parts(bound, spreads) if info.index is not None else (),
         history=history,
         queries=queries,
-        upkeep=_upkeep(handle, info, notes),
+        upkeep=_upkeep(handle, info, workload, notes),
         advice=None if queries is None else _advice(handle, info, workload, notes),
         notes=tuple(notes),
     )
@@ -143,11 +143,13 @@ def _parts(bound: BoundIndex, spreads: Sequence[Spread]) -> tuple[IndexedPart, .
     return describe_parts(bound, None if few else {spread.name for spread in spreads})
 
 
-def _upkeep(handle: Handle, info: TableInfo, notes: list[str]) -> Maintenance | None:
+def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Maintenance | None:
     """What a maintain would do, where the index alone tells."""
     if info.layout is None or info.index is None or info.index.files < info.index.files_total:
         return None
-    request = check_maintenance(budget=None, seconds=None, target_file_size=None, by=None, dry_run=True)
+    request = check_maintenance(
+        budget=None, seconds=None, target_file_size=None, by=None, dry_run=True, workload=workload
+    )
     try:
         return maintain(handle, request)
     except ZskipError as error:
