@@ -21,6 +21,18 @@ ALL_NULL = int(np.iinfo(np.int64).max)
 """Number of nulls that says: however many rows there are, all are null."""
 
 
+class Shown:
+    """A result that a notebook shows as small tables, with the rows that the command line prints."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        # Imported when asked, from above: a record knows of no other room.
+        from zskip.rows import to_html
+
+        return to_html(self)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
     """A column: its name and type."""
@@ -247,7 +259,7 @@ class FileSizes:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class OptimizeResult:
+class OptimizeResult(Shown):
     """What an optimize did."""
 
     path: str
@@ -276,7 +288,7 @@ class OptimizeResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CompactResult:
+class CompactResult(Shown):
     """What a compact did."""
 
     path: str
@@ -302,7 +314,7 @@ class CompactResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Maintenance:
+class Maintenance(Shown):
     """What a maintain did, or would do."""
 
     path: str
@@ -325,7 +337,7 @@ class Maintenance:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Operation:
+class Operation(Shown):
     """One thing that zskip did to a table."""
 
     version: int
@@ -369,7 +381,7 @@ class SketchInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class IndexInfo:
+class IndexInfo(Shown):
     """What an index covers."""
 
     version: int
@@ -440,7 +452,7 @@ class ClusteringInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TableInfo:
+class TableInfo(Shown):
     """What lies at a path: files, rows, columns, index and layout."""
 
     path: str
@@ -461,7 +473,7 @@ class TableInfo:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ScanReport:
+class ScanReport(Shown):
     """What one scan read and what it could leave out."""
 
     files: int
@@ -508,7 +520,7 @@ class Regret:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Explanation:
+class Explanation(Shown):
     """Which files a predicate keeps, step by step, and what each leaf of it did."""
 
     path: str
@@ -551,7 +563,7 @@ class Leftover:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Cleaning:
+class Cleaning(Shown):
     """What crashed operations left in a table, which no reader needs."""
 
     path: str
@@ -580,7 +592,7 @@ class Mismatch:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Verification:
+class Verification(Shown):
     """What an audit of a table found."""
 
     path: str

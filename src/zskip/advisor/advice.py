@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zskip.advisor.workload import Problem
+from zskip.records import Shown
+from zskip.rows import Block, Grid, Share, blocks
 from zskip.units import show_size
 
 WORTH = 0.9
@@ -32,7 +34,7 @@ class Slower:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
+class Candidate(Shown):
     """A layout, and what the workload would read under it."""
 
     by: tuple[str, ...]
@@ -71,7 +73,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Advice:
+class Advice(Shown):
     """Layouts for a table, compared on its workload."""
 
     path: str
@@ -104,18 +106,24 @@ class Advice:
         width = max(len(name) for name, _ in rows)
         lines.append(f"{'layout':<{width}}  {'files':>8}  {'rows in files':>20}  {'rows decoded':>20}  slower")
         lines += [f"{name:<{width}}  {_row(c)}" for name, c in rows]
-        if len(self.by_number_of_columns) > 1:
-            lines += ["", _columns_sentence(self.by_number_of_columns)]
-        slower = self.best.slower if self.best is not None else ()
-        if slower:
-            lines += ["", f"{len(slower):,} queries would read more than today, the worst of them:"]
-            lines += [f"  {query}" for query in slower[:_LISTED]]
-        lines += [""] * bool(self.suggestions or self.problems)
-        lines += [f"- {text}" for text in self.suggestions]
-        lines += [f"- not used: {problem}" for problem in self.problems[:_LISTED]]
-        if len(self.problems) > _LISTED:
-            lines.append(f"- and {len(self.problems) - _LISTED:,} other queries that could not be used")
+        lines += ["", *_more(self)]
         return "\n".join(lines)
+
+
+def _more(advice: Advice) -> list[str]:
+    """What is said below the layouts."""
+    lines = []
+    if len(advice.by_number_of_columns) > 1:
+        lines.append(_columns_sentence(advice.by_number_of_columns))
+    slower = advice.best.slower if advice.best is not None else ()
+    if slower:
+        lines.append(f"{len(slower):,} queries would read more than today, the worst of them:")
+        lines += [f"  {query}" for query in slower[:_LISTED]]
+    lines += [f"- {text}" for text in advice.suggestions]
+    lines += [f"- not used: {problem}" for problem in advice.problems[:_LISTED]]
+    if len(advice.problems) > _LISTED:
+        lines.append(f"- and {len(advice.problems) - _LISTED:,} other queries that could not be used")
+    return lines
 
 
 def _sentence(advice: Advice) -> str:
@@ -146,3 +154,29 @@ def _row(c: Candidate) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
+
+
+@blocks.register
+def _(found: Candidate) -> list[Block]:
+    return str(found).splitlines()  # type: ignore[return-value]
+
+
+@blocks.register
+def _(found: Advice) -> list[Block]:
+    rows = tuple(
+        (
+            name,
+            c.files,
+            _drawn(c.kept, c.kept_low, c.kept_high),
+            _drawn(c.decoded, c.decoded_low, c.decoded_high),
+            len(c.slower),
+        )
+        for name, c in [("as it is", found.current), *((c.name, c) for c in found.candidates)]
+    )
+    shown: list[Block] = [f"{found.path}, on {found.workload}", found.sentence]
+    shown.append(Grid(("layout", "files", "rows in files read", "rows decoded", "queries slower"), rows))
+    return [*shown, *_more(found)]
+
+
+def _drawn(mean: float, low: float, high: float) -> Share:
+    return Share(mean, f"{_percent(mean)} ({_percent(low)}-{_percent(high)})")

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zskip.errors import InputError
+from zskip.records import Shown
+from zskip.rows import Block, Grid, Share, blocks
 
 _LITERAL = re.compile(
     r"(`(?:[^`]|``)*`)"  # a quoted name stays
@@ -47,7 +49,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload:
+class Workload(Shown):
     """The queries that a table serves."""
 
     queries: tuple[Query, ...]
@@ -155,3 +157,14 @@ def _read(entry: object, number: int) -> Query:
 def _short(text: str, limit: int = 100) -> str:
     text = " ".join(text.split())
     return text if len(text) <= limit else text[: limit - 4] + " ..."
+
+
+@blocks.register
+def _(found: Workload) -> list[Block]:
+    first, *others = str(found).splitlines()
+    shapes = list(found.shapes().items()) if found.queries else []
+    if not shapes:
+        return [first, *others]
+    rows = tuple((_short(text), Share(share, f"{100 * share:.0f} %")) for text, share in shapes[:_SHOWN])
+    more = [f"and {len(shapes) - _SHOWN:,} other shapes"] if len(shapes) > _SHOWN else []
+    return [first, Grid(("shape", "share"), rows), *more, *map(str, found.problems)]

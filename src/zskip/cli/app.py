@@ -131,7 +131,7 @@ def optimize(
 
     Example: zskip optimize events --by user_id,day --target-file-size 256MB
     """
-    from zskip.cli.show import optimized, print_json, print_pairs
+    from zskip.cli.show import print_json, print_result
 
     result = zskip.table(_spark(), path, format=format_name).optimize(
         "auto" if by.strip() == "auto" else column_names(by),
@@ -147,7 +147,7 @@ def optimize(
         compression=compression,
         workload=workload,
     )
-    print_json(result) if as_json else print_pairs(optimized(result))
+    print_json(result) if as_json else print_result(result)
 
 
 @app.command()
@@ -170,12 +170,12 @@ def compact(
 
     Example: zskip compact events --target-file-size 256MB
     """
-    from zskip.cli.show import compacted, print_json, print_pairs
+    from zskip.cli.show import print_json, print_result
 
     result = zskip.table(_spark(), path, format=format_name).compact(
         target_file_size=target_file_size, min_file_size=min_file_size, where=where
     )
-    print_json(result) if as_json else print_pairs(compacted(result))
+    print_json(result) if as_json else print_result(result)
 
 
 @app.command()
@@ -204,7 +204,7 @@ def maintain(
 
     Example: zskip maintain events --budget 10GB --seconds 600
     """
-    from zskip.cli.show import maintained, print_json, print_pairs
+    from zskip.cli.show import print_json, print_result
 
     result = open_table(path, None, format_name, spark=not dry_run).maintain(
         budget=budget,
@@ -214,7 +214,7 @@ def maintain(
         workload=workload,
         dry_run=dry_run,
     )
-    print_json(result) if as_json else print_pairs(maintained(result))
+    print_json(result) if as_json else print_result(result)
 
 
 @app.command()
@@ -223,10 +223,15 @@ def history(path: TablePath, format_name: FormatName = None, as_json: AsJson = F
 
     Example: zskip history events
     """
-    from zskip.cli.show import operations, print_json, print_rows
+    from zskip.cli.show import print_json, print_rows
+    from zskip.rows import operations
 
     found = open_table(path, None, format_name).history()
-    print_json({"operations": found}) if as_json else print_rows(*operations(found))
+    if as_json:
+        print_json({"operations": found})
+        return
+    grid = operations(found)
+    print_rows(grid.names, grid.rows)
 
 
 @app.command()
@@ -267,7 +272,7 @@ def index(
 
     Example: zskip index events --sketch 'bloom(0.01):user_id'
     """
-    from zskip.cli.show import indexed, print_json, print_pairs
+    from zskip.cli.show import print_json, print_result
 
     spark = refresh or bool(sketch) or collect is not Collect.footers
     found = open_table(path, index_path, format_name, spark=spark).index(
@@ -278,7 +283,7 @@ def index(
         total_budget=total_budget,
         granularity=None if granularity is None else granularity.value,
     )
-    print_json(found) if as_json else print_pairs(indexed(found))
+    print_json(found) if as_json else print_result(found)
 
 
 @app.command()
@@ -323,11 +328,11 @@ def explain(
 
     Example: zskip explain events --where "day = DATE '2024-03-01' AND lower(name) = 'x'"
     """
-    from zskip.cli.show import print_explanation, print_json
+    from zskip.cli.show import print_json, print_result
 
     table = open_table(path, index_path, format_name, spark=analyze)
     found = table.explain(where, analyze=analyze)
-    print_json(found) if as_json else print_explanation(found)
+    print_json(found) if as_json else print_result(found)
 
 
 @app.command()
@@ -346,11 +351,11 @@ def verify(
 
     Exit code 1 if something is wrong. Example: zskip verify events --queries 100
     """
-    from zskip.cli.show import plain, print_json, print_verification
+    from zskip.cli.show import plain, print_json, print_result
 
     with _spark_errors():
         found = open_table(path, index_path, format_name, spark=True).verify(where, queries=queries, seed=seed)
-    print_json({"ok": found.ok, **plain(found)}) if as_json else print_verification(found)
+    print_json({"ok": found.ok, **plain(found)}) if as_json else print_result(found)
     if not found.ok:
         raise typer.Exit(1)
 
@@ -368,7 +373,8 @@ def query(
 
     Example: zskip query "SELECT count(*) FROM e WHERE user_id = 7" --table e=events
     """
-    from zskip.cli.show import print_json, print_rows, scanned
+    from zskip.cli.show import print_json, print_rows
+    from zskip.rows import scanned
 
     named = dict(_named(text) for text in table)
     spark = _spark()
@@ -400,7 +406,8 @@ def run_sql(
 
     Example: zskip sql "OPTIMIZE 'events' ZORDER BY (user_id, day)"
     """
-    from zskip.cli.show import flat, print_json, print_pairs, print_rows, scanned
+    from zskip.cli.show import flat, print_json, print_pairs, print_rows
+    from zskip.rows import scanned
     from zskip.sql.run import run
     from zskip.sql.statements.statement import Optimize, Verify, read_statement
 
@@ -437,10 +444,10 @@ def info(
 
     Example: zskip info events --by user_id,day
     """
-    from zskip.cli.show import described, print_json, print_pairs
+    from zskip.cli.show import print_json, print_result
 
     found = open_table(path, index_path, format_name).info(None if by is None else column_names(by))
-    print_json(found) if as_json else print_pairs(described(found))
+    print_json(found) if as_json else print_result(found)
 
 
 @app.command()
@@ -482,10 +489,10 @@ def clean(
 
     Example: zskip clean events --delete
     """
-    from zskip.cli.show import plain, print_cleaning, print_json
+    from zskip.cli.show import plain, print_json, print_result
 
     found = open_table(path, index_path, format_name).clean(delete=delete)
-    print_json({"bytes": found.bytes, **plain(found)}) if as_json else print_cleaning(found)
+    print_json({"bytes": found.bytes, **plain(found)}) if as_json else print_result(found)
 
 
 @app.command()

@@ -57,7 +57,7 @@ def advise(
 
     Example: zskip advise events --workload queries.sql
     """
-    from zskip.cli.show import print_json
+    from zskip.cli.show import print_json, print_result
 
     found = open_table(path, index_path, format_name, spark=True).advise(
         workload,
@@ -66,7 +66,7 @@ def advise(
         target_file_size=target_file_size,
         seed=seed,
     )
-    print_json(found) if as_json else print(found)
+    print_json(found) if as_json else print_result(found)
 
 
 @app.command(name="what-if")
@@ -88,12 +88,12 @@ def what_if(
 
     Example: zskip what-if events --by user_id,day --files 64
     """
-    from zskip.cli.show import print_json
+    from zskip.cli.show import print_json, print_result
 
     found = open_table(path, index_path, format_name, spark=True).what_if(
         column_names(by), curve=curve.value, files=files, target_file_size=target_file_size, workload=workload
     )
-    print_json(found) if as_json else print(found)
+    print_json(found) if as_json else print_result(found)
 
 
 @app.command()
@@ -156,6 +156,6 @@ def import_workload(
 
 
 def _print_workload(found: Workload, as_json: bool) -> None:
-    from zskip.cli.show import plain, print_json
+    from zskip.cli.show import plain, print_json, print_result
 
-    print_json({**plain(found), "shapes": found.shapes()}) if as_json else print(found)
+    print_json({**plain(found), "shapes": found.shapes()}) if as_json else print_result(found)
