@@ -28,6 +28,7 @@ TASKS = {
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
     "test-engines": "run the tests against Delta Lake, Iceberg and Hudi themselves; needs Maven, which fetches them",
     "test-stores": "run the tests against an object store, an emulator if no other is named; needs Maven for two jars",
+    "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
     "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings",
@@ -54,6 +55,9 @@ ENGINES = {
 """The jars of table formats for the Spark of each environment, as Maven names them."""
 STORE_JARS = ("org.apache.hadoop:hadoop-aws:3.4.2", "software.amazon.awssdk:bundle:2.29.52")
 """What the Spark of the developer's environment reaches S3 with."""
+BROWSER = (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))
+"""What has to be on the PATH for the tests in a browser, one of each, and below what holds it."""
+BROWSER_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
 ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 WORKERS = ["-n", "2", "--dist", "loadfile"]
 """Where nothing else is asked for: two processes, each with its own Spark session."""
@@ -82,7 +86,7 @@ def main(arguments: "list[str]") -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
     tasks = {"demo": demo, "test": test, "test-engines": test_engines, "fuzz": fuzz, "lint": lint, "docs": docs}
-    tasks |= {"test-stores": test_stores, "matrix": matrix, "build": build, "bench": bench}
+    tasks |= {"test-stores": test_stores, "test-browser": test_browser, "matrix": matrix, "build": build, "bench": bench}
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
@@ -158,6 +162,26 @@ def test_stores(rest: "list[str]") -> int:
     """The tests that need an object store, with Delta Lake and Iceberg in the session."""
     python, jars = environment("dev"), os.pathsep.join(fetched((*STORE_JARS, *ENGINES["dev"])))
     return run(python, "-m", "pytest", "tests/stores", *rest, ZSKIP_STORE_JARS=jars)
+
+
+def test_browser(rest: "list[str]") -> int:
+    """The tests that need Chromium and its driver."""
+    if not all(any(map(shutil.which, names)) for names in BROWSER):
+        install_browser()
+    return run(environment("dev"), "-m", "pytest", "tests/browser", *rest, ZSKIP_BROWSER="1")
+
+
+def install_browser() -> None:
+    """Debian's Chromium, where this user may install it."""
+    if not shutil.which("apt-get") or not hasattr(os, "geteuid") or os.geteuid() != 0:
+        raise Problem(
+            "the tests in a browser need Chromium and its driver: run "
+            "`sudo apt-get install chromium chromium-driver`, or put `chromium` and `chromedriver` on the PATH, and call "
+            "again"
+        )
+    with alone() as held:
+        fetch(["apt-get", "update", "-qq"], held)
+        fetch(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *BROWSER_PACKAGES], held)
 
 
 def engine_jars(packages: str) -> "list[str]":

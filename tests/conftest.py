@@ -101,7 +101,7 @@ RUN: list[tuple[str, dict[str, Any]]] = []
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how much room the JVMs needed, and what is left out without the engines' jars."""
+    """Say how much room the JVMs needed, and what is left out without the engines' jars or a browser."""
     for worker, jvm in RUN:
         terminalreporter.write_line(jvms.summary(worker, jvm))
         if jvms.is_full(jvm):
@@ -113,3 +113,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             "tests/engines skipped: they need the engines' own jars (python3 dev.py test-engines)"
         )
+    if "ZSKIP_BROWSER" not in os.environ:
+        terminalreporter.write_line("tests/browser skipped: they need Chromium (python3 dev.py test-browser)")

@@ -312,6 +312,24 @@ def test_the_engines_jars_are_fetched_once(
     assert all(c[-len(dev.WORKERS) :] == dev.WORKERS for c in calls.commands)
 
 
+def test_the_browser_is_installed_where_that_is_possible(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert dev.main(["test-browser"]) == 1
+    assert "sudo apt-get install chromium chromium-driver" in capsys.readouterr().err
+    monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if name == "apt-get" else None)
+    assert dev.main(["test-browser"]) == 0
+    assert [c[1] for c in calls.commands if c[0] == "apt-get"] == ["update", "install"]
+    calls.commands.clear()
+    here = {name: f"/bin/{name}" for name in ("google-chrome", "chromedriver")}
+    monkeypatch.setattr(shutil, "which", here.get)
+    assert dev.main(["test-browser", "-x"]) == 0
+    assert [c[1:] for c in calls.commands] == [["-m", "pytest", "tests/browser", "-x"]]
+
+
 def test_uv_makes_the_environment_from_this_python(
     dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,107 @@
+"""Reports: of a million files of three columns from their index, and of a lineitem with 200 queries.
+
+python bench/report.py --million 1000000 --scale 1
+
+Each part runs in a process of its own; `mb` is the most memory of that process, libraries included.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import common
+from index import read_snapshot
+from index_data import make_index
+from zskip.formats.parquet.format import ParquetFormat
+from zskip.report.page import _library
+
+PARTS = ("million", "lineitem")
+
+
+def main() -> None:
+    """Run the parts one after another, and print the figures."""
+    options = common.arguments(__doc__ or "", million=1_000_000, scale=1.0, queries=200, only="", make="")
+    if options.make:
+        make(Path(options.make), options.million, options.seed)
+    elif options.only:
+        print(json.dumps(million(options) if options.only == "million" else lineitem(options)))
+    else:
+        figures: dict[str, Any] = {"machine": common.machine()}
+        for part in PARTS:
+            figures[part] = in_a_process(part, options)
+        common.emit(figures, options.json)
+
+
+def in_a_process(part: str, options: Any) -> dict[str, Any]:
+    me = [sys.executable, __file__, f"--million={options.million}", f"--scale={options.scale}"]
+    me += [f"--queries={options.queries}", f"--seed={options.seed}"]
+    if part == "million":
+        path = common.HOME / "report-million"
+        shutil.rmtree(path, ignore_errors=True)
+        common.log(f"making the index of {options.million} files")
+        subprocess.run([*me, f"--make={path}"], check=True)
+    done = subprocess.run([*me, f"--only={part}"], check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def make(path: Path, files: int, seed: int) -> None:
+    """Write an index, and the list of files that a snapshot holds; the files themselves are not there."""
+    snapshot = make_index(str(path), files, 3, seed).snapshot
+    listed = {"path": snapshot.paths, "size": snapshot.sizes, "mtime_ms": snapshot.mtimes_ms}
+    pq.write_table(pa.table(listed), path / "_snapshot.parquet")
+
+
+def million(options: Any) -> dict[str, Any]:
+    """A report of a table of which only the index and the list of files exist."""
+    import zskip
+
+    path = common.HOME / "report-million"
+    snapshot = read_snapshot(path)
+    ParquetFormat.snapshot = lambda self: snapshot  # type: ignore[method-assign]
+    before = peak()
+    table = zskip.open(str(path), format="parquet")
+    return {"files": len(snapshot), **made(table, path.with_suffix(".html")), "mb_before": before}
+
+
+def lineitem(options: Any) -> dict[str, Any]:
+    """A report of a clustered lineitem with queries."""
+    import zskip
+
+    path = common.HOME / f"report-lineitem-sf{options.scale:g}"
+    if not path.exists():
+        source = zskip.table(common.session(), str(common.lineitem(options.scale)))
+        source.optimize(common.CLUSTER_BY, files=64, into=str(path))
+    asked = common.queries(path, common.CLUSTER_BY, options.queries, options.seed)
+    table = zskip.open(str(path))
+    return {"files": table.info().files, "queries": len(asked), **made(table, path.with_suffix(".html"), asked)}
+
+
+def made(table: Any, target: Path, workload: list[str] | None = None) -> dict[str, Any]:
+    took = common.seconds(lambda: table.report(target, workload=workload))
+    again = [common.seconds(lambda: table.report(target, workload=workload)) for _ in range(3)]
+    size = target.stat().st_size
+    return {
+        "first_s": round(took, 2),
+        "median_s": common.median(again),
+        "mb": peak(),
+        "html_mb": round(size / 1e6, 2),
+        "html_mb_beyond_the_library": round((size - len(_library()[0])) / 1e6, 2),
+    }
+
+
+def peak() -> float:
+    """The most memory of this process so far, in megabytes."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
+
+
+if __name__ == "__main__":
+    main()
