@@ -176,8 +176,7 @@ def install_browser() -> None:
     if not shutil.which("apt-get") or not hasattr(os, "geteuid") or os.geteuid() != 0:
         raise Problem(
             "the tests in a browser need Chromium and its driver: run "
-            "`sudo apt-get install chromium chromium-driver`, or put `chromium` and `chromedriver` on the PATH, and call "
-            "again"
+            "`sudo apt-get install chromium chromium-driver`, or put both on the PATH, and call again"
         )
     with alone() as held:
         fetch(["apt-get", "update", "-qq"], held)
