@@ -19,6 +19,8 @@ from zskip.report.values import show_value
 from zskip.types import DataType, Encoded, Form
 
 _TICKS = 6
+_BOUNDS = 1 << 16
+"""Distinct bounds that are looked at, the most."""
 _POINTS = 240
 """Of the line of depths."""
 
@@ -72,17 +74,19 @@ def spread_of(name: str, stats: ColumnStats, rows: Ints, sizes: Ints) -> Spread:
         empty = empty | (stats.bounded & ~(stats.lower <= stats.upper))  # NaN alone.
         known = known & ~empty
     lower, upper = ordered(stats.lower[known], stats.upper[known])
-    points, at = np.unique(np.concatenate([lower, upper]), return_index=True)
-    begun, ended = np.searchsorted(points, lower), np.searchsorted(points, upper)
-    # Values that are bounds, in order. Between each two of them lies a gap: no file begins or ends in it.
-    values = np.concatenate([stats.lower[known], stats.upper[known]])[at]
-    widths = _widths(_numbers(values), np.maximum(rows[known], 1), begun, ended, _unit(stats.type.form))
+    starts, ends = np.argsort(lower, kind="stable"), np.argsort(upper, kind="stable")
+    cover = _Cover(lower=lower[starts], upper=upper[ends], starts=starts, ends=ends)
+    points = _points(lower, upper)
+    values = points if stats.lower.dtype != np.object_ else _values(stats, known, points, cover)
+    begun = np.searchsorted(points, lower, side="right") - 1
+    ended = np.searchsorted(points, upper, side="left")
+    numbers = _numbers(values)
+    widths = _widths(numbers, np.maximum(rows[known], 1), begun, ended, _unit(stats.type.form))
     edges = np.concatenate([[0.0], np.cumsum(widths)])
     first, last = np.zeros(len(rows)), np.ones(len(rows))
     first[known], last[known] = edges[2 * begun], edges[2 * ended + 1]
     total = max(int(sizes.sum()), 1)
     unknown = float(sizes[~known & ~empty].sum()) / total
-    held = _covered(begun, ended, sizes[known], len(points))
     return Spread(
         name=name,
         stats=stats,
@@ -91,10 +95,47 @@ def spread_of(name: str, stats: ColumnStats, rows: Ints, sizes: Ints) -> Spread:
         first=first,
         last=last,
         ticks=_ticks(edges, values, stats.type),
-        depth=_steps(_covered(begun, ended, np.ones(len(begun), np.int64), len(points)), edges),
-        share=min(1.0, float((held * widths).sum()) / total + unknown),
+        depth=_steps(cover.at(points, np.ones(len(lower), np.int64)), edges),
+        share=min(1.0, float((cover.at(points, sizes[known]) * widths).sum()) / total + unknown),
         clustering=clustering(name, stats),
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Cover:
+    """The ranges of files, sorted by where they start and by where they end."""
+
+    lower: Ints | Floats
+    upper: Ints | Floats
+    starts: npt.NDArray[np.intp]
+    ends: npt.NDArray[np.intp]
+
+    def at(self, points: Ints | Floats, weights: Ints) -> Ints:
+        """(2 * points,) weight of the ranges that hold each point, and what comes right after it."""
+        begun, ended = (
+            np.concatenate([[0], np.cumsum(weights[order], dtype=np.int64)]) for order in (self.starts, self.ends)
+        )
+        before = begun[np.searchsorted(self.lower, points, side="right")]
+        gone = (ended[np.searchsorted(self.upper, points, side=side)] for side in ("left", "right"))
+        return np.stack([before - weight for weight in gone], 1).ravel()
+
+
+def _points(lower: Ints | Floats, upper: Ints | Floats) -> Ints | Floats:
+    """Distinct bounds in order; of very many some, evenly chosen, the outermost among them."""
+    found = np.unique(np.concatenate([lower, upper]))
+    if len(found) <= _BOUNDS:
+        return found
+    return found[np.linspace(0, len(found) - 1, _BOUNDS).astype(np.int64)]
+
+
+def _values(stats: ColumnStats, known: Bools, points: Ints | Floats, cover: _Cover) -> Values:
+    """The bounds at ranks."""
+    at = np.searchsorted(cover.lower, points).clip(0, max(len(cover.lower) - 1, 0))
+    found: Values = np.empty(len(points), np.object_)
+    starts = cover.lower[at] == points if len(points) else np.zeros(0, np.bool_)
+    found[starts] = stats.lower[known][cover.starts[at[starts]]]
+    found[~starts] = stats.upper[known][cover.ends[np.searchsorted(cover.upper, points[~starts])]]
+    return found
 
 
 def _unit(form: Form | None) -> float:
@@ -146,15 +187,6 @@ def _widths(
     found[:, 1] = np.minimum(found[:, 1], np.rint(most))
     found = np.maximum(found, 0.0)
     return (found / found.sum() if found.sum() > 0 else np.full((count, 2), 0.5 / count)).ravel()
-
-
-def _covered(begun: npt.NDArray[np.intp], ended: npt.NDArray[np.intp], weights: Ints, points: int) -> Ints:
-    """(2 * points,) weight of the ranges that hold each point, and the gap after it."""
-    starts = np.bincount(begun, weights, points + 1)
-    at = np.cumsum(starts - np.bincount(ended + 1, weights, points + 1))[:points]
-    after = np.cumsum(starts - np.bincount(ended, weights, points + 1))[:points]
-    both: Ints = np.rint(np.stack([at, after], 1).ravel()).astype(np.int64)
-    return both
 
 
 def _steps(depth: Ints, edges: Floats) -> Ints:

@@ -23,11 +23,16 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
     return describe_snapshot(handle, handle.snapshot(), by)
 
 
-def describe_snapshot(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None) -> TableInfo:
-    """The same of a snapshot."""
+def describe_snapshot(
+    handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, bound: BoundIndex | None = None
+) -> TableInfo:
+    """The same of a snapshot.
+
+    bound: its index, where that is at hand.
+    """
     layout = layout_of(handle, snapshot, clustered(read_journal(handle.home), snapshot))
     chosen = _chosen(handle, snapshot, by, layout)
-    bound = _bound(handle, snapshot)
+    bound = _bound(handle, snapshot) if bound is None else bound
     return TableInfo(
         path=handle.storage.root,
         format=handle.format.name,

@@ -68,11 +68,11 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
 def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
     """All that a report says, and what is known of each file."""
     snapshot = handle.snapshot()
-    info = describe_snapshot(handle, snapshot, by)
     if workload is not None and not isinstance(workload, str | Workload):
         workload = Workload.of(workload)
     notes: list[str] = []
     bound = _bound(handle, snapshot, notes)
+    info = describe_snapshot(handle, snapshot, by, bound if bound.info().version else None)
     queries = ask(handle, snapshot, bound, workload, notes)
     spreads = _spreads(bound, _columns(handle, snapshot, bound, by, (info, queries)), by is not None)
     history = tuple(record.operation for record in reversed(read_journal(handle.home)))
