@@ -86,7 +86,13 @@ def main(arguments: "list[str]") -> int:
     parser.add_argument("rest", nargs=argparse.REMAINDER, help="arguments of the task")
     options = parser.parse_args(arguments)
     tasks = {"demo": demo, "test": test, "test-engines": test_engines, "fuzz": fuzz, "lint": lint, "docs": docs}
-    tasks |= {"test-stores": test_stores, "test-browser": test_browser, "matrix": matrix, "build": build, "bench": bench}
+    tasks |= {
+        "test-stores": test_stores,
+        "test-browser": test_browser,
+        "matrix": matrix,
+        "build": build,
+        "bench": bench,
+    }
     try:
         return tasks[options.task](options.rest)
     except Problem as problem:
