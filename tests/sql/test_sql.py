@@ -288,6 +288,42 @@ def test_explain_skipping_runs_nothing(spark: SparkSession, plain: str, tmp_path
         zskip.sql(spark, "EXPLAIN SKIPPING\n SELEC 1")
 
 
+@pytest.mark.parametrize(
+    ("query", "step", "skips", "reason"),
+    [
+        ("SELECT * FROM plain WHERE id > 5 ORDER BY id DESC LIMIT 3", "top 3 by id DESC", True, ""),
+        ("SELECT * FROM plain WHERE id > 5 LIMIT 3", "limit 3", True, ""),
+        ("SELECT * FROM plain LIMIT 100000", "limit 100000", False, "no fewer files surely hold so many matching rows"),
+        ("SELECT count(*), max(id) FROM plain WHERE id > 5", "counted by the index: count(*), max(id)", True, ""),
+        ("SELECT k, count(*) FROM parts GROUP BY k", "counted by the index: count(*)", True, ""),
+        ("SELECT * FROM plain JOIN parts USING (id) WHERE k = '02'", "join with parts on id", False, "not worth it: "),
+        (
+            "SELECT * FROM plain LEFT SEMI JOIN few_ids USING (id)",
+            "join with a table on id",
+            False,
+            "known when the query",
+        ),
+    ],
+)
+def test_every_kind_of_pruning_is_explained(
+    spark: SparkSession, plain: str, parts: str, query: str, step: str, skips: bool, reason: str
+) -> None:
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW few_ids AS SELECT k AS id FROM VALUES (3L), (5L) AS t(k)")
+    spark.conf.set("spark.zskip.joins", "always" if "few_ids" in query else "auto")
+    try:
+        rows = zskip.sql(spark, f"EXPLAIN SKIPPING {query}").collect()
+    finally:
+        spark.conf.unset("spark.zskip.joins")
+    (found,) = [row for row in rows if row.step == step]
+    assert (found.skipped > 0) == skips
+    assert reason in found.reason
+    assert rows[-1].step == "read"
+    assert {row.table.rpartition(".")[2]: row.files for row in rows}[found.table.rpartition(".")[2]] == found.files
+    if " JOIN " not in query:
+        _, scans = read(spark, query)
+        assert sum(scan.files for scan in scans) == found.files
+
+
 def test_subqueries_are_explained(spark: SparkSession, plain: str, parts: str) -> None:
     text = "EXPLAIN SKIPPING SELECT * FROM plain WHERE id = (SELECT max(id) FROM parts WHERE id < 20)"
     rows = zskip.sql(spark, text).collect()

@@ -14,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import random_joins
 from pyspark.sql import SparkSession
 
 import zskip
@@ -343,6 +344,17 @@ def test_a_bad_setting_is_the_users_to_mend(
     assert last(star).files == FILES
 
 
+def test_a_key_query_reads_no_more_than_the_most_keys(spark: SparkSession, star: Star, asked: None) -> None:
+    sql = "SELECT m, id FROM dim JOIN fact ON di = k WHERE id >= 100 AND m = 3"
+    expected = star.plainly(sql)
+    star.views()
+    with setting(spark, {"spark.zskip.joins.keys": "9"}), zskip.enabled(spark):
+        assert star.rows(sql) == expected
+        (scan,) = [scan for scan in zskip.scans(spark) if scan.for_keys and scan.table.endswith("/fact")]
+    assert scan.files == 1
+    assert scan.leaves[-1].sql == "limit 10"
+
+
 def test_a_key_query_that_takes_too_long_is_given_up(spark: SparkSession, star: Star, asked: None) -> None:
     star.views("fact")
     # Of a column that is no key: Spark would evaluate it for each row of the fact as well.
@@ -422,64 +434,11 @@ def test_many_threads_of_an_enabled_session(star: Star, combined: tuple[str, str
     assert [1] in facts
 
 
-def _random_side(rng: random.Random, key: str) -> tuple[str, str]:
-    """A relation with a key of the fact's domain, as SQL, and the name of the key."""
-    where = rng.choice(
-        [
-            "y = 3",
-            "m < 2",
-            "y = 77",
-            "di IN (3, 30, 55)",
-            "y BETWEEN 1 AND 2 AND m > 5",
-            "dk > 35",
-            "true",
-            "ds LIKE 's00%'",
-        ]
-    )
-    name = {"k": "di", "s": "ds", "d": "dd", "f": "df", "n": "dn", "c": "dc"}[key]
-    shape = rng.choice(["dim", "distinct", "joined", "limited", "union"])
-    if shape == "dim":
-        return f"(SELECT * FROM dim WHERE {where})", name
-    if shape == "distinct":
-        return f"(SELECT DISTINCT {name}, y FROM dim WHERE {where})", name
-    if shape == "joined":
-        return f"(SELECT dim.* FROM dim JOIN g ON g = gk WHERE {where} AND z > {rng.choice([0, 20, 40])})", name
-    if shape == "limited":
-        return f"(SELECT * FROM dim WHERE {where} ORDER BY dk, m LIMIT {rng.choice([0, 3, 30])})", name
-    return f"(SELECT {name}, y FROM dim WHERE {where} UNION ALL SELECT {name}, y FROM dim WHERE y = 5)", name
-
-
-def random_query(rng: random.Random) -> str:
-    """A query with one or two joins of any type over `fact`."""
-    source = rng.choice(
-        ["fact", "fact", "(SELECT * FROM fact WHERE v < 4)", "(SELECT * FROM fact ORDER BY id LIMIT 2500)",
-         "(SELECT * FROM fact UNION ALL SELECT * FROM fact WHERE v = 1)",
-         "(SELECT k, s, d, f, n, c, max(v) AS v, min(id) AS id FROM fact GROUP BY k, s, d, f, n, c)",
-         "(SELECT * FROM fact WHERE k < 30 OR n IS NULL)"]
-    )  # fmt: skip
-    for place in range(rng.choice([1, 1, 2])):
-        key = rng.choice("kksdfnc")
-        side, name = _random_side(rng, key)
-        equal = rng.choice(["=", "=", "=", "<=>"])
-        kind = rng.choice(
-            ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "LEFT SEMI JOIN", "LEFT ANTI JOIN", "IN", "NOT"]
-        )
-        a, b = f"a{place}", f"b{place}"
-        columns = f"{a}.id, {a}.k, {a}.s, {a}.d, {a}.f, {a}.n, {a}.c, {a}.v"
-        if kind in ("IN", "NOT"):
-            test = f"{a}.{key} IN (SELECT {name} FROM {side})"
-            source = f"(SELECT {columns} FROM {source} {a} WHERE {'NOT ' if kind == 'NOT' else ''}{test})"
-        else:
-            more = rng.choice(["", "", f" AND {a}.v < 5"])
-            source = f"(SELECT {columns} FROM {source} {a} {kind} {side} {b} ON {a}.{key} {equal} {b}.{name}{more})"
-    return f"SELECT count(*), count(id), sum(id), sum(v), min(s), max(d), count(DISTINCT k) FROM {source}"
-
-
 def test_random_joins_give_the_same_answers(spark: SparkSession, star: Star) -> None:
     """On files in the order of the keys; `test_query_fuzz.py` has tables of any kind, and many more queries."""
     rng = random.Random(7)
     skipped = 0
-    for sql, settings in in_turn(random_query(rng) for _ in range(24)):
+    for sql, settings in in_turn(random_joins.random_query(rng) for _ in range(24)):
         expected = star.plainly(sql)
         star.views("fact", "dim")
         star.tables["fact"].last_scan = None

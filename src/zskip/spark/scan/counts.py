@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,10 @@ _MOST_WORK = 20_000_000
 _NO_FORM = DataType("long")
 
 
+_Group: TypeAlias = tuple[list[str | None], Bools]
+"""By what rows are grouped, as text, and the files of the group."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Counted:
     """Files that are counted, and rows of texts that stand for them."""
@@ -39,14 +43,20 @@ def count(index: PrunedFileIndex, partition_filters: Handed, data_filters: Hande
     """What the index tells of files, for `Counts.java`, as JSON: a note that takes them from a scan, and rows.
 
     None where it tells of no file. wanted: lists of function, column and type, as JSON; by: lists of column and type,
-    by which rows are grouped.
+    by which rows are grouped, or the files of each group.
     """
     stats = index.pruning.stats
     if stats is None or index.pin is None:
         return None
-    aggregates, groups = json.loads(wanted), json.loads(by)
+    aggregates, grouped = json.loads(wanted), json.loads(by)
     choice = index.choose(partition_filters, data_filters)
-    found = _counted(stats, choice.kept & choice.full, aggregates, groups)
+    files = choice.kept & choice.full
+    if isinstance(grouped, list):
+        groups = _groups(stats.snapshot, files, grouped)
+    else:
+        masks = (unpacked(bits, len(files)) for bits in grouped["directories"])
+        groups = [([str(number)], files & mask) for number, mask in enumerate(masks)]
+    found = None if groups is None else _counted(stats, files, aggregates, groups)
     if found is None:
         return None
     text = ", ".join(f"{function}({column or '*'})" for function, column, _ in aggregates) or "groups"
@@ -65,27 +75,27 @@ def without_counted(index: PrunedFileIndex, choice: Choice, note: str) -> Choice
 
 
 def _counted(
-    stats: BoundIndex, files: Bools, aggregates: Sequence[Sequence[Any]], groups: Sequence[Sequence[str]]
+    stats: BoundIndex, files: Bools, aggregates: Sequence[Sequence[Any]], groups: Sequence[_Group]
 ) -> _Counted | None:
     """Take of some files, all of whose rows match, those of which the index knows all aggregates."""
     rows = sure_rows(stats)
     tallies = [_tally(stats, *aggregate) for aggregate in aggregates]
-    places = [_partition_column(stats.snapshot, *group) for group in groups]
     files = files & (rows >= 0)
     for tally in tallies:
         if tally is None:
             return None
         files = files & tally.known(rows)
-    if not files.any() or None in places:
+    if not files.any() or len(groups) * len(files) > _MOST_WORK:
         return None
     known = [tally for tally in tallies if tally is not None]
     types = [_NO_FORM if t.stats is None or t.function == "count" else t.stats.type for t in known]
     found: list[list[str | None]] = []
-    for key, members in _groups(stats.snapshot, files & (rows > 0), [place for place in places if place is not None]):
+    for key, held in groups:
+        members = held & files & (rows > 0)
+        if key and not members.any():
+            continue
         values = [tally.of(rows, members) for tally in known]
         found.append(key + [_text(value, data_type) for value, data_type in zip(values, types, strict=True)])
-        if len(found) * len(files) > _MOST_WORK:
-            return None
     return _Counted(files=files, rows=found)
 
 
@@ -106,10 +116,13 @@ def _partition_column(snapshot: Snapshot, name: str, type_json: str) -> int | No
     return None
 
 
-def _groups(snapshot: Snapshot, files: Bools, places: Sequence[int]) -> list[tuple[list[str | None], Bools]]:
-    """The groups of files by values of partition columns: those values, and the files of each."""
-    if not places:
+def _groups(snapshot: Snapshot, files: Bools, columns: Sequence[Sequence[str]]) -> list[_Group] | None:
+    """The groups of files by values of partition columns; None where they are grouped by something else."""
+    if not columns:
         return [([], files)]
+    places = [place for column in columns if (place := _partition_column(snapshot, *column)) is not None]
+    if len(places) < len(columns):
+        return None
     by_key: dict[tuple[str | None, ...], list[int]] = {}
     types = [snapshot.partition_fields[place].type for place in places]
     present: Ints = np.unique(snapshot.partition_of[files]).astype(np.int64)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zskip.errors import PredicateError
 from zskip.predicate import Constant, Predicate, conjuncts, to_sql
-from zskip.records import Bools, LeafReport, PruneResult
+from zskip.records import Bools, LeafReport
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge import file_index
-from zskip.spark.scan.catalyst import Filters, read_filters
+from zskip.spark.scan.catalyst import Filters, Handed, read_filters
+from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
 from zskip.spark.scan.logical import analyzed, is_command, list_scans
+from zskip.spark.scan.notes import Refine
+from zskip.spark.scan.plans import planned_index
 from zskip.sql.queries.visible import Source, predicate_of, visible
 from zskip.sql.results import Step
 from zskip.table.query import known_rows
@@ -26,12 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Scan:
-    """One choice of files: by which filters, and which they are."""
+    """One choice of files: by which filters, by what else, and which they are."""
 
     source: Source
     partition: Predicate
     data: Predicate
     of_partitions: Bools
+    noted: tuple[tuple[tuple[LeafReport, ...], Bools], ...]
+    """What top-k, limits, counts and joins did, and the files that are left after each."""
     kept: Bools
 
 
@@ -42,7 +46,7 @@ def explain_query(spark: SparkSession, query: str) -> list[Step]:
     scans: list[_Scan] = []
 
     def make(spark: SparkSession, source: Source, pruning: Pruning) -> JavaObject:
-        return file_index(Jvm.of(spark), _Watched(spark, source, pruning, scans))
+        return planned_index(spark, _Watched(spark, source, pruning, scans))
 
     seen = visible(spark, spark.sql(query), make_index=make, own=True)
     list_scans(spark, seen.frame)
@@ -52,37 +56,50 @@ def explain_query(spark: SparkSession, query: str) -> list[Step]:
 
 
 class _Watched(PrunedFileIndex):
-    """An index that writes down by which filters it was asked."""
+    """An index that writes down by what its files were chosen; nothing is read, so it reports no scan."""
 
     def __init__(self, spark: SparkSession, source: Source, pruning: Pruning, scans: list[_Scan]) -> None:
         super().__init__(spark, source.schema, pruning)
         self._source = source
         self._scans = scans
-        self._latest: tuple[Predicate, Bools] = (Constant(True), np.ones(0, np.bool_))
+        self._handed: tuple[JavaObject, JavaObject] = (None, None)
+        self._noted: list[tuple[tuple[LeafReport, ...], Bools]] = []
 
     @property
     def name(self) -> str:
         """Unlike that of any other index, since Spark's transformations drop what equals what was there."""
         return f"{super().name} watched"
 
-    def _kept_by_partition(self, filters: JavaObject) -> tuple[Bools, tuple[LeafReport, ...]]:
-        kept, leaves = super()._kept_by_partition(filters)
-        self._latest = (self._read(filters), kept.copy())
-        return kept, leaves
+    def list_files(self, partition_filters: JavaObject, data_filters: JavaObject) -> JavaObject:
+        """The files of a scan, where no rule could look into the query."""
+        self._handed, self._noted = (partition_filters, data_filters), []
+        return super().list_files(partition_filters, data_filters)
 
-    def _kept_by_data(self, filters: JavaObject) -> PruneResult:
-        result = super()._kept_by_data(filters)
-        partition, of_partitions = self._latest
+    def list_planned(
+        self, ticket: int | None, partition_filters: Handed, data_filters: Handed, *arguments: Any
+    ) -> JavaObject:
+        """The files of a scan."""
+        self._handed, self._noted = (partition_filters, data_filters), []
+        return super().list_planned(ticket, partition_filters, data_filters, *arguments)
+
+    def _by_note(self, refine: Refine, choice: Choice, note: JavaObject) -> Choice:
+        found = super()._by_note(refine, choice, note)
+        self._noted.append((found.leaves[len(choice.leaves) :], found.kept))
+        return found
+
+    def _listed(self, choice: Choice, query: int | None = None, *, for_keys: bool = False) -> JavaObject:
+        of_partitions, of_data = self._handed
         self._scans.append(
             _Scan(
                 source=self._source,
-                partition=partition,
-                data=self._read(filters),
-                of_partitions=of_partitions,
-                kept=result.kept & of_partitions,
+                partition=self._read(of_partitions),
+                data=self._read(of_data),
+                of_partitions=self._kept_by_partition(of_partitions)[0],
+                noted=tuple(self._noted),
+                kept=choice.kept,
             )
         )
-        return result
+        return self._statuses.directories(choice.kept)
 
     def _read(self, filters: JavaObject) -> Predicate:
         if filters.isEmpty():
@@ -112,4 +129,10 @@ def _steps(scan: _Scan) -> Iterator[Step]:
         nothing = "; ".join(reasons) if result.kept.all() else "the steps above skip the same files"
         yield step(to_sql(part, shorten=True), left, kept, "" if left.sum() < kept.sum() else nothing)
         kept = left
+    for leaves, left in scan.noted:
+        for place, leaf in enumerate(leaves, 1):
+            now = left if place == len(leaves) else kept
+            name = f"counted by the index: {leaf.sql}" if leaf.kind == "count" else leaf.sql
+            yield step(name, kept & now, kept, leaf.reason)
+            kept = kept & now
     yield step("read", scan.kept, np.ones(len(sizes), np.bool_))

@@ -38,7 +38,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
   static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new Counts()); }
 
   /** What a scan ends with that does not know which files are counted already. */
-  static RuntimeException unsure(Exception why) {
+  static RuntimeException unsure(Throwable why) {
     return new IllegalStateException("zskip counted files by its index and cannot leave them out now; ask again", why);
   }
 
@@ -55,8 +55,11 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     List results = parts.rewritten(JavaConverters.seqAsJavaList(whole.aggregateExpressions()));
     if (columns == null || results == null || columns.isEmpty() && parts.wanted.isEmpty()) return node;
     Query query = chain.query();
-    Object[] arguments = new Object[] {query.ofPartitions, query.ofData, Text.json(parts.wanted), Text.json(columns)};
-    String text = (String) Relations.index(chain.relation).ask(KIND, arguments);
+    zskip index = Relations.index(chain.relation);
+    // Of files that another index lists, that one knows the partitions.
+    Directories held = index.source == null || columns.isEmpty() ? null : Directories.of(index, columns);
+    String by = held == null ? Text.json(columns) : held.text();
+    String text = (String) index.ask(KIND, new Object[] {query.ofPartitions, query.ofData, Text.json(parts.wanted), by});
     if (text == null) return node;
     Map answer = Text.read(text);
     LogicalRelation others = chain.noted(KIND, answer.get("note"));
@@ -64,7 +67,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     List given = new ArrayList(groups);
     given.addAll(parts.aliases.values());
     LogicalPlan partial = aggregate(whole, Query.seq(given), chain.over(others));
-    LogicalPlan known = known((List) answer.get("rows"), JavaConverters.seqAsJavaList(partial.output()));
+    LogicalPlan known = known((List) answer.get("rows"), held, JavaConverters.seqAsJavaList(partial.output()));
     Seq both = Query.seq(Arrays.asList(new Object[] {partial, known}));
     return aggregate(whole, Query.seq(results), new Union(both, false, false));
   }
@@ -89,16 +92,23 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     return (LogicalPlan) like.makeCopy(parts);
   }
 
-  /** Rows of texts as a relation with columns like the given ones. */
-  private static LogicalPlan known(List texts, List like) {
+  /** Rows of texts as a relation with columns like the given ones; after the number of a directory where there are any. */
+  private static LogicalPlan known(List texts, Directories held, List like) {
     List output = new ArrayList();
     for (int i = 0; i < like.size(); i++) output.add(((Attribute) like.get(i)).newInstance());
     List rows = new ArrayList();
     for (int i = 0; i < texts.size(); i++) {
       List row = (List) texts.get(i);
-      Object[] values = new Object[row.size()];
-      for (int j = 0; j < values.length; j++) {
-        values[j] = Internal.value((String) row.get(j), ((Attribute) like.get(j)).dataType());
+      Object[] values = new Object[like.size()];
+      int groups = like.size() - row.size();
+      if (held != null) {
+        Object[] group = held.values(Integer.parseInt((String) row.get(0)));
+        System.arraycopy(group, 0, values, 0, group.length);
+        row = row.subList(1, row.size());
+        groups = group.length;
+      }
+      for (int j = groups; j < values.length; j++) {
+        values[j] = Internal.value((String) row.get(j - groups), ((Attribute) like.get(j)).dataType());
       }
       rows.add(new GenericInternalRow(values));
     }

@@ -38,7 +38,8 @@ final class Joins {
     List made = new ArrayList();
     JoinSettings settings = new JoinSettings();
     long scan = index.query.bytes;
-    if (settings.off || settings.isSmall(scan)) return made;
+    // Plans that are only shown say why not, of however small a scan.
+    if (settings.off || settings.isSmall(scan) && Scans.query().longValue() >= 0) return made;
     List found = Broadcasts.of(index, settings.most(scan));
     for (int i = 0; i < offers.used.size(); i++) {
       Offer offer = (Offer) offers.used.get(i);

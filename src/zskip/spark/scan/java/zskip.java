@@ -88,18 +88,28 @@ public final class zskip implements FileIndex {
 
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     if (source != null) return left(partitionFilters, dataFilters);
-    if (query != null) {
-      boolean same = query.isOver(partitionFilters, dataFilters);
-      Map notes = Joins.notes(this);
-      if (same || !notes.isEmpty()) {
-        Object ticket = same ? query.ticket : null;
-        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, Scans.query(), Scans.forKeys()};
-        Object found = ask("list", arguments);
-        if (found != null) return (Seq) found;
-      }
+    Seq found = null;
+    try {
+      if (query != null) found = chosen(partitionFilters, dataFilters);
+    } catch (RuntimeException e) {
+      if (notes().containsKey(Counts.KIND)) throw e;
+      Faults.tell("the choice of files", e);
+    } catch (LinkageError e) {
+      Faults.tell("the choice of files", e);
     }
+    if (found != null) return found;
     if (notes().containsKey(Counts.KIND)) throw Counts.unsure(null);
     return files.listFiles(partitionFilters, dataFilters);
+  }
+
+  /** What the query leaves of our own files; null where it says no more of them than the filters. */
+  private Seq chosen(Seq partitionFilters, Seq dataFilters) {
+    boolean same = query.isOver(partitionFilters, dataFilters);
+    Map notes = Joins.notes(this);
+    if (!same && notes.isEmpty()) return null;
+    Object ticket = same ? query.ticket : null;
+    Object[] arguments = {ticket, partitionFilters, dataFilters, notes, Scans.query(), Scans.forKeys()};
+    return (Seq) ask("list", arguments);
   }
 
   /** What another index lists, without the files that the query does not need. */
@@ -125,6 +135,10 @@ public final class zskip implements FileIndex {
       Scans.add(ticket, listing, total, System.nanoTime() - started);
       return left;
     } catch (Exception e) {
+      if (notes().containsKey(Counts.KIND)) throw Counts.unsure(e);
+      Faults.tell("the choice of files", e);
+      return all;
+    } catch (LinkageError e) {
       if (notes().containsKey(Counts.KIND)) throw Counts.unsure(e);
       Faults.tell("the choice of files", e);
       return all;
