@@ -83,7 +83,7 @@ def proxy(endpoint: str) -> Iterator[Proxy]:
 
 
 @pytest.fixture(scope="session")
-def s3a(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
+def s3a_spark(endpoint: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
     """A session that reaches the store through Hadoop."""
     if not JARS:
         pytest.skip("no jars")

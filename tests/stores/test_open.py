@@ -60,11 +60,11 @@ def test_every_spelling_is_one_table(bucket: Bucket) -> None:
 
 def test_the_index_may_lie_on_a_disk(bucket: Bucket, tmp_path: Any) -> None:
     bucket.table("t")
-    before = bucket.keys()
+    before = bucket.names()
     table = zskip.open(bucket.uri("t"), storage_options=bucket.options, index_path=str(tmp_path))
     table.index()
     assert len(table.files("id < 100")) == 1
-    assert bucket.keys() == before
+    assert bucket.names() == before
 
 
 def test_other_engines_read_the_files(table: zskip.Table, bucket: Bucket, monkeypatch: Any) -> None:

@@ -54,7 +54,7 @@ class Bucket:
         pq.write_table(table, stream)
         self.put(key, stream.getvalue())
 
-    def keys(self, prefix: str = "") -> list[str]:
+    def names(self, prefix: str = "") -> list[str]:
         return sorted(meta["path"] for meta in obstore.list(self.store, prefix or None).collect())
 
     def table(self, key: str, files: int = 10, rows: int = 100) -> None:

@@ -91,6 +91,11 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
+Exclusive = Annotated[
+    bool, typer.Option("--exclusive", help="Nobody else rewrites it; for stores that cannot tell who was first.")
+]
+
+
 @app.command()
 def optimize(
     path: TablePath,
@@ -124,6 +129,7 @@ def optimize(
         ),
     ] = "keep",
     workload: WorkloadFile = None,
+    exclusive: Exclusive = False,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -146,6 +152,7 @@ def optimize(
         seed=seed,
         compression=compression,
         workload=workload,
+        exclusive=exclusive,
     )
     print_json(result) if as_json else print_result(result)
 
@@ -163,6 +170,7 @@ def compact(
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Merge only in the Hive partitions that match.")
     ] = None,
+    exclusive: Exclusive = False,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -173,7 +181,7 @@ def compact(
     from zskip.cli.show import print_json, print_result
 
     result = zskip.table(_spark(), path, format=format_name).compact(
-        target_file_size=target_file_size, min_file_size=min_file_size, where=where
+        target_file_size=target_file_size, min_file_size=min_file_size, where=where, exclusive=exclusive
     )
     print_json(result) if as_json else print_result(result)
 
@@ -196,6 +204,7 @@ def maintain(
         typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered."),
     ] = None,
     workload: WorkloadFile = None,
+    exclusive: Exclusive = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -213,6 +222,7 @@ def maintain(
         by=None if by is None else column_names(by),
         workload=workload,
         dry_run=dry_run,
+        exclusive=exclusive,
     )
     print_json(result) if as_json else print_result(result)
 

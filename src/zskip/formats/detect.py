@@ -26,19 +26,24 @@ def check_name(name: str | None) -> None:
 
 
 def open_format(
-    storage: Storage, name: str | None = None, *, has_own_reader: Callable[[str], bool] = lambda name: False
+    storage: Storage,
+    name: str | None = None,
+    *,
+    has_own_reader: Callable[[str], bool] = lambda name: False,
+    alone: bool = False,
 ) -> TableFormat:
     """Open the table in a directory by its format.
 
     name: which one, where several lie there; has_own_reader: whether a format's own code is at hand, for tables that
-    zskip cannot read itself. Raises InputError where the directory does not say which one it is or holds no table of
-    the named one.
+    zskip cannot read itself; alone: whether nobody else rewrites a table of plain files.
+
+    Raises InputError where the directory does not say which one it is or holds no table of the named one.
     """
     check_name(name)
     format_name = _chosen(storage, found_formats(storage), name)
     if format_name == "parquet":
         _check_not_inside(storage)
-        return ParquetFormat(storage)
+        return ParquetFormat(storage, alone=alone)
     if format_name == "delta":
         return DeltaFormat(storage, has_own_reader=has_own_reader("delta"))
     if format_name == "iceberg":

@@ -1,4 +1,8 @@
-"""A new table that appears whole or not at all: made under a hidden name beside its place, and renamed at the end."""
+"""A new table that appears whole or not at all: made under a hidden name beside its place, and renamed at the end.
+
+In an object store, where a rename copies all there is, it is made in its place, which a note of its owner keeps free:
+nothing of it is seen before its first commit.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +10,50 @@ import uuid
 
 from zskip.errors import InputError
 from zskip.formats import owner
-from zskip.storage import Storage
+from zskip.formats.base import HOME
+from zskip.storage import FileInfo, Storage
 
 
 def begin(parent: Storage, name: str) -> str:
     """Make a hidden directory for the table `name` and sweep those of dead processes; returns the hidden name.
 
-    parent: the directory in which the table is to be. Raises InputError where the place is taken, StorageError where
-    the parent may not be written.
+    parent: the directory in which the table is to be. In an object store the name is the table's own.
+
+    Raises InputError where the place is taken, StorageError where the parent may not be written.
     """
+    in_place = parent.kind == "objects"
+    if in_place:
+        _sweep(parent, name)
     found = parent.stat(name)
     if found is not None and (not found.is_dir or parent.list_dir(name)):
-        raise InputError(f'into="{parent.uri(name)}" is taken already; name a directory that does not exist yet')
-    for path in abandoned(parent, name):
-        parent.delete(path)
+        raise _taken(parent, name)
+    if in_place:
+        try:
+            owner.claim(parent, name)
+        except FileExistsError as error:
+            raise _taken(parent, name) from error
+        return name
+    _sweep(parent, name)
     hidden = f"{_prefix(name)}{uuid.uuid4().hex}"
     owner.claim(parent, hidden)
     return hidden
 
 
+def _sweep(parent: Storage, name: str) -> None:
+    for path in abandoned(parent, name):
+        parent.delete(path)
+
+
+def _taken(parent: Storage, name: str) -> InputError:
+    return InputError(f'into="{parent.uri(name)}" is taken already; name a directory that does not exist yet')
+
+
 def abandoned(parent: Storage, name: str) -> list[str]:
-    """The hidden directories for the table `name` whose processes are dead."""
+    """The directories for the table `name` whose processes are dead; never one in which anything was committed."""
+    if parent.kind == "objects":
+        committed = parent.list_dir(f"{name}/{HOME}/log")
+        dead = owner.is_claimed(parent, name) and owner.is_abandoned(parent, FileInfo(name, 0, 0, True))
+        return [name] if dead and not committed else []
     siblings = [s for s in parent.list_dir("") if s.is_dir and s.path.startswith(_prefix(name))]
     return sorted(s.path for s in siblings if owner.is_abandoned(parent, s))
 
@@ -38,6 +65,8 @@ def _prefix(name: str) -> str:
 def publish(parent: Storage, hidden: str, name: str) -> None:
     """Give the finished table its name; raises InputError where somebody took it meanwhile."""
     owner.disclaim(parent, hidden)
+    if hidden == name:
+        return
     found = parent.stat(name)
     if found is not None and found.is_dir and not parent.list_dir(name):
         parent.delete(name)

@@ -24,6 +24,11 @@ def disclaim(storage: Storage, directory: str) -> None:
     storage.delete(f"{directory}/{_FILE}")
 
 
+def is_claimed(storage: Storage, directory: str) -> bool:
+    """Whether a directory has the note of an owner."""
+    return storage.stat(f"{directory}/{_FILE}") is not None
+
+
 def is_abandoned(storage: Storage, directory: FileInfo) -> bool:
     """Whether its process is dead, as far as this host can tell, or it has been there for a week."""
     now = int(time.time() * 1000)

@@ -87,6 +87,12 @@ class Storage(Protocol):
         writers racing for one path exactly one succeeds.
         """
 
+    def is_exclusive(self) -> bool:
+        """Whether of several writers racing for one path with `write` exactly one succeeds, as a commit needs it.
+
+        Object stores are asked, by writing and deleting an object, since some pass over the condition of a request.
+        """
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, making parents of the target.
 

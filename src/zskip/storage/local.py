@@ -128,6 +128,10 @@ class LocalStorage:
                     os.unlink(hidden)
             _sync(parent)
 
+    def is_exclusive(self) -> bool:
+        """Hard links are, and what takes their place where there are none."""
+        return True
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory without ever replacing one; makes the parents of the target."""
         old, new = self.uri(source), self.uri(target)

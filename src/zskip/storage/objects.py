@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from zskip.storage.base import FileInfo
 from zskip.storage.failures import explained, no_condition
-from zskip.storage.places import Place, connect
+from zskip.storage.places import Place, connect, with_http
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -41,7 +41,7 @@ class ObjectStorage:
         Raises InputError for an option that the store does not know, MissingDependencyError without `obstore`.
         """
         self._place = place
-        self.options = options
+        self.options = with_http(place, options)
         self._store = connect(place, options)
 
     @property
@@ -156,6 +156,24 @@ class ObjectStorage:
         except Exception:
             if self._written_by(key) != writer:
                 raise
+
+    def is_exclusive(self) -> bool:
+        """Whether the store knows conditional requests; tried on an object of its own."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError
+
+        path = f"_zskip/.{uuid.uuid4().hex}.tmp"
+        self.write(path, b"1", overwrite=True)
+        try:
+            obstore.put(self._store, self._key(path), b"2", mode="create")
+        except AlreadyExistsError:
+            return True
+        except Exception as error:
+            if not no_condition(error):
+                raise
+        finally:
+            self.delete(path)
+        return False
 
     def _written_by(self, key: str) -> object:
         import obstore

@@ -79,6 +79,10 @@ class Overlay:
             raise FileExistsError(path)
         self._written[path] = data
 
+    def is_exclusive(self) -> bool:
+        """As the storage below."""
+        return self._base.is_exclusive()
+
     def rename(self, source: str, target: str) -> None:
         """Move a file in memory."""
         if self.stat(target) is not None:

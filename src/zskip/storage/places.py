@@ -150,6 +150,12 @@ def connect(place: Place, options: Mapping[str, str]) -> ObjectStore:
     return found
 
 
+def with_http(place: Place, options: Mapping[str, str]) -> dict[str, str]:
+    """The options, with leave for an endpoint without encryption said aloud, as deltalake wants it."""
+    allowed = place.scheme == "s3" and bool(_plain_http(_endpoint({k.lower(): v for k, v in options.items()})))
+    return {**({"aws_allow_http": "true"} if allowed else {}), **options}
+
+
 def _plain_http(endpoint: str) -> dict[str, str]:
     """Allow what an endpoint asks for; raises InputError for what is no URL."""
     if endpoint and not _URL.fullmatch(endpoint):

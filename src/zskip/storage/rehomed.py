@@ -71,6 +71,10 @@ class Rehomed:
         """Publish a file at once."""
         self._base.write(self._there(path), data, overwrite=overwrite)
 
+    def is_exclusive(self) -> bool:
+        """As the storage below."""
+        return self._base.is_exclusive()
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory."""
         self._base.rename(self._there(source), self._there(target))

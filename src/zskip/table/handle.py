@@ -49,6 +49,7 @@ class Handle:
         """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table."""
         check_name(format_name)
         self._catalog = catalog
+        self._alone = False
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
@@ -66,10 +67,21 @@ class Handle:
         if self._catalog is not None:
             return IcebergFormat(storage, self._catalog)
         if self.spark is None:
-            return open_format(storage, self._format_name)
+            return open_format(storage, self._format_name, alone=self._alone)
         from zskip.spark.engines import has_own_reader
 
-        return open_format(storage, self._format_name, has_own_reader=lambda name: has_own_reader(self.spark, name))
+        own = lambda name: has_own_reader(self.spark, name)  # noqa: E731
+        return open_format(storage, self._format_name, has_own_reader=own, alone=self._alone)
+
+    def alone(self, exclusive: bool) -> Handle:
+        """This table, of which the user promises, if `exclusive`, that nobody else rewrites it; raises InputError."""
+        if not isinstance(exclusive, bool):
+            raise InputError(f"exclusive={exclusive!r}: say True or False")
+        if not exclusive:
+            return self
+        found = Handle(self.storage, self.spark, self.index_storage, self._format_name, self._catalog)
+        found._alone = True
+        return found
 
     @property
     def home(self) -> Storage:

@@ -68,6 +68,7 @@ class Table:
         seed: int = 0,
         compression: str = "keep",
         workload: Given = None,
+        exclusive: bool = False,
     ) -> OptimizeResult:
         """Rewrite the table so that rows which are close in the columns `by` lie in the same file, and index it.
 
@@ -82,7 +83,8 @@ class Table:
         seed: the same seed on the same table gives the same files; compression: "keep" for the codec that most rows are
         in (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3";
         workload: what the layout is fitted to, as in `advise`; by default the recorded workload if the columns or the
-        curve are chosen, and ranges on one or two columns if there is none.
+        curve are chosen, and ranges on one or two columns if there is none; exclusive: a promise that nobody else
+        rewrites the table meanwhile, for plain Parquet in an object store that cannot tell who was first.
 
         Raises InputError for arguments that cannot be right, UnsupportedError and CorruptFileError for tables that
         must not be rewritten, StorageError if the file system refuses, and ConflictError if another writer has
@@ -105,7 +107,7 @@ class Table:
             compression=compression,
             workload=workload,
         )
-        return optimize(self._handle, request)
+        return optimize(self._handle.alone(exclusive), request)
 
     def compact(
         self,
@@ -113,20 +115,21 @@ class Table:
         target_file_size: int | str = "128MB",
         min_file_size: int | str | None = None,
         where: str | None = None,
+        exclusive: bool = False,
     ) -> CompactResult:
         """Merge small files of a partition into larger ones, each file's rows as they are and in their order.
 
         target_file_size: the most that a new file takes, by the sizes of those it is made of (bytes, or text such as
         "128MB"); min_file_size: files of this size or more are left alone, by default half of the target; where: only
-        the Hive partitions that match. Files that came one after another are merged. A large table takes several
-        commits, each whole by itself.
+        the Hive partitions that match; exclusive: as in `optimize`. Files that came one after another are merged. A
+        large table takes several commits, each whole by itself.
 
         Raises InputError for arguments that cannot be right, and else what `optimize` raises: what was committed before
         stays.
         """
         from zskip.table.compact import check_sizes, compact
 
-        return compact(self._handle, *check_sizes(target_file_size, min_file_size), where)
+        return compact(self._handle.alone(exclusive), *check_sizes(target_file_size, min_file_size), where)
 
     def index(
         self,
@@ -351,6 +354,7 @@ class Table:
         by: Sequence[str] | str | None = None,
         workload: Given = None,
         dry_run: bool = False,
+        exclusive: bool = False,
     ) -> Maintenance:
         """Keep the table clustered: rewrite those files, and only those, for which that is worth its bytes.
 
@@ -359,7 +363,8 @@ class Table:
         (or text such as "10GB"; the last batch may go over it by one file); seconds: after which no batch is begun;
         target_file_size: how large files are to be, by default as the last time; by: the columns to cluster by, needed
         once, on a table that was never clustered; workload: the queries by which batches are chosen, as in `advise`: by
-        default those recorded, or made-up ones; dry_run: say what would be done, and do nothing.
+        default those recorded, or made-up ones; dry_run: say what would be done, and do nothing; exclusive: as in
+        `optimize`.
 
         Raises InputError for arguments that cannot be right and for a table without a layout where `by` is missing,
         ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
@@ -375,7 +380,7 @@ class Table:
             workload=workload,
             dry_run=dry_run,
         )
-        return maintain(self._handle, request)
+        return maintain(self._handle.alone(exclusive), request)
 
     def history(self) -> tuple[Operation, ...]:
         """What zskip did to the table, the latest first: when, what, and how much it wrote; no Spark needed.

@@ -65,6 +65,9 @@ class CrashingStorage:
     def is_dir(self, path: str) -> bool:
         return self._inner.is_dir(path)
 
+    def is_exclusive(self) -> bool:
+        return self._inner.is_exclusive()
+
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         return self._inner.walk(skip)
 

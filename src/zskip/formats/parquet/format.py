@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError
+from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
 from zskip.formats.base import HOME, Staged
 from zskip.formats.hive import is_hidden, partitions_of
@@ -33,7 +33,10 @@ class ParquetFormat:
         storage: Storage,
         *,
         partitioner: Partitioner = partitions_of,
+        alone: bool = False,
     ) -> None:
+        """alone: whether nobody else rewrites the table, as whoever asks for a rewrite promises."""
+        self._alone = alone
         self._storage = storage
         self._partitioner = partitioner
         self._seen: tuple[FileInfo, tuple[Field, ...]] | None = None
@@ -145,7 +148,13 @@ class ParquetFormat:
         return list(live.values())
 
     def check_replaceable(self) -> None:
-        """Any table of files can be committed to; where it may not be written, `stage` says so."""
+        """Raise UnsupportedError where of two rewrites at once both might commit; `stage` says who may not write."""
+        if not self._alone and not self._storage.is_exclusive():
+            raise UnsupportedError(
+                f'"{self._storage.root}" lies in a store that does not say who was first (it knows no conditional '
+                "requests, or Hadoop is older than 3.4.2), so that two rewrites at once could lose rows; write a new "
+                "table with into=, or promise with exclusive=True that nobody else rewrites it. Nothing was written"
+            )
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.

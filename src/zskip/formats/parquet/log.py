@@ -10,7 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -22,6 +23,8 @@ from zskip.storage import Storage
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
+_AT_ONCE = 16
+"""Requests, where a rename is a copy."""
 KEEP = 20
 """Finished entries that stay for a reader to look at."""
 
@@ -139,15 +142,30 @@ def finish(storage: Storage, entry: Entry) -> None:
 
     Two processes may do this at once. Nothing is deleted before every added file is in place.
     """
+    if storage.kind == "objects":
+        _finish_by_copies(storage, entry)
+    else:
+        _finish_by_renames(storage, entry)
+    storage.write(f"{entry.name}.done", b"", overwrite=True)
+    clean(storage, entry)
+
+
+def _finish_by_copies(storage: Storage, entry: Entry) -> None:
+    """Where a rename is a copy: each new file is copied once, many at a time, and the old ones are just deleted."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="zskip-copies") as pool:
+        list(pool.map(lambda new: _place(storage, new), entry.added))
+        list(pool.map(lambda new: check_added(storage, entry, [new]), entry.added))
+        list(pool.map(lambda old: _drop(storage, old), entry.removed))
+
+
+def _finish_by_renames(storage: Storage, entry: Entry) -> None:
     old_by_directory, new_by_directory = _by_directory(entry)
     for directory in sorted({*old_by_directory, *new_by_directory}):
         for old in old_by_directory[directory]:
             _retire(storage, old, entry.trash)
         for new in new_by_directory[directory]:
             _place(storage, new)
-    check_added(storage, entry)
-    storage.write(f"{entry.name}.done", b"", overwrite=True)
-    clean(storage, entry)
+    check_added(storage, entry, entry.added)
 
 
 def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, list[Added]]]:
@@ -160,14 +178,17 @@ def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, lis
     return old, new
 
 
-def check_added(storage: Storage, entry: Entry) -> None:
-    """Check that every added file is where it belongs; raises StorageError before anything is deleted."""
-    for new in entry.added:
+def check_added(storage: Storage, entry: Entry, added: Sequence[Added]) -> None:
+    """Check that added files are where they belong; raises StorageError before anything is deleted."""
+    for new in added:
         found = storage.stat(new.target)
         if (found is None or found.size != new.size) and storage.stat(f"{entry.name}.done") is None:
+            kept = f'are safe in "{storage.uri(entry.trash)}": move them back by hand'
+            if storage.kind == "objects":
+                kept = f'are where they were: remove "{storage.uri(entry.name)}.json" to go on with them'
             raise StorageError(
                 f'"{storage.uri(new.target)}" is missing or has another size than the commit {entry.version} says; '
-                f'the replaced files are safe in "{storage.uri(entry.trash)}": move them back by hand'
+                f"the replaced files {kept}"
             )
 
 
@@ -175,7 +196,7 @@ def check_reachable(storage: Storage, entry: Entry) -> None:
     """Check that every added file can be read where it is now; raises StorageError where one is lost."""
     for new in entry.added:
         if storage.stat(new.target) is None and storage.stat(new.staged) is None:
-            check_added(storage, entry)
+            check_added(storage, entry, [new])
 
 
 def clean(storage: Storage, entry: Entry) -> None:
@@ -224,6 +245,13 @@ def _retire(storage: Storage, old: Removed, trash: str) -> None:
     except FileNotFoundError:
         return
     except FileExistsError:
+        storage.delete(old.path)
+
+
+def _drop(storage: Storage, old: Removed) -> None:
+    """Delete a replaced file, unless somebody did, or wrote another file under its name."""
+    found = storage.stat(old.path)
+    if found is not None and found.is_version(old.size, old.mtime_ms):
         storage.delete(old.path)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
-from zskip.errors import InputError, StorageError
+from zskip.errors import InputError, MissingDependencyError, StorageError
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.s3a import s3_options
@@ -24,9 +24,18 @@ if TYPE_CHECKING:
 
 _PATH = "org.apache.hadoop.fs.Path"
 _STATUS = "org.apache.hadoop.fs.FileStatus"
+_CONDITIONAL = "fs.option.create.conditional.overwrite"
+"""That a file is only created where there is none, by the store itself: Hadoop's S3A from 3.4.2 on."""
 _CHUNK = 8 << 20
 _BUFFER = 1 << 20
 _TRIES = 5
+_MODULES = {
+    "s3a": "org.apache.hadoop:hadoop-aws:{}",
+    "abfs": "org.apache.hadoop:hadoop-azure:{}",
+    "abfss": "org.apache.hadoop:hadoop-azure:{}",
+    "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
+}
+"""What brings a file system, by the version of Hadoop."""
 _PUBLISHED_AT_CLOSE = ("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
 """Object stores: an object appears when its stream is closed, and a rename is a copy that replaces its target."""
 
@@ -41,11 +50,28 @@ def storage_for(spark: SparkSession, path: str) -> Storage:
     if not path:
         raise InputError("the path is empty; give the directory of a table")
     jvm = Jvm.of(spark)
-    with _explained("open", path):
-        files, root = _resolve(spark, jvm, path)
+    try:
+        with _explained("open", path):
+            files, root = _resolve(spark, jvm, path)
+    except StorageError as error:
+        raise _without_jars(spark, path, error) from error
     if files.getUri().getScheme() == "file":
         return LocalStorage(root.toUri().getPath())
     return HadoopStorage(spark, path)
+
+
+def _without_jars(spark: SparkSession, path: str, error: StorageError) -> Exception:
+    """What to do where the session does not reach a store."""
+    scheme, _, rest = path.partition("://")
+    if scheme in ("s3", "s3n") and "No FileSystem" in str(error):
+        return InputError(f'"{path}" is "s3a://{rest}" to Hadoop; write it so')
+    if scheme in _MODULES and ("ClassNotFound" in str(error) or "No FileSystem" in str(error)):
+        version = Jvm.of(spark).find("org.apache.hadoop.util.VersionInfo").getVersion()
+        return MissingDependencyError(
+            f'the session has no file system for "{path}"; start it with '
+            f'spark.jars.packages={_MODULES[scheme].format(version)}, or read the table with zskip.open("{path}")'
+        )
+    return error
 
 
 def _resolve(spark: SparkSession, jvm: Jvm, path: str) -> tuple[JavaObject, JavaObject]:
@@ -185,13 +211,13 @@ class HadoopStorage:
         """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.
 
         On HDFS and the like by a rename, on object stores by the close of a conditional upload, on mounted local
-        directories by a hard link.
+        directories by a hard link. An upload whose answer was lost has won if what is there is what was sent.
         """
         if self._local is not None:
             return self._local.write(path, data, overwrite=overwrite)
         with _explained("write", self.uri(path)):
             if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE:
-                return self._upload(self._at(path), data, overwrite)
+                return self._create(path, data, overwrite)
             target = self._at(path)
             hidden = self._jvm.find(_PATH)(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex}.tmp")
             try:
@@ -202,10 +228,19 @@ class HadoopStorage:
             finally:
                 self._files.delete(hidden, False)
 
+    def _create(self, path: str, data: bytes, overwrite: bool) -> None:
+        try:
+            self._upload(self._at(path), data, overwrite)
+        except Py4JJavaError as error:
+            if overwrite or not raised_as(error, *_LOST):
+                raise
+            if self.read(path) != data:
+                raise FileExistsError(f'there is something already at "{self.uri(path)}"') from error
+
     def _upload(self, target: JavaObject, data: bytes, overwrite: bool) -> None:
         builder = self._files.createFile(target).recursive().overwrite(overwrite)
         if not overwrite:
-            builder = builder.opt("fs.option.create.conditional.overwrite", "true")
+            builder = builder.opt(_CONDITIONAL, "true")
         stream = builder.build()
         try:
             for start in range(0, len(data), _CHUNK):
@@ -216,6 +251,24 @@ class HadoopStorage:
             raise
         finally:
             stream.close()
+
+    def is_exclusive(self) -> bool:
+        """Whether a conditional upload is one, where files are published by that; renames on HDFS and the like are."""
+        if self.kind != "objects":
+            return True
+        if self._files.getUri().getScheme() == "s3a":
+            with _explained("look at", self._root):
+                if not self._files.hasPathCapability(self._root_path, _CONDITIONAL):
+                    return False
+        path = f"_zskip/.{uuid.uuid4().hex}.tmp"
+        try:
+            self.write(path, b"1")
+            self.write(path, b"2")
+        except FileExistsError:
+            return True
+        finally:
+            self.delete(path)
+        return False
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory without ever replacing one; makes the parents of the target."""
@@ -244,6 +297,8 @@ class HadoopStorage:
             self._files.delete(self._at(path), True)
 
 
+_LOST = ("org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
+"""What a conditional upload raises where there is something already."""
 _GETTERS = (("getLen", "long"), ("getModificationTime", "long"), ("isDirectory", "boolean"))
 
 

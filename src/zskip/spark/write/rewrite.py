@@ -47,6 +47,8 @@ _SETTINGS = {
 _WRITER_OPTIONS = {
     "maxRecordsPerFile": "0",
     "mapreduce.fileoutputcommitter.marksuccessfuljobs": "false",
+    # In an object store each rename is a copy: once is enough. Who reads the staged files has counted their rows.
+    "mapreduce.fileoutputcommitter.algorithm.version": "2",
     "parquet.summary.metadata.level": "NONE",
 }
 

@@ -1,0 +1,132 @@
+"""Tables in an object store through a session of Spark, which reaches it by `s3a`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import deltalake
+import numpy as np
+import pyarrow as pa
+import pytest
+from bucket import Bucket
+from pyspark.sql import SparkSession
+
+import zskip
+from zskip.errors import ConflictError, InputError, UnsupportedError
+from zskip.spark.jvm.hadoop import HadoopStorage
+
+Make = Callable[[Bucket], None]
+
+
+def s3a(bucket: Bucket, key: str) -> str:
+    return f"s3a://{bucket.name}/{key}"
+
+
+def make_parquet(bucket: Bucket) -> None:
+    bucket.table("t a%20b")
+
+
+def make_delta(bucket: Bucket) -> None:
+    options = bucket.options | {"aws_allow_http": "true"}
+    for i in range(10):
+        ids = np.arange(i * 100, (i + 1) * 100)
+        rows = pa.table({"id": ids, "v": (ids * 7919) % 1000, "d": np.full(100, i % 2, np.int32)})
+        deltalake.write_deltalake(bucket.uri("t"), rows, mode="append", partition_by=["d"], storage_options=options)
+
+
+@pytest.mark.parametrize(("make", "key"), [(make_parquet, "t a%20b"), (make_delta, "t")], ids=["parquet", "delta"])
+def test_a_table_lives_in_a_store(s3a_spark: SparkSession, bucket: Bucket, make: Make, key: str) -> None:
+    make(bucket)
+    table = zskip.table(s3a_spark, s3a(bucket, key))
+    assert table.index().files == 10
+    assert table.df().where("id between 330 and 440").count() == 111
+    result = table.optimize(by=["id", "v"], files=4)
+    assert (result.files_before, result.rows) == (10, 1000)
+    found = table.df()
+    assert [found.count(), found.where("id between 330 and 440").count()] == [1000, 111]
+    without = zskip.open(bucket.uri(key), storage_options=bucket.options)
+    assert len(without.files("id between 0 and 5")) < len(without.files()) == result.files_after
+    assert without.info().format == ("delta" if make is make_delta else "parquet")
+    assert without.history()[0].operation == "optimize"
+    assert without.clean().leftovers == ()
+    if make is make_parquet:
+        assert s3a_spark.read.parquet(s3a(bucket, key)).count() == 1000
+        data = [k for k in bucket.names() if k.endswith(".parquet") and "_zskip" not in k]
+        assert len(data) == result.files_after
+    table.optimize(by=["id", "v"], files=4) if make is make_delta else table.compact()
+    assert table.maintain(budget="1GB").files_removed >= 0 if make is make_delta else True
+
+
+def test_into_writes_a_new_table(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    bucket.table("t", files=4)
+    zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, into=s3a(bucket, "new"))
+    new = zskip.open(bucket.uri("new"), storage_options=bucket.options)
+    assert new.info().rows == 400
+    assert len(new.files("id < 5")) == 1
+    assert not any("_owner" in key or key.startswith(".new") for key in bucket.names())
+    with pytest.raises(InputError, match="is taken"):
+        zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, into=s3a(bucket, "new"))
+    # What a process left that was killed before its commit is swept, what is committed never is.
+    dead = json.dumps({"host": socket.gethostname(), "pid": 999_999_999, "started_ms": 0}).encode()
+    bucket.put("new/_owner.json", dead)
+    bucket.put("lost/_owner.json", dead)
+    bucket.put("lost/_zskip/staging/x/part", b"1")
+    assert new.clean().leftovers == ()
+    lost = zskip.open(bucket.uri("lost"), storage_options=bucket.options)
+    assert [found.files for found in lost.clean().leftovers][-1:] == [2]
+    zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, into=s3a(bucket, "lost"))
+    assert zskip.open(bucket.uri("lost"), storage_options=bucket.options).info().rows == 400
+
+
+def test_of_two_rewrites_at_once_none_loses_a_row(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    bucket.table("t", files=4)
+
+    def rewrite(seed: int) -> Exception | None:
+        try:
+            zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, seed=seed)
+        except ConflictError as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(rewrite, range(2)))
+    assert None in outcomes
+    rows = zskip.table(s3a_spark, s3a(bucket, "t")).df()
+    assert (rows.count(), rows.distinct().count()) == (400, 400)
+
+
+def test_who_comes_second_is_told_so(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    storage = HadoopStorage(s3a_spark, s3a(bucket, "t"))
+    storage.write("log/1", b"1")
+    with pytest.raises(FileExistsError):
+        storage.write("log/1", b"2")
+    # As after an answer that was lost: what was sent is there.
+    storage.write("log/1", b"1")
+    assert storage.is_exclusive()
+    assert storage.read("log/1") == b"1"
+    assert not any(key.endswith(".tmp") for key in bucket.names())
+
+
+def test_a_store_that_cannot_tell_who_was_first_is_rewritten_on_a_promise_only(
+    s3a_spark: SparkSession, bucket: Bucket, monkeypatch: Any
+) -> None:
+    bucket.table("t", files=4)
+    monkeypatch.setattr(HadoopStorage, "is_exclusive", lambda self: False)
+    before, table = bucket.names(), zskip.table(s3a_spark, s3a(bucket, "t"))
+    for refused in (lambda: table.optimize(by=["id", "v"]), table.compact):
+        with pytest.raises(UnsupportedError, match="exclusive=True"):
+            refused()
+    assert bucket.names() == before
+    assert table.optimize(by=["id", "v"], files=2, exclusive=True).files_after >= 2
+    assert table.df().count() == 400
+
+
+def test_paths_that_the_session_does_not_reach(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    with pytest.raises(InputError, match="s3a://"):
+        zskip.table(s3a_spark, bucket.uri("t"))
+    with pytest.raises(zskip.ZskipError, match="gcs-connector"):
+        zskip.table(s3a_spark, "gs://bucket/t")
