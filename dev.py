@@ -37,7 +37,7 @@ TASKS = {
     "bench": "run the benchmarks and write docs/benchmarks.md",
 }
 SETS = {
-    "demo": ["-c", "requirements/dev.txt", "-e", ".[spark,java,demo]"],
+    "demo": ["-c", "requirements/dev.txt", "-e", ".[spark,java,demo,report]"],
     "dev": ["-r", "requirements/dev.txt"],
     "spark35": ["-r", "requirements/spark35.txt"],
 }

@@ -16,7 +16,8 @@ def test_the_demo_ends_with_identical_results(
     spark: object, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "_BYTES_PER_FILE", 150_000)
-    assert run_demo(0.02, str(tmp_path / "kept"), as_json=True)
+    shown: list[Path] = []
+    assert run_demo(0.02, str(tmp_path / "kept"), as_json=True, show=shown.append)
     document = json.loads(capsys.readouterr().out)
     assert document["identical"] is True
     assert len(document["queries"]) >= 10
@@ -24,6 +25,8 @@ def test_the_demo_ends_with_identical_results(
     assert sum(query["bytes"] for query in document["queries"]) < sum(q["bytes_total"] for q in document["queries"])
     assert all(result["files_after"] > 0 for result in document["optimize"])
     assert sorted(path.name for path in (tmp_path / "kept").iterdir()) == ["lineitem", "orders"]
+    assert shown == [tmp_path / "kept-report.html"] == [Path(document["report"])]
+    assert "queries could not be used" in shown[0].read_text()  # those of orders alone
 
 
 def test_a_difference_is_seen() -> None:

@@ -124,7 +124,7 @@ def test_the_second_run_installs_nothing(dev: ModuleType, calls: Recorder) -> No
 
 def test_the_demo_needs_less_and_is_happy_with_more(dev: ModuleType, calls: Recorder) -> None:
     dev.main(["demo", "--scale", "0.1"])
-    assert calls.installs() == ["-c requirements/dev.txt -e .[spark,java,demo]"]
+    assert calls.installs() == ["-c requirements/dev.txt -e .[spark,java,demo,report]"]
     assert calls.commands[-1][1:] == ["-m", "zskip.cli", "demo", "--scale", "0.1"]
     dev.main(["test"])
     assert len(calls.installs()) == 3

@@ -511,15 +511,17 @@ def demo(
     keep: Annotated[
         str | None, typer.Option("--keep", metavar="DIR", help="Keep the tables in this directory.")
     ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the report of it in the browser.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Cluster TPC-H tables and answer the same queries before and after.
+    """Cluster TPC-H tables, answer the same queries before and after, and report what was done.
 
-    Example: zskip demo --scale 0.1
+    Example: zskip demo --scale 0.1 --open
     """
     from zskip.demo import run_demo
 
-    raise typer.Exit(0 if run_demo(scale, keep, as_json=as_json) else 1)
+    same = run_demo(scale, keep, as_json=as_json, show=show_page if open_it else None)
+    raise typer.Exit(0 if same else 1)
 
 
 def open_table(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:

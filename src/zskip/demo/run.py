@@ -8,7 +8,7 @@ import json
 import math
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,9 +18,10 @@ from rich.table import Table as Grid
 
 from zskip.demo.data import TABLES, check, generate
 from zskip.demo.queries import QUERIES
-from zskip.errors import InputError
+from zskip.errors import InputError, MissingDependencyError
 from zskip.records import OptimizeResult
 from zskip.table import Table, table
+from zskip.table import open as open_table
 from zskip.units import show_size
 
 if TYPE_CHECKING:
@@ -49,10 +50,13 @@ class Reading:
     identical: bool
 
 
-def run_demo(scale: float, keep: str | None = None, *, as_json: bool = False) -> bool:
+def run_demo(
+    scale: float, keep: str | None = None, *, as_json: bool = False, show: Callable[[Path], None] | None = None
+) -> bool:
     """Run the demo; returns whether every query answered the same before and after.
 
-    scale: TPC-H's scale factor; keep: a directory for the tables, which else are removed at the end.
+    scale: TPC-H's scale factor; keep: a directory for the tables, which else are removed at the end; show: called with
+    the report of what was done.
     """
     check(scale)
     console = Console(stderr=as_json)
@@ -75,6 +79,7 @@ def run_demo(scale: float, keep: str | None = None, *, as_json: bool = False) ->
             results.append(_cluster(tables[name], name, console))
         console.print("[bold]4.[/bold] the same queries again, through zskip")
         readings = _compare(spark, tables, before)
+        report = _report(directory, console, kept=keep is not None)
     same = all(reading.identical for reading in readings)
     if as_json:
         document = {
@@ -82,11 +87,27 @@ def run_demo(scale: float, keep: str | None = None, *, as_json: bool = False) ->
             "optimize": [dataclasses.asdict(result) for result in results],
             "queries": [dataclasses.asdict(reading) for reading in readings],
             "identical": same,
+            "report": None if report is None else str(report),
         }
         print(json.dumps(document, default=str))
     else:
         _show(readings, same, console)
+        if report is not None:
+            console.print(f"what became of lineitem, and what each query reads of it: {report}", soft_wrap=True)
+    if report is not None and show is not None:
+        show(report)
     return same
+
+
+def _report(directory: Path, console: Console, *, kept: bool) -> Path | None:
+    """A report of what was clustered, with the queries that were asked; it stays where the tables go."""
+    place = directory.parent if kept else Path(tempfile.mkdtemp(prefix="zskip-demo-report-"))
+    page = place / f"{directory.name if kept else 'lineitem'}-report.html"
+    try:
+        return open_table(str(directory / "lineitem")).report(page, workload=list(QUERIES.values()))
+    except MissingDependencyError as error:
+        console.print(f"no report: {error}", markup=False)
+        return None
 
 
 @contextlib.contextmanager
