@@ -69,6 +69,21 @@ RUNS = (
         {"zorder_fit_s": "<= 1.5", "hilbert_fit_s": "<= 1.5", "linear_fit_s": "<= 1.5", "peak_memory_mb": "<= 200"},
     ),
     (
+        "A report in the browser",
+        "report.py --million 1000000 --scale 1",
+        "`million`: of a table of a million files and three columns, from its index; `lineitem`: of 64 files with 200 "
+        "queries. `first_s` is the first report of a process, `mb` what it grows by; the chart library is 2 MB of the "
+        "HTML. `first_paint_ms` and `drawn_ms` (all charts) are Chromium's.",
+        {
+            "million_first_s": "<= 10",
+            "million_mb": "<= 500",
+            "million_html_mb": "<= 5",
+            "million_first_paint_ms": "<= 2000",
+            "lineitem_first_s": "<= 2",
+            "lineitem_html_mb_beyond_the_library": "<= 2",
+        },
+    ),
+    (
         "Layouts fitted to a workload",
         "workloads.py --rows 1500000 --files 256",
         "Twelve workloads on three tables, without Spark: 200 queries train, 300 of the same kind measure. `delta` is "
