@@ -326,6 +326,21 @@ def test_the_gate(spark: SparkSession, star: Star) -> None:
         assert last(star).files == kept, mode
 
 
+def test_a_key_query_that_is_not_worth_it_costs_no_question(spark: SparkSession, star: Star, tmp_path: Path) -> None:
+    spark.range(300_000).selectExpr("id % 40 AS k", "xxhash64(id) AS h").coalesce(2).write.parquet(
+        str(tmp_path / "big")
+    )
+    zskip.table(spark, str(tmp_path / "big")).index()
+    star.views()
+    spark.read.parquet(str(tmp_path / "big")).createOrReplaceTempView("big")
+    with setting(spark, {"spark.zskip.joins": "auto", BROADCAST: "-1"}), zskip.enabled(spark):
+        with mock.patch.object(PrunedFileIndex, "list_planned", side_effect=AssertionError("asked")) as listed:
+            assert spark.sql("SELECT sum(h) FROM big JOIN dim ON k = di WHERE y = 3").count() == 1
+        (scan,) = [scan for scan in zskip.scans(spark) if scan.table.endswith("/big")]
+    assert not listed.called
+    assert join_leaf(scan).reason == "key query not worth it: 2 MB to scan"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "ways"),
     [

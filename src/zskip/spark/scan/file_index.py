@@ -34,6 +34,7 @@ from zskip.spark.scan.choice import Choice
 from zskip.spark.scan.constants import ask_spark
 from zskip.spark.scan.counts import count
 from zskip.spark.scan.exact import PartitionFilter
+from zskip.spark.scan.joins import why_not
 from zskip.spark.scan.notes import NEEDED, PLANNED, REFINE, Refine
 from zskip.spark.scan.reports import chosen, record, ticket_for
 from zskip.spark.schema import TableSchema
@@ -313,7 +314,7 @@ class PrunedFileIndex:
             rows=said.get("rows"),
             rows_total=said.get("total_rows"),
             seconds=choice.seconds + said["nanos"] / 1e9,
-            leaves=choice.leaves,
+            leaves=(*choice.leaves, *why_not(said.get("joins", ()))),
             for_keys=said.get("for_keys", False),
         )
 

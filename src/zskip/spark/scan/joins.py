@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +65,11 @@ def with_partners(index: PrunedFileIndex, choice: Choice, note: JavaObject) -> C
             seconds=choice.seconds + seconds,
         )
     return choice
+
+
+def why_not(joins: Sequence[Mapping[str, Any]]) -> list[LeafReport]:
+    """Why joins left out no file, of those whose keys nobody asked for."""
+    return [replace(_why_not(join), seconds=join.seconds) for join in map(Join.read, joins)]
 
 
 def _why_not(join: Join, reason: str = "no index") -> LeafReport:

@@ -34,6 +34,14 @@ final class Joins {
     return notes;
   }
 
+  /** What notes say, where that is only why no join leaves out a file; null where something may. */
+  static List reasons(Map notes) {
+    if (notes.size() != 1 || !notes.containsKey(NOTE)) return null;
+    List all = (List) notes.get(NOTE);
+    for (int i = 0; i < all.size(); i++) if (((Map) all.get(i)).get("type") != null) return null;
+    return all;
+  }
+
   private static List described(zskip index, Offers offers) {
     List made = new ArrayList();
     JoinSettings settings = new JoinSettings();

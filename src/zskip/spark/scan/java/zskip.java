@@ -3,6 +3,7 @@
 
 import java.util.ArrayList;
 import java.util.BitSet;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Executor;
 import java.util.function.BiConsumer;
@@ -122,7 +123,9 @@ public final class zskip implements FileIndex {
       boolean same = query != null && query.isOver(partitionFilters, dataFilters);
       Object ticket = same ? query.ticket : null;
       Map notes = query == null ? Query.NO_NOTES : Joins.notes(this);
-      BitSet kept = same && notes.isEmpty() ? query.kept : null;
+      List reasons = Joins.reasons(notes);
+      BitSet kept = same && (notes.isEmpty() || reasons != null) ? query.kept : null;
+      if (kept == null) reasons = null;
       if (kept == null) {
         Object[] arguments = {ticket, partitionFilters, dataFilters, notes, null, null};
         String answer = (String) asked("list", listing.text(total), arguments);
@@ -132,7 +135,7 @@ public final class zskip implements FileIndex {
         kept = Text.bits((String) found.get("kept"));
       }
       Seq left = listing.keep(kept);
-      Scans.add(ticket, listing, total, System.nanoTime() - started);
+      Scans.add(ticket, listing, total, System.nanoTime() - started, reasons);
       return left;
     } catch (Exception e) {
       if (notes().containsKey(Counts.KIND)) throw Counts.unsure(e);
