@@ -6,7 +6,9 @@ asked, not what zskip believes.
 
 from __future__ import annotations
 
+import json
 import multiprocessing
+import re
 import signal
 from pathlib import Path
 
@@ -62,6 +64,18 @@ def test_a_snapshot_has_the_rows_and_partitions(maker: Maker, partitioned: bool,
     if found.known is not None:
         rows = [pq.read_metadata(table / path).num_rows for path in found.paths]
         assert found.known.rows.tolist() == rows
+
+
+def test_a_report_counts_all_files(maker: Maker, table: Path, tmp_path: Path) -> None:
+    found = zskip.open(str(table))
+    found.index(collect="footers")
+    page = found.report(tmp_path / "report.html", workload=["id < 5", "region = 'eu' AND v > 0"], by=["id", "region"])
+    text = page.read_text("utf-8")
+    data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)[0])
+    files = found.info().files
+    assert sum(data["figures"]["sizes"]["data"][0]["y"]) == files == len(data["files"])
+    assert len(data["figures"]["reads"]["data"][0]["y"]) == 2
+    assert f"{found.info().format}, version" in text
 
 
 def test_a_rewrite_keeps_every_row(maker: Maker, table: Path) -> None:

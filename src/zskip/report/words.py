@@ -109,8 +109,8 @@ def depth_of(spread: Spread) -> str:
             f"the deepest place of each): a condition on it skips little until the table is clustered by it.{unknown}"
         )
     return (
-        f"A value of {clean(spread.name)} lies in up to {found.average_depth:,.1f} of {found.files:,} files, mean over "
-        f"the files: fewer is better, 1 is the best there is.{unknown}"
+        f"At the deepest place of a file's range, {found.average_depth:,.1f} of {found.files:,} files share a value of "
+        f"{clean(spread.name)}, on average: fewer is better, 1 is the best there is.{unknown}"
     )
 
 
