@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
 import plotly.graph_objects as go
 import pyarrow as pa
@@ -137,9 +138,12 @@ def test_odd_names_are_text_everywhere(tmp_path: Path) -> None:
 def test_tables_with_little_to_show_say_so(tmp_path: Path) -> None:
     numbers = pa.table({"a": [1, 2, 3]})
     nulls = pa.table({"a": pa.nulls(3, pa.int64()), "b": pa.nulls(3, pa.string())})
+    deltalake.DeltaTable.create(str(tmp_path / "empty"), schema=numbers.schema)
+    empty = zskip.open(str(tmp_path / "empty"))
     cases = {
         "one": (table_of(tmp_path / "one", numbers), "A query for one value of a reads 100 %"),
         "nulls": (table_of(tmp_path / "nulls", nulls), "No column of this table has bounds"),
+        "empty": (empty, "The table has no files yet"),
         "rows": (table_of(tmp_path / "rows", numbers.slice(0, 0)), "has bounds"),
     }
     for name, (table, words) in cases.items():
@@ -218,6 +222,9 @@ def test_bad_paths_are_refused_and_leave_nothing(events: str, tmp_path: Path, mo
         table.report(tmp_path / "not" / "there.html")
     with pytest.raises(InputError, match="empty"):
         table.report("")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="no file that a report may replace"):
+        table.report(tmp_path / "pipe")
     before = sorted(os.listdir(tmp_path))
 
     def full(*_: Any) -> None:

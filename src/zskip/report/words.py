@@ -47,10 +47,11 @@ def _worst_group(queries: Queries, total_bytes: int) -> tuple[str, float] | None
         sums = groups.setdefault(query.columns, [0.0, 0.0])
         sums[0] += query.weight * query.bytes
         sums[1] += query.weight
+    groups.pop((), None)  # Conditions that are not read have no columns to name.
     if len(groups) < 2:
         return None
     columns, (read, weight) = max(groups.items(), key=lambda item: item[1][0] / item[1][1])
-    return ", ".join(columns) or "no column", read / (weight * max(total_bytes, 1))
+    return ", ".join(columns), read / (weight * max(total_bytes, 1))
 
 
 def _advice(facts: Facts) -> str:
@@ -62,10 +63,10 @@ def _advice(facts: Facts) -> str:
         )
     layout = facts.info.layout
     if layout is None:
-        names = ", ".join(repr(clean(spread.name)) for spread in facts.spreads[:2]) or '"a", "b"'
-        return (
-            f"It was never clustered; table.optimize(by=[{names}]) would bring rows that are close into the same file."
-        )
+        names = [repr(clean(spread.name)) for spread in facts.spreads[:2]]
+        by = f"by=[{', '.join(names)}]" if len(names) > 1 else f'by={"".join(names)}, curve="linear"'
+        call = f"table.optimize({by})" if names else "table.optimize"
+        return f"It was never clustered; {call} would bring rows that are close into the same file."
     if facts.upkeep is not None and facts.upkeep.batches:
         return _upkeep(facts, facts.upkeep)
     if facts.upkeep is not None:

@@ -178,6 +178,8 @@ def _target(handle: Handle, path: str | os.PathLike[str] | None) -> Path:
     target = Path(path).expanduser().absolute()
     if target.is_dir():
         raise InputError(f'"{target}" is a directory; name a file in it, such as "{target / "report.html"}"')
+    if target.exists() and not target.is_file():
+        raise InputError(f'"{target}" is no file that a report may replace; name another')
     if not target.parent.is_dir():
         raise InputError(f'there is no directory "{target.parent}" to write the report to; make it, or name another')
     return target
