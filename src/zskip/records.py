@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -257,6 +257,21 @@ class FileSizes:
             files=len(sizes), bytes=sum(sizes), smallest=min(sizes, default=None), largest=max(sizes, default=None)
         )
 
+    @classmethod
+    def sum(cls, parts: Iterable[FileSizes]) -> FileSizes:
+        """Of several kinds together.
+
+        >>> FileSizes.sum([FileSizes.of([3, 1]), FileSizes(), FileSizes.of([2])])
+        FileSizes(files=3, bytes=6, smallest=1, largest=3)
+        """
+        held = [part for part in parts if part.files]
+        return cls(
+            files=sum(part.files for part in held),
+            bytes=sum(part.bytes for part in held),
+            smallest=min((part.smallest for part in held if part.smallest is not None), default=None),
+            largest=max((part.largest for part in held if part.largest is not None), default=None),
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizeResult(Shown):
@@ -285,6 +300,10 @@ class OptimizeResult(Shown):
     """Hive partitions of which files were rewritten, 1 for an unpartitioned table."""
     compression: str = ""
     """Codec of the new files, such as `snappy`, and its level where one was asked for: `zstd:3`."""
+    batches: int = 0
+    """Commits."""
+    batches_before: int = 0
+    """Of an earlier call with the same arguments that was cut short, which this one has gone on with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

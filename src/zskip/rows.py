@@ -118,9 +118,15 @@ def _(result: OptimizeResult) -> list[Block]:
                 "rows a query reads",
                 f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)} (predicted)",
             ),
+            *([("batches", _batches(result))] if result.batches > 1 or result.batches_before else []),
             ("seconds", _seconds(result.seconds)),
         ]
     ]
+
+
+def _batches(result: OptimizeResult) -> str:
+    before = f", after {result.batches_before:,} of a call that was cut short" if result.batches_before else ""
+    return f"{result.batches:,}{before}"
 
 
 @blocks.register

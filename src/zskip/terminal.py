@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -13,10 +14,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _log = logging.getLogger(__name__)
+_SHOWN = threading.Lock()
+"""Held by the bar that is on the terminal: those of the steps within a step stay away."""
 
 
 class Bar:
-    """How far one step is; it shows from the first word of it until all is done.
+    """How far one step is; it shows from the first word of it until all is done, unless another one does.
 
     No trouble with the bar ever reaches the step.
     """
@@ -25,6 +28,7 @@ class Bar:
         """As `bar` takes them."""
         self._text, self._unit, self._ends = text, unit, ends
         self._shown: Progress | None = None
+        self._holds = False
         self._ended = not sys.stderr.isatty()
 
     def update(self, completed: int, total: int) -> None:
@@ -33,6 +37,10 @@ class Bar:
             return
         try:
             if self._shown is None:
+                self._holds = _SHOWN.acquire(blocking=False)
+                if not self._holds:
+                    self._ended = True
+                    return
                 self._shown = _started(self._text, self._unit)
             self._shown.update(self._shown.task_ids[0], completed=completed, total=total or None)
         except Exception:
@@ -47,6 +55,9 @@ class Bar:
         if self._shown is not None:
             with contextlib.suppress(Exception):
                 self._shown.stop()
+        if self._holds:
+            self._holds = False
+            _SHOWN.release()
 
 
 @contextmanager

@@ -38,11 +38,10 @@ def dying(storage_class: type[Any], root: Path, step: int, after: bool) -> Any:
     return Dying(root)
 
 
-class Dying(LocalStorage):
+class Countdown:
     """Kills its process before or after the k-th step that changes anything."""
 
-    def __init__(self, root: str, step: int, after: bool) -> None:
-        super().__init__(root)
+    def __init__(self, step: int, after: bool = False) -> None:
         self._left = step
         self._after = after
 
@@ -57,11 +56,23 @@ class Dying(LocalStorage):
             os.kill(os.getpid(), signal.SIGKILL)
         return found
 
+    def counted(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, each call of which is a step."""
+        return lambda *arguments, **options: self.at(lambda: work(*arguments, **options))
+
+
+class Dying(LocalStorage):
+    """Kills its process before or after the k-th step that changes anything."""
+
+    def __init__(self, root: str, step: int, after: bool) -> None:
+        super().__init__(root)
+        self.steps = Countdown(step, after)
+
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        self.at(lambda: LocalStorage.write(self, path, data, overwrite=overwrite))
+        self.steps.at(lambda: LocalStorage.write(self, path, data, overwrite=overwrite))
 
     def rename(self, source: str, target: str) -> None:
-        self.at(lambda: LocalStorage.rename(self, source, target))
+        self.steps.at(lambda: LocalStorage.rename(self, source, target))
 
     def delete(self, path: str) -> None:
-        self.at(lambda: LocalStorage.delete(self, path))
+        self.steps.at(lambda: LocalStorage.delete(self, path))

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from crashes import Dying
+from crashes import Countdown, Dying
 
 from zskip.formats import IcebergFormat, Staged, TableFormat, open_format
 from zskip.formats.hive import is_hidden
@@ -278,25 +278,26 @@ def rewrite(
         raise
 
 
-def _dying(storage: Dying, work: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments, **options: storage.at(lambda: work(*arguments, **options))
+def count_commits(steps: Countdown, name: str) -> None:
+    """Make the commits of a format's library steps, too, in this process."""
+    if name == "iceberg":
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        from zskip.formats.iceberg.replace import ReplaceFiles
+
+        SqlCatalog.commit_table = steps.counted(SqlCatalog.commit_table)  # type: ignore[method-assign]
+        SqlCatalog._write_metadata = staticmethod(steps.counted(SqlCatalog._write_metadata))  # type: ignore[method-assign]
+        ReplaceFiles._written = steps.counted(ReplaceFiles._written)  # type: ignore[method-assign]
+        ReplaceFiles._commit = steps.counted(ReplaceFiles._commit)  # type: ignore[method-assign]
+    if name == "delta":
+        from deltalake import DeltaTable
+
+        DeltaTable.create_write_transaction = steps.counted(DeltaTable.create_write_transaction)  # type: ignore[method-assign]
 
 
 def die_in_rewrite(path: str, step: int, after: bool) -> None:
     """Rewrite a table in a process that is killed at a step; the commits of libraries are steps, too."""
     storage = Dying(path, step, after)
     form = opened_in(storage)
-    if form.name == "iceberg":
-        from pyiceberg.catalog.sql import SqlCatalog
-
-        from zskip.formats.iceberg.replace import ReplaceFiles
-
-        SqlCatalog.commit_table = _dying(storage, SqlCatalog.commit_table)  # type: ignore[method-assign]
-        SqlCatalog._write_metadata = staticmethod(_dying(storage, SqlCatalog._write_metadata))  # type: ignore[method-assign]
-        ReplaceFiles._written = _dying(storage, ReplaceFiles._written)  # type: ignore[method-assign]
-        ReplaceFiles._commit = _dying(storage, ReplaceFiles._commit)  # type: ignore[method-assign]
-    if form.name == "delta":
-        from deltalake import DeltaTable
-
-        DeltaTable.create_write_transaction = _dying(storage, DeltaTable.create_write_transaction)  # type: ignore[method-assign]
+    count_commits(storage.steps, form.name)
     rewrite(form)

@@ -140,13 +140,24 @@ def plan_maintenance(
     chosen, left = _within(found, budget)
     merged, left_merging = _merges(snapshot, free, chosen, target, None if budget is None else left)
     more = len(chosen) < len(found) or left_merging
-    kept = min(1.0, float((costs.met * rows).sum() / max(int(rows.sum()), 1)))
     return MaintenancePlan(
         batches=(*chosen, *merged),
-        kept=kept,
+        kept=_kept(costs),
         rows=int(rows.sum()),
         stopped="budget" if more or _limited(chosen, budget) else "nothing left that is worth its bytes",
     )
+
+
+def kept_share(snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], *, linear: bool = False) -> float:
+    """Share (0 to 1) of the rows that lie in files which a query reads, mean, as the bounds of the files tell it.
+
+    The queries are made up; rows, linear: as in `plan_maintenance`.
+    """
+    return _kept(_costs(snapshot, rows, columns, linear, ()))
+
+
+def _kept(costs: _Costs) -> float:
+    return min(1.0, float((costs.met * costs.rows).sum() / max(int(costs.rows.sum()), 1)))
 
 
 def _limited(chosen: Sequence[Batch], budget: int | None) -> bool:

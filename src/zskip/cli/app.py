@@ -130,6 +130,13 @@ def optimize(
     ] = "keep",
     workload: WorkloadFile = None,
     exclusive: Exclusive = False,
+    max_batch: Annotated[
+        str | None,
+        typer.Option(
+            "--max-batch", metavar="SIZE", help="Commit after so many bytes, such as 200GB; call again after a crash."
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="How many batches at the same time.")] = 1,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -153,6 +160,8 @@ def optimize(
         compression=compression,
         workload=workload,
         exclusive=exclusive,
+        max_batch=max_batch,
+        jobs=jobs,
     )
     print_json(result) if as_json else print_result(result)
 

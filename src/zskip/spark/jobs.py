@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -82,6 +84,62 @@ def interruptible(context: SparkContext, group: str) -> Iterator[None]:
         canceller.join(_CANCEL_SECONDS)
     if asked.is_set():
         raise KeyboardInterrupt
+
+
+def run_at_once(spark: SparkSession, works: Sequence[Callable[[], None]], most: int) -> None:
+    """Do some pieces of work in their order, at most so many at a time, each in a thread of its own.
+
+    Where one fails, no other is begun; those that run are finished, and then its error is raised. Ctrl-C cancels the
+    jobs of those that run.
+    """
+    if most == 1 or len(works) < 2:
+        for work in works:
+            work()
+        return
+    from pyspark import InheritableThread
+
+    context, tag = spark.sparkContext, f"zskip-{uuid.uuid4()}"
+    todo, failed, stop = deque(works), deque[BaseException](), threading.Event()
+
+    def run() -> None:
+        context.addJobTag(tag)
+        while not stop.is_set():
+            try:
+                work = todo.popleft()
+            except IndexError:
+                return
+            try:
+                work()
+            except BaseException as error:
+                failed.append(error)
+                stop.set()
+
+    threads = [InheritableThread(target=run, name=f"zskip-batch-{i}") for i in range(min(most, len(works)))]
+    for thread in threads:
+        thread.start()
+    try:
+        _join(threads)
+    except KeyboardInterrupt:
+        stop.set()
+        while any(thread.is_alive() for thread in threads):
+            context.cancelJobsWithTag(tag)
+            _join(threads, _TICK_SECONDS)
+        raise
+    if failed:
+        raise failed[0]
+
+
+def _join(threads: Sequence[threading.Thread], seconds: float = math.inf) -> None:
+    """Wait for threads in short steps, so that a signal is seen at once."""
+    until = time.monotonic() + seconds
+    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+        for thread in threads:
+            thread.join(_TICK_SECONDS / len(threads))
+
+
+def forget_shuffles(spark: SparkSession) -> None:
+    """Let Spark delete the shuffles of jobs that are done: it does so when the driver's JVM collects its garbage."""
+    spark._jvm.System.gc()  # type: ignore[union-attr]
 
 
 def _cancel(context: SparkContext, group: str, asked: threading.Event, done: threading.Event) -> None:

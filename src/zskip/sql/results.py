@@ -93,7 +93,6 @@ def optimized(
     other = (removed.files, removed.bytes)
     zorder = ("all", (0, 0), other, 0, other, result.partitions, None)
     merges = isinstance(result, CompactResult)
-    batches = result.batches if isinstance(result, CompactResult) else int(added.files > 0)
     metrics = {
         "numFilesAdded": added.files,
         "numFilesRemoved": removed.files,
@@ -101,8 +100,8 @@ def optimized(
         "filesRemoved": _sizes(removed),
         "partitionsOptimized": result.partitions,
         "zOrderStats": zorder if added.files and not merges else None,
-        "numBins": added.files if merges else batches,
-        "numBatches": batches,
+        "numBins": added.files if merges else result.batches,
+        "numBatches": result.batches,
         "totalConsideredFiles": result.files_before,
         "totalFilesSkipped": result.files_before - removed.files,
         "preserveInsertionOrder": merges,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Mapping
 from functools import cached_property
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
     from zskip.spark.collect.statistics import Places
     from zskip.spark.schema import TableSchema
+
+_TRIES = 5
+_log = logging.getLogger("zskip")
 
 
 def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str] = MappingProxyType({})) -> Storage:
@@ -84,6 +88,11 @@ class Handle:
         return found
 
     @property
+    def one_rewrite_at_a_time(self) -> bool:
+        """Whether only one of a process's threads may rewrite the table at a moment: Hudi has one writer."""
+        return self._alone or self.format.name == "hudi" or (self._catalog is not None and self._catalog.in_one_thread)
+
+    @property
     def home(self) -> Storage:
         """The table's storage, with all that is zskip's where the format has its place for it."""
         home = self.format.home
@@ -123,7 +132,17 @@ class Handle:
         """The live files as Spark sees them; needs a session."""
         from zskip.spark.schema import read_schema
 
-        return read_schema(self.need_spark("this"), self.format.snapshot())
+        spark = self.need_spark("this")
+        for left in reversed(range(_TRIES)):
+            snapshot = self.format.snapshot()
+            try:
+                return read_schema(spark, snapshot)
+            except Exception as error:
+                # A file of plain Parquet goes as soon as it is replaced, also from under Spark that reads its footer.
+                if not left or self.format.snapshot().paths == snapshot.paths:
+                    raise
+                _log.info("%s was changed while its schema was read (%s); it is read again", snapshot.root, error)
+        raise AssertionError("not reached")
 
     def everything(self) -> DataFrame:
         """All rows of the live files, of which no index and no statistics leave any out."""

@@ -26,9 +26,9 @@ from zskip.table.info import layout_of
 from zskip.table.journal import Clustered, Record, clustered, read_journal
 from zskip.table.optimize import optimize
 from zskip.table.query import check_whole
-from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields
+from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields, read_size
 from zskip.table.writing import choose_engine
-from zskip.units import parse_size, show_size
+from zskip.units import show_size
 
 _MOST_QUERIES = 300
 """Of the workload that batches are chosen by; of more, some are drawn by weight."""
@@ -68,20 +68,13 @@ def check_maintenance(
     if seconds is not None and (isinstance(seconds, bool) or not (math.isfinite(seconds) and seconds > 0)):
         raise InputError(f"seconds={seconds!r} is no time to work; give a number above 0, or leave it out")
     return MaintenanceRequest(
-        budget=None if budget is None else _size("budget", budget),
+        budget=None if budget is None else read_size("budget", budget),
         seconds=seconds,
-        target_file_size=None if target_file_size is None else _size("target_file_size", target_file_size),
+        target_file_size=None if target_file_size is None else read_size("target_file_size", target_file_size),
         by=names,
         workload=workload,
         dry_run=dry_run,
     )
-
-
-def _size(name: str, value: int | str) -> int:
-    try:
-        return parse_size(value)
-    except InputError as error:
-        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "10GB"') from error
 
 
 def _curve(by: Sequence[str]) -> str:
@@ -227,7 +220,7 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
     plan = plan_maintenance(
         snapshot,
         np.maximum(bound.rows, 0),
-        _columns(bound, fields, kept if same else None),
+        bounds_of(bound, fields, kept if same else None),
         target=target,
         budget=None if request.budget is None else max(request.budget - work.spent, 0),
         linear=curve == "linear",
@@ -247,15 +240,19 @@ def _bounds(handle: Handle, *, dry_run: bool) -> BoundIndex:
             f'maintain() has to know the bounds of files, and "{snapshot.root}" uses {snapshot.reader}, so that '
             "files are not its rows; use optimize() or compact()"
         )
-    if dry_run:
-        # In memory: nothing is written.
-        apart = None if handle.index_storage is None else Overlay(handle.index_storage)
-        index = refresh(
-            Overlay(handle.home), snapshot, case_sensitive=handle.case_sensitive, check=False, index_storage=apart
-        )
-        return index.bind(snapshot, case_sensitive=handle.case_sensitive)
-    refresh_index(handle, new_only=True)
-    return handle.bound_index(handle.snapshot(), warn=False)
+    return known_bounds(handle, snapshot, writes=not dry_run)
+
+
+def known_bounds(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIndex:
+    """What is known of the files of a snapshot; writes: whether the index may be brought up to date on disk."""
+    if writes:
+        refresh_index(handle, new_only=True)
+        return handle.bound_index(snapshot, warn=False)
+    # In memory.
+    apart = None if handle.index_storage is None else Overlay(handle.index_storage)
+    case_sensitive = handle.case_sensitive
+    index = refresh(Overlay(handle.home), snapshot, case_sensitive=case_sensitive, check=False, index_storage=apart)
+    return index.bind(snapshot, case_sensitive=case_sensitive)
 
 
 def _layout(
@@ -282,7 +279,8 @@ def _layout(
     return last.by, last.curve, last.build
 
 
-def _columns(bound: BoundIndex, fields: Sequence[Field], kept: Clustered | None) -> list[Bounds]:
+def bounds_of(bound: BoundIndex, fields: Sequence[Field], kept: Clustered | None = None) -> list[Bounds]:
+    """What an index knows of the clustering columns; kept: by what the table was clustered, where that is known."""
     layout = None if kept is None else _largest(kept).layout()
     found = []
     for i, of in enumerate(fields):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -60,8 +61,11 @@ class _Plan:
     compression: Compression
 
 
-def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
-    """Cluster the files that `request.where` selects and commit them, or change nothing."""
+def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = None) -> OptimizeResult:
+    """Cluster the files that `request.where` selects and commit them, or change nothing.
+
+    target: of `request.into`, where that is under way already.
+    """
     spark = handle.need_spark("optimize()")
     checked(request)
     clock = Clock()
@@ -69,14 +73,14 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
         with clock.step("advise"):
             advised = with_columns(handle, request)
         if advised is None:
-            return _unchanged(handle, clock)
+            return unchanged(handle, clock)
         request = advised
     with clock.step("snapshot"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, clock)
-    with target_of(handle, request.into) as target:
+    with target_of(handle, request.into) if target is None else nullcontext(target) as target:
         writer: Writer = (
             FileWriter(spark, target, replaces=request.into is None) if engine is None else EngineWriter(spark, engine)
         )
@@ -93,8 +97,6 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
         except BaseException:
             writer.abort()
             raise
-        with clock.step("index"):
-            index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
         result = dataclasses.replace(
             _result(handle, plan, request, clock),
             version=committed.version,
@@ -106,8 +108,11 @@ def optimize(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
             added=FileSizes.of(committed.sizes),
             removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
             partitions=len(np.unique(plan.schema.snapshot.partition_of)),
+            batches=1,
         )
         _keep(target, request, result, chosen.layout, committed.names)
+        with clock.step("index"):
+            index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
     return result
 
 
@@ -225,7 +230,7 @@ def _share_before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -
     return share_of_boxes(sample, *ends, plan.found.rows[places], chosen.workload)
 
 
-def _unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
+def unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
     """Of a table that is best left as it is."""
     snapshot, layout = handle.snapshot(), last_layout(handle)
     return OptimizeResult(

@@ -16,7 +16,7 @@ from zskip.predicate import Columns, columns_of, parse
 from zskip.records import Field, Ints, Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
-from zskip.units import parse_size
+from zskip.units import parse_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
 """A workload, the path of a file of queries, a list of them, or None for the recorded one."""
@@ -52,6 +52,10 @@ class OptimizeRequest:
     """Path, bytes and time of the files to rewrite, as a planner has chosen them; None for all."""
     workload: Given = None
     """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
+    max_batch: int | None = None
+    """Bytes of files that are rewritten in one commit; None for all in one."""
+    jobs: int = 1
+    """Batches that are rewritten at the same time."""
 
     @property
     def chooses(self) -> bool:
@@ -73,6 +77,8 @@ def check_request(
     seed: int,
     compression: str = "keep",
     workload: Given = None,
+    max_batch: int | str | None = None,
+    jobs: int = 1,
 ) -> OptimizeRequest:
     """Check what can be checked without looking at the table; raises InputError."""
     chooses = isinstance(by, str) and by == AUTO
@@ -90,6 +96,11 @@ def check_request(
     size = (
         None if files is not None else parse_size(DEFAULT_FILE_SIZE if target_file_size is None else target_file_size)
     )
+    batch = None if max_batch is None else _check_batch(max_batch, size)
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise InputError(f"jobs={jobs!r} is not a number of batches at a time; give a whole number of at least 1")
+    if jobs > 1 and batch is None:
+        raise InputError(f'jobs={jobs} batches at a time need a size of batches; give max_batch, such as "200GB"')
     return OptimizeRequest(
         by=names,
         curve=curve,
@@ -103,7 +114,27 @@ def check_request(
         seed=seed,
         compression=read_compression(compression),
         workload=workload,
+        max_batch=batch,
+        jobs=jobs,
     )
+
+
+def _check_batch(value: int | str, file_size: int | None) -> int:
+    size = read_size("max_batch", value)
+    if file_size is not None and size < file_size:
+        raise InputError(
+            f"max_batch={value!r} is less than one file of {show_size(file_size)}; give more, or a smaller "
+            "target_file_size"
+        )
+    return size
+
+
+def read_size(name: str, value: int | str) -> int:
+    """Bytes from the number or text of an argument; raises InputError that names it."""
+    try:
+        return parse_size(value)
+    except InputError as error:
+        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "10GB"') from error
 
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:

@@ -69,6 +69,8 @@ class Table:
         compression: str = "keep",
         workload: Given = None,
         exclusive: bool = False,
+        max_batch: int | str | None = None,
+        jobs: int = 1,
     ) -> OptimizeResult:
         """Rewrite the table so that rows which are close in the columns `by` lie in the same file, and index it.
 
@@ -86,10 +88,15 @@ class Table:
         curve are chosen, and ranges on one or two columns if there is none; exclusive: a promise that nobody else
         rewrites the table meanwhile, for plain Parquet in an object store that cannot tell who was first.
 
+        max_batch: for large tables, the most bytes of files (or text such as "200GB") to rewrite in one commit: whole
+        partitions, or files that lie near each other. What is committed stays, and where a call is cut short, the next
+        one with the same arguments does the rest; jobs: how many batches at the same time.
+
         Raises InputError for arguments that cannot be right, UnsupportedError and CorruptFileError for tables that
         must not be rewritten, StorageError if the file system refuses, and ConflictError if another writer has
-        changed the files meanwhile. In each case the table is as it was.
+        changed the files meanwhile. In each case the table is as it was, but for batches that are committed.
         """
+        from zskip.table.batches import optimize_in_batches
         from zskip.table.optimize import optimize
         from zskip.table.request import check_request
 
@@ -106,8 +113,10 @@ class Table:
             seed=seed,
             compression=compression,
             workload=workload,
+            max_batch=max_batch,
+            jobs=jobs,
         )
-        return optimize(self._handle.alone(exclusive), request)
+        return (optimize if request.max_batch is None else optimize_in_batches)(self._handle.alone(exclusive), request)
 
     def compact(
         self,

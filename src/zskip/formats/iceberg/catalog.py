@@ -46,6 +46,10 @@ class IcebergCatalog(Protocol):
     def in_session(self) -> bool:
         """Whether the Spark session knows the table by that name, too."""
 
+    @property
+    def in_one_thread(self) -> bool:
+        """Whether it must not be asked by several threads at once."""
+
     def current(self) -> Current:
         """Where it is now.
 
@@ -89,6 +93,11 @@ class PyIcebergCatalog:
     def in_session(self) -> bool:
         """False: a session may have another catalog of that name."""
         return False
+
+    @property
+    def in_one_thread(self) -> bool:
+        """Whether it is SQLite's."""
+        return self._at_hand
 
     def current(self) -> Current:
         """Where the table is now."""

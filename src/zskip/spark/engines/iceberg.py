@@ -53,6 +53,11 @@ class SessionCatalog:
         """True: Spark reads the table by this name."""
         return True
 
+    @property
+    def in_one_thread(self) -> bool:
+        """False: Iceberg's catalogs are asked by all threads of a session."""
+        return False
+
     def exists(self) -> bool:
         """Whether the catalog has such a table; raises StorageError where it is down."""
         try:

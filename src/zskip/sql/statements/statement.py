@@ -23,6 +23,8 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "compression": (str,),
     "workload": (str,),
+    "max_batch": (int, str),
+    "jobs": (int,),
     "min_file_size": (int, str),
 }
 """What WITH takes: keyword arguments of `Table.optimize` and `Table.compact`, and their types."""
