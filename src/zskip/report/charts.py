@@ -120,18 +120,25 @@ def prunings(queries: Queries, files: int) -> Figure:
 def candidates(advice: Advice) -> Figure:
     """What a query reads under each layout, with its interval."""
     shown = [("as it is", advice.current), *((c.name, c) for c in advice.candidates[:_SHAPES])]
-    bars = {
-        "type": "bar",
-        "orientation": "h",
-        "y": list(range(len(shown))),
-        **_interval([c for _, c in shown], "x"),
-        "marker": {"color": [GRAY, *[COLORS[0]] * (len(shown) - 1)]},
-        "hovertemplate": "%{x} % of the rows<extra></extra>",
-    }
+    traces = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "y": list(range(len(shown))),
+            **_interval([c for _, c in shown], "x", figure),
+            "marker": {"color": color},
+            "hovertemplate": f"%{{x}} % of the {name}<extra></extra>",
+        }
+        for name, figure, color in (
+            ("rows in files that are read", "kept", COLORS[0]),
+            ("rows in pages that are decoded", "decoded", COLORS[1]),
+        )
+    ]
     names = [escaped(clean(name, 36)) for name, _ in shown]
     axis = {"tickvals": list(range(len(shown))), "ticktext": names, "autorange": "reversed", "automargin": True}
-    layout = {"xaxis": _percents("rows in files that are read, %"), "yaxis": axis, "height": 120 + 30 * len(shown)}
-    return {"data": [bars], "layout": layout}
+    layout = {"xaxis": _percents("rows, %"), "yaxis": axis, "barmode": "group", "height": 120 + 42 * len(shown)}
+    return {"data": traces, "layout": {**layout, **_legend()}}
 
 
 def by_columns(advice: Advice) -> Figure:
@@ -141,7 +148,7 @@ def by_columns(advice: Advice) -> Figure:
         "type": "scatter",
         "mode": "lines+markers",
         "x": list(range(1, len(found) + 1)),
-        **_interval(found, "y"),
+        **_interval(found, "y", "kept"),
         "line": {"color": COLORS[0]},
         "hovertext": [escaped(c.name) for c in found],
         "hovertemplate": "%{y} % of the rows by %{hovertext}<extra></extra>",
@@ -150,12 +157,13 @@ def by_columns(advice: Advice) -> Figure:
     return {"data": [line], "layout": {"xaxis": axis, "yaxis": _percents("rows, %")}}
 
 
-def _interval(found: Sequence[Candidate], side: str) -> dict[str, Any]:
-    """Means and intervals, in percent."""
-    kept = [round(100 * c.kept, 2) for c in found]
-    above = [round(100 * max(c.kept_high - c.kept, 0.0), 2) for c in found]
-    below = [round(100 * max(c.kept - c.kept_low, 0.0), 2) for c in found]
-    return {side: kept, f"error_{side}": {"type": "data", "array": above, "arrayminus": below, "symmetric": False}}
+def _interval(found: Sequence[Candidate], side: str, figure: str) -> dict[str, Any]:
+    """Means of a figure of layouts and their intervals, in percent."""
+    mean, low, high = ([100 * getattr(c, figure + end) for c in found] for end in ("", "_low", "_high"))
+    above = [round(max(b - a, 0.0), 2) for a, b in zip(mean, high, strict=True)]
+    below = [round(max(a - b, 0.0), 2) for a, b in zip(mean, low, strict=True)]
+    error = {"type": "data", "array": above, "arrayminus": below, "symmetric": False}
+    return {side: [round(share, 2) for share in mean], f"error_{side}": error}
 
 
 def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
