@@ -1,6 +1,8 @@
-"""The 22 queries of TPC-H, on tables as the generator wrote them and on clustered ones read through zskip.
+"""The 22 queries of TPC-H, on tables as the generator wrote them and, in an enabled session, on clustered ones.
 
-python bench/tpch.py --scale 1
+Both are views of `spark.read.parquet`.
+
+python bench/tpch.py --scale 1 --joins always
 """
 
 from __future__ import annotations
@@ -28,19 +30,20 @@ WHOLE = ("supplier", "nation", "region")
 
 def main() -> None:
     """Check and measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1.0)
-    spark = common.session()
+    options = common.arguments(__doc__ or "", scale=1.0, joins="auto")
+    spark = common.session(spark__zskip__joins=options.joins)
     plain = generated(options.scale)
-    tables = {name: cluster(spark, plain / name, *how) for name, how in CLUSTERED.items()}
+    clustered = {name: cluster(spark, plain / name, *how) for name, how in CLUSTERED.items()}
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "identical": 0}
     total = {"before": [0, 0], "after": [0, 0]}
     for i, sql in enumerate(QUERIES, 1):
         for name in (*CLUSTERED, *WHOLE):
             spark.read.parquet(str(plain / name)).createOrReplaceTempView(name)
         expected, before = answer(spark, sql)
-        for name, table in tables.items():
-            table.df().createOrReplaceTempView(name)
-        found, after = answer(spark, sql)
+        for name, path in clustered.items():
+            spark.read.parquet(path).createOrReplaceTempView(name)
+        with zskip.enabled(spark):
+            found, after = answer(spark, sql)
         if found != expected:
             raise SystemExit(f"query {i} answers {found[:3]}... instead of {expected[:3]}...")
         figures["identical"] += 1
@@ -76,12 +79,12 @@ def generate(scale: float, name: str, parts: int, directory: Path) -> None:
     subprocess.run(list(map(str, command)), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def cluster(spark: Any, source: Path, by: list[str], files: int) -> zskip.Table:
-    """Cluster one table into a new one."""
+def cluster(spark: Any, source: Path, by: list[str], files: int) -> str:
+    """Cluster one table into a new one, and return its path."""
     path = common.HOME / "out" / f"tpch-{source.name}"
     shutil.rmtree(path, ignore_errors=True)
     zskip.table(spark, str(source)).optimize(by, files=files, into=str(path))
-    return zskip.table(spark, str(path))
+    return str(path)
 
 
 def answer(spark: Any, sql: str) -> tuple[list[str], tuple[int, int]]:
