@@ -6,6 +6,7 @@ import contextlib
 import io
 import random
 import shutil
+import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -378,6 +379,27 @@ def test_a_key_query_that_takes_too_long_is_given_up(spark: SparkSession, star: 
         assert spark.sql(f"SELECT id FROM fact JOIN dim ON k = di WHERE y < 4 AND {slow}").count() == 4000
     leaf = join_leaf(last(star))
     assert (leaf.skipped, leaf.reason) == (0, "the keys took more than 1 s")
+
+
+def test_a_query_that_is_canceled_while_it_asks_for_keys_is_canceled(spark: SparkSession, star: Star) -> None:
+    star.views("fact")
+    star.tables["fact"].last_scan = None
+    slow = "aggregate(sequence(1, 1000000 + m), 0L, (a, x) -> a + x) > 0"
+    context, group = spark.sparkContext, "canceled-meanwhile"
+
+    def cancel() -> None:
+        while not context.statusTracker().getJobIdsForGroup(group):
+            time.sleep(0.05)
+        context.cancelJobGroup(group)
+
+    context.setJobGroup(group, "")
+    with setting(spark, joined(("false", "-1"))), ThreadPoolExecutor(1) as pool:
+        canceled = pool.submit(cancel)
+        with pytest.raises(Exception, match="cancelled"):
+            spark.sql(f"SELECT id FROM fact JOIN dim ON k = di WHERE y < 4 AND {slow}").collect()
+        canceled.result(60)
+    context.setLocalProperty("spark.jobGroup.id", None)
+    assert star.tables["fact"].last_scan is None
 
 
 class Broken(Exception):

@@ -63,6 +63,7 @@ final class KeyQuery implements Callable {
       Thread.currentThread().interrupt();
       made.reason = "interrupted";
     } catch (java.util.concurrent.ExecutionException e) {
+      Canceled.check(e.getCause());
       Faults.tell("a query for the keys of a join", e.getCause());
       made.reason = "the key query failed";
     }
