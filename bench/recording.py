@@ -60,6 +60,7 @@ def main() -> None:
         "note_ms_p99": round(1000 * float(np.quantile(noted, 0.99)), 4),
         "flush_ms_median": round(1000 * statistics.median(flushed), 1),
         "flush_s_all": round(sum(flushed), 1),
+        "background_ms_a_scan": round(1000 * sum(flushed) / held.scans, 4),
     }
     common.emit(figures, options.json)
 

@@ -38,8 +38,8 @@ _DIRECTORY = f"{HOME}/workload"
 _ON = f"{_DIRECTORY}/on"
 _NAME = re.compile(r"(\d{10})\.reservoir")
 _TRIES = 20
-_PERIOD = 15.0
-"""Seconds between two writes of the background."""
+_PERIOD, _SHARE = 15.0, 0.001
+"""Seconds between two writes of the background, and the share of a processor that they may take."""
 
 Text = Callable[[], str]
 """The predicate of a scan as SQL; asked for in the background."""
@@ -96,6 +96,7 @@ class Recorder:
         self._scans = 0
         self._turn = 0
         self._threshold = float("-inf")
+        self._rests_until = 0.0
 
     def note(self, text: Text, report: ScanReport) -> None:
         """Note a scan; text: its predicate, asked for later and only if the scan is kept."""
@@ -112,8 +113,11 @@ class Recorder:
             else:
                 self._threshold = max(self._threshold, heapq.heappushpop(self._pending, entry)[0])
 
-    def flush(self) -> None:
-        """Write what was noted; raises ZskipError where that is not possible."""
+    def flush(self, *, now: bool = True) -> None:
+        """Write what was noted, or only if it is time; raises ZskipError where that is not possible."""
+        if not now and time.monotonic() < self._rests_until:
+            return
+        started = time.thread_time()
         with self._writing:
             with self._lock:
                 pending, scans, left = self._pending, self._scans, self._threshold
@@ -126,6 +130,7 @@ class Recorder:
                 if (where := _text_of(text))
             ]
             self._threshold = _publish(self._home, lambda held: held.add(entries, scans, left)).threshold
+            self._rests_until = time.monotonic() + (time.thread_time() - started) / _SHARE
 
     def forget(self) -> None:
         """Note whatever comes: the sample is empty again."""
@@ -209,8 +214,8 @@ def _recorder(home: Storage) -> Recorder | None:
         return _recorders.setdefault(home.root, Recorder(home))
 
 
-def flush() -> None:
-    """Write what all recorders have noted; whatever fails is logged and forgotten."""
+def flush(*, now: bool = True) -> None:
+    """Write what all recorders have noted, or what it is time to write; whatever fails is logged and forgotten."""
     for bring in list(_sources.values()) if _recorders else []:
         try:
             bring()
@@ -218,7 +223,7 @@ def flush() -> None:
             _log.debug("scans of a session are lost", exc_info=True)
     for found in list(_recorders.values()):
         try:
-            found.flush()
+            found.flush(now=now)
         except Exception:
             _log.debug("a part of the workload is lost", exc_info=True)
 
@@ -226,7 +231,7 @@ def flush() -> None:
 def _write_now_and_then() -> None:
     while True:
         time.sleep(_PERIOD)
-        flush()
+        flush(now=False)
 
 
 def _text_of(text: Text) -> str:
