@@ -18,7 +18,7 @@ import numpy as np
 
 import common
 import workload_data as data
-from zskip.advisor.fitting import Asked, Target, fitted, held_out, reads, safe_curves
+from zskip.advisor.fitting import Asked, Target, best_curve, fitted, held_out, reads, safe_curves
 from zskip.advisor.sampled import Groups, SampledTable
 from zskip.layout.curves import spread, zorder_pattern
 from zskip.layout.fit import fit
@@ -77,7 +77,7 @@ class Place:
 
     def choose(self, asked: Asked) -> tuple[str, Layout]:
         found = held_out(self.sample, self.sampled, self.target, asked, safe_curves(self.sample, self.target, asked))
-        curve = min(found, key=lambda c: float(found[c].kept.mean()))
+        curve = best_curve(found, asked.weights)
         return curve, fitted(self.sample, self.target, asked, curve)
 
 

@@ -381,6 +381,8 @@ class Operation(Shown):
     """Predicted share (0 to 1) of those rows that a query reads, mean; None where unknown."""
     share_after: float | None = None
     seconds: float
+    fitted_to: str | None = None
+    """The queries that the layout was fitted to, in words; None where it was fitted to made-up ones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from zskip.advisor.suggest import suggestions
 from zskip.advisor.synthetic import made_up
 from zskip.errors import InputError
 from zskip.layout.fit import fit
+from zskip.layout.predict import predict_share
 from zskip.predicate import And, Columns, Predicate, Unknown, nodes, parse
 from zskip.prune import prune
 from zskip.records import Bools, Field, Ints, Partition, Sample, Values
@@ -175,6 +178,27 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     assert "linear" not in safe_curves(sample, target(), hot)
 
 
+def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:
+    sample = only(some(whole(), 12_000), "a", "b")
+    table = SampledTable(sample, (), [Partition(directory="")])
+    asked = workload(40, 6)
+    exact = held_out(sample, table, target(64), asked, ("zorder",))["zorder"].kept.mean()
+    fewer = dataclasses.replace(target(16), file_rows=ROWS / 64)
+    assert float(held_out(sample, table, fewer, asked, ("zorder",))["zorder"].kept.mean()) == pytest.approx(
+        float(exact), rel=0.25
+    )
+    assert float(held_out(sample, table, target(16), asked, ("zorder",))["zorder"].kept.mean()) > 1.25 * exact
+
+
+def test_without_a_workload_a_fit_is_to_made_up_queries() -> None:
+    sample = only(some(whole(), 12_000), "a", "b")
+    nothing = Asked(predicates=[], weights=np.empty(0))
+    default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
+    same = fitted(sample, target(), nothing, "zorder")
+    assert (same.pattern, len(same.cut_keys)) == (default.pattern, len(default.cut_keys))
+    assert predict_share(fitted(sample, target(), nothing, FITTED), sample) < 1.05 * predict_share(default, sample)
+
+
 def test_folds_are_held_against_what_they_have_not_seen() -> None:
     sample = only(some(whole(), 6_000), "a", "b")
     table = SampledTable(sample, (), [Partition(directory="")])
@@ -211,7 +235,7 @@ def question(asked: Asked, rows: int = 8_000) -> Question:
     everything = np.ones(len(asked))
     texts = [f"query {i}" for i in range(len(asked))]
     now = Reads(kept=everything, decoded=everything)
-    return Question(table=table, target=target(16), asked=asked, texts=texts, now=now, bytes=1_000_000)
+    return Question(table=table, target=target(16), asked=asked, texts=texts, now=now, bytes=1_000_000, files=16)
 
 
 def test_columns_are_added_while_they_help() -> None:

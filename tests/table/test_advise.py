@@ -88,6 +88,7 @@ def test_what_is_advised_comes_true(spark: SparkSession, orders: Path, tmp_path:
         advice.best.by, curve=advice.best.curve, files=8, workload=workload, into=str(tmp_path / "a")
     )
     assert result.curve == advice.best.curve
+    assert zskip.table(spark, str(tmp_path / "a")).history()[0].fitted_to == "61 given predicates"
     held = asked(60, 2)
     share = measured(zskip.table(spark, str(tmp_path / "a")), held)
     assert share == pytest.approx(table.what_if(advice.best.by, files=8, workload=held).kept, rel=0.15)

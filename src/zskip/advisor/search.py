@@ -20,7 +20,7 @@ MOST_COLUMNS = 5
 _TRIED = 10
 """Columns that are looked at, those with the most weight in the workload."""
 _QUICK_ROWS, _QUICK_FILES, _QUICK_QUERIES = 20_000, 128, 150
-_QUERIES = 1_000
+_QUERIES = 400
 _DRAWS = 200
 _PARTS = 4
 _NOTICEABLE = 1.1
@@ -39,6 +39,8 @@ class Question:
     now: Reads
     bytes: int
     """Of the table, all of which a layout writes anew."""
+    files: int
+    """That a layout is to have."""
 
     def drawn(self, most: int = _QUERIES) -> Question:
         """The same with at most so many queries."""
@@ -121,19 +123,19 @@ def candidates(question: Question, by: tuple[str, ...], curves: Sequence[str] | 
     clustering = chosen_columns(question.table.sample, by)
     tried = safe_curves(clustering, question.target, question.asked) if curves is None else curves
     found = held_out(clustering, question.table, question.target, question.asked, tried)
-    made = [_candidate(question, by, curve, result) for curve, result in found.items()]
+    error = _row_error(question, by)
+    made = [_candidate(question, by, curve, result, error) for curve, result in found.items()]
     return sorted(made, key=lambda c: c.kept)
 
 
-def _candidate(question: Question, by: tuple[str, ...], curve: str, found: Reads) -> Candidate:
+def _candidate(question: Question, by: tuple[str, ...], curve: str, found: Reads, error: float) -> Candidate:
     target = question.target
-    error = _row_error(question, by, curve)
     kept = interval(found.kept, question.asked.weights, error, target.seed)
     decoded = interval(found.decoded, question.asked.weights, error, target.seed)
     return Candidate(
         by=by,
         curve=curve,
-        files=int(target.files.sum()),
+        files=question.files,
         sort_within_files=target.sort_within_files,
         kept=kept[0],
         kept_low=kept[1],
@@ -185,21 +187,23 @@ def interval(shares: Floats, weights: Floats, error: float, seed: int) -> tuple[
     return mean, min(low, mean), max(min(high, 1.0), mean)
 
 
-def _row_error(question: Question, by: tuple[str, ...], curve: str) -> float:
-    """The relative error that the sample of rows brings: by how far its quarters differ."""
-    few = question.drawn(100)
+def _row_error(question: Question, by: tuple[str, ...]) -> float:
+    """The relative error that the sample of rows brings: by how far the quarters of a smaller one differ."""
+    few = _quick(question)
     shares = []
     for rows in _quarters(len(few.table.sample), few.target.seed):
         part = _rows_of(few.table.sample, rows)
         table = SampledTable(part, few.table.partition_fields, few.table.partitions)
         clustering = chosen_columns(part, by)
-        plain = curve if curve in ("linear", "hilbert") else "zorder" if len(by) > 1 else "linear"
-        layout = fitted(clustering, few.target, few.asked, plain)
+        layout = fitted(clustering, few.target, few.asked, "zorder" if len(by) > 1 else "linear")
         shares.append(
             float(reads(layout, clustering, table, few.target, few.asked.predicates).kept @ few.asked.weights)
         )
     mean = float(np.mean(shares)) if shares else 0.0
-    return float(np.std(shares, ddof=1) / np.sqrt(len(shares)) / mean) if len(shares) > 1 and mean > 0 else 0.0
+    if len(shares) < 2 or not mean:
+        return 0.0
+    smaller = len(few.table.sample) / len(question.table.sample)
+    return float(np.std(shares, ddof=1) / np.sqrt(len(shares)) / mean * np.sqrt(smaller))
 
 
 def _quarters(rows: int, seed: int) -> Iterator[Ints]:

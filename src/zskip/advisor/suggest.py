@@ -86,7 +86,7 @@ def _served_by(leaf: Leaf) -> tuple[str, str, str] | None:
 
 def _sketch_sentence(question: Question, kind: str, on: str, column: str, weight: float, kept: float) -> str:
     order = question.table.order(column)
-    files = int(question.target.files.sum())
+    files = question.files
     rows = int(question.target.partition_rows.sum())
     spec, size, reads_then = f"{kind}:{on}", files * _NGRAM_BYTES, None
     if kind == "bloom":
@@ -115,6 +115,8 @@ def _distinct(order: object) -> tuple[int, int]:
 
 
 def _file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]:
+    if question.target.file_rows is not None:
+        return []
     few = question.drawn(150)
     clustering = chosen_columns(few.table.sample, by)
 

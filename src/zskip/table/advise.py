@@ -34,11 +34,14 @@ _MOST_FILES = 4_000
 """That a sample is drawn from."""
 _MOST_FOOTERS = 20_000
 """That are read for advice where there is no index."""
-_MOST_QUERIES = 1_000
+_MOST_QUERIES = 400
 """That are looked at; of more, some are drawn by weight."""
 _MOST_SAMPLED = 24
 """Columns."""
-_PAGE_SAMPLES = 40
+_PAGE_SAMPLES, _MOST_ROWS = 40, 200_000
+"""Rows of the sample for a page, and for all of them."""
+_MOST_FITTED = 512
+"""Files of a layout that is only looked at; where more are wanted, each is cut into several along its order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -68,8 +71,7 @@ def advise(
     by_number = []
     for by in columns_by_number(study.question, study.names):
         by_number += candidates(study.question, by, ("linear",) if len(by) == 1 else ("zorder",))
-    best = sorted(by_number, key=lambda c: c.kept)[:2]
-    found = [c for one in best for c in candidates(study.question, one.by)]
+    found = candidates(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in found}
     found = sorted([*found, *(c for c in by_number if (c.by, c.curve) not in known)], key=lambda c: c.kept)
     return Advice(
@@ -132,9 +134,11 @@ def studied(
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64)
     if not rows.sum():
         raise InputError(f'"{snapshot.root}" has no rows')
+    wanted = files_by_partition(request, rows, sizes)
     target = Target(
-        files=files_by_partition(request, rows, sizes),
+        files=_at_most(wanted, _MOST_FITTED),
         partition_rows=rows,
+        file_rows=float(rows.sum() / wanted.sum()) if wanted.sum() > _MOST_FITTED else None,
         page_rows=page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields)),
         seed=seed,
     )
@@ -148,8 +152,10 @@ def studied(
         asked = made_up(chosen(sample, names), seed)
         workload = dataclasses.replace(workload, source="made up")
     texts = [q.where for q in workload.queries] if workload.queries else [""] * len(asked)
-    now = _now(stats, table, file_of, row_of, dataclasses.replace(target, page_rows=MOST_ROWS), asked)
-    question = Question(table=table, target=target, asked=asked, texts=texts, now=now, bytes=snapshot.bytes)
+    now = _now(stats, table, file_of, row_of, dataclasses.replace(target, page_rows=MOST_ROWS, file_rows=None), asked)
+    question = Question(
+        table=table, target=target, asked=asked, texts=texts, now=now, bytes=snapshot.bytes, files=int(wanted.sum())
+    )
     layout = last_layout(handle)
     return Studied(
         question=question,
@@ -278,9 +284,8 @@ def _draw(
     )
     rows = int(stats.rows[places].sum())
     pages = rows / target.page_rows
-    wanted = min(
-        max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, int(_PAGE_SAMPLES * pages)), LARGEST_SAMPLE
-    )
+    wanted = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
+    wanted = min(wanted, LARGEST_SAMPLE)
     spark = handle.need_spark("advice")
     frame = scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=apart))
     with described(spark, f"sample {len(fields)} columns of {snapshot.root}"):
@@ -288,6 +293,12 @@ def _draw(
     file_of = sample.partition.astype(np.int64)
     partition = some.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of
+
+
+def _at_most(files: Ints, most: int) -> Ints:
+    """Fewer files in proportion, but one at least where there are some."""
+    scale = min(1.0, most / max(int(files.sum()), 1))
+    return np.maximum((files * scale).astype(np.int64), (files > 0).astype(np.int64))
 
 
 def _now(stats: BoundIndex, table: SampledTable, file_of: Ints, row_of: Ints, target: Target, asked: Asked) -> Reads:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from zskip.advisor.boxes import ranked
-from zskip.advisor.fitting import FITTED, Asked, Target, fitted, held_out, safe_curves
+from zskip.advisor.fitting import FITTED, Asked, Target, best_curve, fitted, held_out, safe_curves
 from zskip.advisor.sampled import SampledTable
 from zskip.advisor.synthetic import made_up
 from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.records import Ints, Sample, Snapshot
-from zskip.table.advise import asked_of, choose_columns
+from zskip.table.advise import asked_of, choose_columns, described
 from zskip.table.handle import Handle
 from zskip.table.request import AUTO, OptimizeRequest
 
@@ -30,8 +29,8 @@ class Chosen:
     """As users name it."""
     workload: RankedWorkload | None
     """By which its reads are predicted; None for the made-up one."""
-    fitted_to: dict[str, Any] | None
-    """For the table's history; None where it was not fitted."""
+    fitted_to: str | None
+    """Queries, in words, for the table's history; None where there were none."""
 
 
 def checked(request: OptimizeRequest) -> None:
@@ -82,7 +81,7 @@ def choose_layout(
         layout=fitted(sample, target, asked, curve, build=request.build),
         curve=curve,
         workload=ranked(asked.predicates, asked.weights, sample) if len(asked) else None,
-        fitted_to={"source": given.source if len(asked) else "made up", "queries": len(asked), "scans": given.scans},
+        fitted_to=described(given) if len(asked) else None,
     )
 
 
@@ -90,4 +89,4 @@ def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, asked: Asked
     tested = asked.drawn(1_000, target.seed) if len(asked) else made_up(sample, target.seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     found = held_out(sample, table, target, tested, safe_curves(sample, target, tested))
-    return min(found, key=lambda curve: float(found[curve].kept @ tested.weights))
+    return best_curve(found, tested.weights)

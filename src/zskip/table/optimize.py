@@ -110,20 +110,20 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
             partitions=len(np.unique(plan.schema.snapshot.partition_of)),
             batches=1,
         )
-        _keep(target, request, result, chosen.layout, committed.names)
+        _keep(target, request, result, chosen, committed.names)
         with clock.step("index"):
             index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
     return result
 
 
 def _keep(
-    target: Handle, request: OptimizeRequest, result: OptimizeResult, layout: Layout, names: tuple[str, ...]
+    target: Handle, request: OptimizeRequest, result: OptimizeResult, chosen: Chosen, names: tuple[str, ...]
 ) -> None:
     operation = Operation(
         version=result.version,
         time_ms=int(1000 * time.time()),
         operation=request.operation,
-        by=tuple(field.name for field in layout.fields),
+        by=tuple(field.name for field in chosen.layout.fields),
         curve=result.curve,
         build=request.build,
         where=request.where,
@@ -135,9 +135,10 @@ def _keep(
         share_before=result.predicted_share_before,
         share_after=result.predicted_share_after,
         seconds=round(sum(result.seconds.values()), 3),
+        fitted_to=chosen.fitted_to,
     )
     size = request.aims_at or request.target_file_size or max(1, result.bytes_after // max(result.files_after, 1))
-    keep(target, operation, names=names, layout=layout, target_file_size=size)
+    keep(target, operation, names=names, layout=chosen.layout, target_file_size=size)
 
 
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
