@@ -46,6 +46,19 @@ def beside(engine: str) -> tuple[str, str, str, dict[str, str]]:
 
 RUNS = (
     (
+        "A table in an object store",
+        "stores.py --files 10000",
+        "Without Spark, on a store in memory that waits before each answer: the index of 10,000 files of 10 columns with "
+        "50 ms a request, then, in a new process with 20 ms, a query that keeps 10 files, twice. `beyond` is what comes "
+        "on top of listing the table's files.",
+        {
+            "index_seconds": "<= 60",
+            "cold_requests_beyond": "<= 12",
+            "cold_seconds_beyond": "<= 1.5",
+            "warm_requests_beyond": "<= 4",
+        },
+    ),
+    (
         "Clustering TPC-H lineitem",
         "clustering.py --scale 2 --files 64 --rounds 3 --decoded-queries 40 --curves zorder",
         "12M rows by l_partkey, l_suppkey, l_shipdate into 64 files. `copy` is a plain Spark read and write of the "

@@ -18,7 +18,8 @@ Fault = Callable[[str, str, random.Random], "str | None"]
 """Given the method and the path with its query: how the request goes wrong, None for not at all.
 
 "slow" answers 503, "reset" cuts the connection before an answer, "late" after the store has done what was asked,
-"torn" in the middle of the body, "short" gives half of the body as if it were all, "forbidden" answers 403.
+"torn" in the middle of the body, "short" gives half of the body as if it were all, "forbidden" answers 403, "lagging"
+what a listing said when it was asked for last.
 """
 
 
@@ -33,6 +34,7 @@ class Proxy:
         self.fault: Fault = lambda method, path, chance: None
         self.requests: list[tuple[str, str]] = []
         self.broken: Counter[str] = Counter()
+        self._said: dict[str, tuple[int, list[tuple[str, str]], bytes]] = {}
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -90,6 +92,10 @@ class Proxy:
         if wrong == "reset":
             return _cut(handler)
         status, headers, content = self._ask(handler, body)
+        if wrong == "lagging":
+            status, headers, content = self._said.get(handler.path, (status, headers, content))
+        elif handler.command == "GET" and "list-type" in handler.path:
+            self._said[handler.path] = status, headers, content
         if wrong == "late":
             return _cut(handler)
         if wrong == "short" and handler.command == "GET":

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from zskip.errors import InputError
 from zskip.storage.base import FileInfo, Kind, Storage, expect
+from zskip.storage.failures import again
 from zskip.storage.local import LocalStorage
 from zskip.storage.places import HADOOP_SCHEMES, parse_place, same_place
 
@@ -13,6 +14,7 @@ __all__ = [
     "Kind",
     "LocalStorage",
     "Storage",
+    "again",
     "check_options",
     "expect",
     "parse_place",

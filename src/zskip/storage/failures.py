@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from zskip.errors import StorageError
 
+_T = TypeVar("_T")
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
 _REGION = re.compile(r"<Region>([^<]*)</Region>|x-amz-bucket-region: ([\w-]+)")
 _STATUS = re.compile(r"status code: ([0-9]{3}) ?([A-Za-z ]*)")
+_BROKEN = re.compile("body error|error decoding|end of file before message|connection closed before")
+_TRIES = 4
 _AFTER = re.compile(r" in ([0-9.]+)(m?s|µs), after ([0-9]+) retries")
 _CREDENTIALS = (
     "give credentials in storage_options or in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -61,6 +65,20 @@ def explained(action: str, uri: str) -> Iterator[None]:
         raise
     except (BaseError, OSError, ValueError) as error:
         raise StorageError(_sentence(action, uri, error)) from error
+
+
+def again(read: Callable[[], _T]) -> _T:
+    """What a call that changes nothing returns, called again where an answer broke off in its middle.
+
+    `obstore` itself tries requests again, but not one whose answer had begun.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return read()
+        except Exception as error:
+            if not _BROKEN.search(str(error)):
+                raise
+    return read()
 
 
 def no_condition(error: Exception) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from zskip.storage.base import FileInfo
-from zskip.storage.failures import explained, no_condition
+from zskip.storage.failures import again, explained, no_condition
 from zskip.storage.places import Place, connect, with_http
 
 if TYPE_CHECKING:
@@ -75,13 +75,25 @@ class ObjectStorage:
         """The objects below a directory, page by page."""
         import obstore
 
-        pages = iter(obstore.list(self._store, self._key(path) or None, chunk_size=_PAGE))
+        pages, last = None, None
+
+        def read() -> Sequence[ObjectMeta] | None:
+            nonlocal pages
+            if pages is None:
+                pages = iter(obstore.list(self._store, self._key(path) or None, offset=last, chunk_size=_PAGE))
+            try:
+                return next(pages, None)
+            except Exception:
+                pages = None  # to go on after the last one that came
+                raise
+
         while True:
             with explained("list", self.uri(path)):
-                page = next(pages, None)
+                page = again(read)
             if page is None:
                 return
             yield from page
+            last = page[-1]["path"]
 
     def list_dir(self, path: str) -> list[FileInfo]:
         """What lies directly in a directory, which has no time; empty where there is none."""
@@ -89,7 +101,7 @@ class ObjectStorage:
 
         prefix = path + "/" if path else ""
         with explained("list", self.uri(path)):
-            found = obstore.list_with_delimiter(self._store, self._key(path) or None)
+            found = again(lambda: obstore.list_with_delimiter(self._store, self._key(path) or None))
         directories = [FileInfo(prefix + d.rpartition("/")[2], 0, 0, True) for d in found["common_prefixes"]]
         return directories + [_info(prefix + o["path"].rpartition("/")[2], o) for o in found["objects"]]
 
@@ -105,7 +117,7 @@ class ObjectStorage:
             return FileInfo(path, 0, 0, True)
         try:
             with explained("look at", self.uri(path)):
-                return _info(path, obstore.head(self._store, self._key(path)))
+                return _info(path, again(lambda: obstore.head(self._store, self._key(path))))
         except FileNotFoundError:
             return FileInfo(path, 0, 0, True) if path and self.is_dir(path) else None
 
@@ -114,7 +126,7 @@ class ObjectStorage:
         import obstore
 
         with explained("read", self.uri(path)):
-            return bytes(obstore.get(self._store, self._key(path)).bytes())
+            return again(lambda: bytes(obstore.get(self._store, self._key(path)).bytes()))
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading; nothing is asked of the store before something is read."""
@@ -125,7 +137,7 @@ class ObjectStorage:
         import obstore
 
         with explained("read", self.uri(path)):
-            return bytes(obstore.get_range(self._store, self._key(path), start=start, length=size))
+            return again(lambda: bytes(obstore.get_range(self._store, self._key(path), start=start, length=size)))
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.

@@ -36,7 +36,7 @@ from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.rewritten import check_live
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
-from zskip.storage import HADOOP_SCHEMES, Storage
+from zskip.storage import HADOOP_SCHEMES, Storage, again
 from zskip.types import encode
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class DeltaFormat:
         uri = _uri(self._storage.root)
         options = None if uri.startswith("file:") else {**_REMOTE, **self._storage.options}
         with _explained(self._storage.root):
-            return DeltaTable(uri, storage_options=options, skip_stats=skip_stats)
+            return again(lambda: DeltaTable(uri, storage_options=options, skip_stats=skip_stats))
 
     def _read(self, table: DeltaTable) -> Snapshot:
         root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)
@@ -172,10 +172,11 @@ class DeltaFormat:
                 )
             try:
                 transact(table, self._storage, old, new, rewrite, info)
-            except (DeltaError, FileExistsError) as error:
+            except (DeltaError, OSError) as error:
                 newest = self._open()
                 # What failed may have been committed all the same: the log alone knows.
-                version = committed_version(newest, rewrite, old.version)
+                with _explained(root):
+                    version = committed_version(newest, rewrite, old.version)
                 if version is not None:
                     return version
                 if newest.version() == current.version:
@@ -195,7 +196,9 @@ class DeltaFormat:
             note = None
         if note is not None:
             try:
-                version = committed_version(self._open(), staged_in.rpartition("/")[2], note["version"])
+                table = self._open()
+                with _explained(self._storage.root):
+                    version = committed_version(table, staged_in.rpartition("/")[2], note["version"])
             except ZskipError as error:
                 _LOG.warning('"%s" stays in "%s": %s', staged_in, self._storage.root, error)
                 return
@@ -205,7 +208,9 @@ class DeltaFormat:
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """Version of zskip's latest rewrite in the log, and what it said of itself."""
-        return last_rewrite(self._open())
+        table = self._open()
+        with _explained(self._storage.root):
+            return last_rewrite(table)
 
 
 def _uri(root: str) -> str:

@@ -26,6 +26,7 @@ THREADS = 8
 
 _FAR_THREADS = 32
 """Where each file is a request: it waits for most of the time."""
+_FAR_BATCH = 8
 _BATCH = 64
 _NAMED = 3
 
@@ -101,11 +102,13 @@ def _read_all(storage: Storage, snapshot: Snapshot, which: Sequence[int], row_gr
         return [(i, f, _read(storage, reader, f, parts)) for i, f, parts in zip(places, files, wanted, strict=True)]
 
     under_way: collections.deque[Future[list[_Found]]] = collections.deque()
-    threads = min(THREADS, os.cpu_count() or 1) if storage.kind == "disk" else _FAR_THREADS
+    far = storage.kind != "disk"
+    threads = _FAR_THREADS if far else min(THREADS, os.cpu_count() or 1)
+    size = _FAR_BATCH if far else _BATCH
     with ThreadPoolExecutor(threads, thread_name_prefix="zskip-footers") as pool:
         try:
-            for start in range(0, len(which), _BATCH):
-                under_way.append(pool.submit(read_batch, which[start : start + _BATCH]))
+            for start in range(0, len(which), size):
+                under_way.append(pool.submit(read_batch, which[start : start + size]))
                 if len(under_way) > 2 * threads:
                     yield under_way.popleft().result()
             while under_way:

@@ -1,0 +1,174 @@
+"""An object store in memory that speaks enough of S3 to be measured: it waits, counts, and forgets at its end.
+
+Run as a process of its own: `python bench/memory_store.py MILLISECONDS` prints its port. `GET /requests` tells and
+forgets what was asked; `PUT /delay?MILLISECONDS` changes how long an answer takes.
+"""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+_PAGE = 1000
+
+
+class Store:
+    """Objects of one bucket by key, in the order of their keys."""
+
+    def __init__(self, delay: float) -> None:
+        self.delay = delay
+        self.lock = threading.Lock()
+        self.objects: dict[str, tuple[bytes, float]] = {}
+        self.order: list[str] = []
+        self.counts: Counter[str] = Counter()
+
+    def put(self, key: str, data: bytes, if_none: bool) -> bool:
+        with self.lock:
+            if key in self.objects:
+                if if_none:
+                    return False
+            else:
+                bisect.insort(self.order, key)
+            self.objects[key] = (data, float(int(time.time())))
+            return True
+
+    def delete(self, key: str) -> None:
+        with self.lock:
+            if self.objects.pop(key, None) is not None:
+                del self.order[bisect.bisect_left(self.order, key)]
+
+    def page(self, prefix: str, delimiter: str, after: str) -> tuple[list[str], list[str], str]:
+        """Keys, common prefixes, and where the next page begins; empty at the end."""
+        keys: list[str] = []
+        prefixes: list[str] = []
+        with self.lock:
+            i = bisect.bisect_right(self.order, after) if after else bisect.bisect_left(self.order, prefix)
+            i = max(i, bisect.bisect_left(self.order, prefix))
+            while i < len(self.order) and self.order[i].startswith(prefix):
+                if len(keys) + len(prefixes) == _PAGE:
+                    return keys, prefixes, self.order[i - 1]
+                rest = self.order[i][len(prefix) :]
+                if delimiter and delimiter in rest:
+                    prefixes.append(prefix + rest.split(delimiter)[0] + delimiter)
+                    i = bisect.bisect_left(self.order, prefixes[-1] + "\U0010ffff")
+                else:
+                    keys.append(self.order[i])
+                    i += 1
+        return keys, prefixes, ""
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store: Store
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+    def setup(self) -> None:
+        super().setup()
+        self.connection.setsockopt(6, 1, 1)  # answers leave at once
+
+    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        lines = [f"HTTP/1.1 {status} x", f"Content-Length: {headers.pop('length', str(len(body)))}"]
+        lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        self.wfile.write("\r\n".join([*lines, "", ""]).encode() + (b"" if self.command == "HEAD" else body))
+
+    def asked(self, kind: str) -> tuple[str, dict[str, list[str]]]:
+        url = urlsplit(self.path)
+        query = parse_qs(url.query, keep_blank_values=True)
+        if kind == "GET" and "list-type" in query:
+            kind = "LIST"
+        with self.store.lock:
+            self.store.counts[kind] += 1
+        if self.store.delay:
+            time.sleep(self.store.delay)
+        return unquote(url.path).partition("/")[2].partition("/")[2], query
+
+    def body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def do_GET(self) -> None:
+        if self.path == "/requests":
+            with self.store.lock:
+                said = json.dumps(self.store.counts).encode()
+                self.store.counts.clear()
+            return self.answer(200, said)
+        key, query = self.asked("GET")
+        if "list-type" in query:
+            return self.listing(query)
+        found = self.store.objects.get(key)
+        if found is None:
+            return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+        data, when = found
+        told = {"ETag": f'"{len(data)}-{when}"', "Last_Modified": formatdate(when, usegmt=True)}
+        wanted = self.headers.get("Range", "")
+        if not wanted:
+            return self.answer(200, data, **told)
+        first, _, last = wanted.removeprefix("bytes=").partition("-")
+        start, end = int(first), min(int(last or len(data)), len(data) - 1)
+        self.answer(206, data[start : end + 1], Content_Range=f"bytes {start}-{end}/{len(data)}", **told)
+
+    def listing(self, query: dict[str, list[str]]) -> None:
+        prefix, delimiter = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
+        after = query.get("continuation-token", query.get("start-after", [""]))[0]
+        keys, prefixes, following = self.store.page(prefix, delimiter, after)
+        parts = []
+        for key in keys:
+            data, when = self.store.objects[key]
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(when))
+            parts.append(
+                f"<Contents><Key>{escape(key)}</Key><LastModified>{stamp}</LastModified><ETag>1</ETag>"
+                f"<Size>{len(data)}</Size></Contents>"
+            )
+        parts += [f"<CommonPrefixes><Prefix>{escape(p)}</Prefix></CommonPrefixes>" for p in prefixes]
+        if following:
+            parts.append(f"<NextContinuationToken>{escape(following)}</NextContinuationToken>")
+        more = "true" if following else "false"
+        self.answer(
+            200, f"<ListBucketResult><IsTruncated>{more}</IsTruncated>{''.join(parts)}</ListBucketResult>".encode()
+        )
+
+    def do_HEAD(self) -> None:
+        key, _ = self.asked("HEAD")
+        found = self.store.objects.get(key)
+        if found is None:
+            return self.answer(404)
+        told = {"ETag": "1", "Last_Modified": formatdate(found[1], usegmt=True)}
+        self.answer(200, length=str(len(found[0])), **told)
+
+    def do_PUT(self) -> None:
+        if self.path.startswith("/delay?"):
+            self.store.delay = float(self.path.partition("?")[2]) / 1000
+            return self.answer(200)
+        key, _ = self.asked("PUT")
+        data = self.body()
+        if not self.store.put(key, data, self.headers.get("If-None-Match") == "*"):
+            return self.answer(412, b"<Error><Code>PreconditionFailed</Code></Error>")
+        self.answer(200, ETag=f'"{hashlib.md5(data).hexdigest()}"')
+
+    def do_POST(self) -> None:
+        self.asked("DELETE")
+        for part in self.body().decode().split("<Key>")[1:]:
+            self.store.delete(part.partition("</Key>")[0])
+        self.answer(200, b"<DeleteResult></DeleteResult>")
+
+
+class Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+
+if __name__ == "__main__":
+    Handler.store = Store(float(sys.argv[1]) / 1000)
+    server = Server(("127.0.0.1", 0), Handler)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
