@@ -48,9 +48,9 @@ RUNS = (
     (
         "A table in an object store",
         "stores.py --files 10000",
-        "Without Spark, on a store in memory that waits before each answer: the index of 10,000 files of 10 columns with "
-        "50 ms a request, then, in a new process with 20 ms, a query that keeps 10 files, twice. `beyond` is what comes "
-        "on top of listing the table's files.",
+        "Without Spark, on a store in memory that waits before each answer: the index of 10,000 files of 10 columns "
+        "with 50 ms a request, then, in a new process with 20 ms, a query that keeps 10 files, twice. `beyond` is what "
+        "comes on top of listing the table's files.",
         {
             "index_seconds": "<= 60",
             "cold_requests_beyond": "<= 12",

@@ -54,6 +54,8 @@ class Handle:
         check_name(format_name)
         self._catalog = catalog
         self._alone = False
+        self.connected: SparkSession | None = None
+        """A session of Spark Connect, which reads files but plans nothing for zskip."""
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
@@ -99,7 +101,13 @@ class Handle:
         return self.storage if home == HOME else Rehomed(self.storage, HOME, home)
 
     def need_spark(self, what: str) -> SparkSession:
-        """The session; raises InputError where the table was opened without one."""
+        """The session; raises InputError where the table was opened without one, UnsupportedError for Spark Connect."""
+        if self.connected is not None:
+            raise UnsupportedError(
+                f"{what} needs the JVM in which Spark plans, to which a Spark Connect session gives no access: run it "
+                "in a classic session (SparkSession.builder.master(...)), or from the command line; "
+                'df(where="..."), files(), explain(), info() and index() work here'
+            )
         if self.spark is None:
             raise InputError(f'{what} needs Spark: open the table with zskip.table(spark, "{self.storage.root}")')
         return self.spark
@@ -112,7 +120,8 @@ class Handle:
     @property
     def case_sensitive(self) -> bool:
         """Whether the session tells column names apart by case."""
-        return self.spark is not None and str(self.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+        spark = self.spark or self.connected
+        return spark is not None and str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
     @property
     def merges_schemas(self) -> bool:
@@ -122,7 +131,8 @@ class Handle:
     @property
     def timezone(self) -> str:
         """The session's time zone, UTC without a session."""
-        return "UTC" if self.spark is None else str(self.spark.conf.get("spark.sql.session.timeZone"))
+        spark = self.spark or self.connected
+        return "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
 
     def snapshot(self) -> Snapshot:
         """The live files; columns and partition values are Spark's own where there is a session."""

@@ -45,6 +45,8 @@ class Table:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self._root = handle.storage.root
+        """As the session calls it."""
         self.last_scan: ScanReport | None = None
         """What the latest scan of any `df()` of this object read; None before the first."""
 
@@ -181,15 +183,23 @@ class Table:
             granularity=granularity,
         )
 
-    def df(self) -> DataFrame:
+    def df(self, where: str | None = None) -> DataFrame:
         """Open the table as a DataFrame under which Spark reads only the files that a query needs.
 
-        It shows the table as it is now; open it again after the table has changed. Raises InputError without a
-        Spark session.
+        where: only rows for which this SQL is true, as `df().where(...)`. In a session of Spark Connect it decides
+        which files are read, and what is filtered later skips none. It shows the table as it is now; open it again
+        after the table has changed. Raises InputError without a Spark session, and in one of Spark Connect
+        UnsupportedError for other formats than plain Parquet, and what `files` raises.
         """
+        if self._handle.connected is not None:
+            from zskip.table.connected import open_kept
+
+            frame, self.last_scan = open_kept(self._handle, self._root, where)
+            return frame
         from zskip.table.query import open_frame
 
-        return open_frame(self._handle, self._record, recorded=True)
+        frame = open_frame(self._handle, self._record, recorded=True)
+        return frame if where is None else frame.where(where)
 
     def files(self, where: str | pc.Expression | None = None) -> list[KeptFile]:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
@@ -440,10 +450,18 @@ def table(
     if there is no directory of that name; or a `pyiceberg.table.Table`. index_path: a directory for the index of a
     table that may not be written to; pass it whenever you open the table. A directory that holds the index of another
     table raises InputError when it is used. format: "parquet", "delta", "iceberg" or "hudi"; by default what lies at
-    the path.
+    the path. Of a session of Spark Connect the table must be reached from here as by `open`: `df(where=...)`, `files`,
+    `explain`, `info` and `index` work, the rest raises UnsupportedError.
     """
-    from zskip.spark.jvm.hadoop import storage_for
     from zskip.table.address import find
+    from zskip.table.connected import is_connected
+
+    if is_connected(spark):
+        found = open(path, index_path=index_path, format=format)
+        found._handle.connected = spark
+        found._root = path.rstrip("/") if isinstance(path, str) and "://" in path else found.path
+        return found
+    from zskip.spark.jvm.hadoop import storage_for
 
     index_storage = None if index_path is None else storage_for(spark, index_path)
     return Table(find(path, spark, index_storage, format))

@@ -1,0 +1,60 @@
+"""Spark Connect, which gives no access to the JVM: the files that a query needs are found here and read there.
+
+The client must reach the table by the same path as the server. Storage, index and pruning are those of `zskip.open`;
+the session gives its settings, its schema of the table, and reads the kept files.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.table.handle import Handle
+from zskip.table.query import check_whole, prune_files
+from zskip.types import read_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from zskip.records import ScanReport, Snapshot
+
+
+def is_connected(spark: object) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
+    """The rows for which `where` is true, read from the files that might hold one, and what pruning did.
+
+    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet.
+    """
+    spark, snapshot = handle.connected, handle.snapshot()
+    if handle.format.name != "parquet" or spark is None:
+        raise UnsupportedError(
+            f'"{root}" is of the format {handle.format.name}, whose files alone are not its rows to Spark Connect; '
+            f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '
+            "work"
+        )
+    check_whole(snapshot)
+    schema = spark.read.parquet(root).schema
+    kept, report = prune_files(handle, where)
+    if _differs(snapshot, schema.jsonValue()["fields"]):
+        warnings.warn(
+            f'the session sees other columns in "{root}" than zskip, so that all files are read',
+            ZskipWarning,
+            stacklevel=4,
+        )
+        kept, report = prune_files(handle, None)
+    start = len(handle.storage.root)
+    paths = [root + file[start:] for file in kept or prune_files(handle, None)[0][:1]]
+    rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
+    return rows if where is None else rows.where(where), report
+
+
+def _differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
+    """Whether the session gives a column another type, as where it infers none from the names of directories."""
+    theirs = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
+    ours = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}
+    return any(theirs.get(name) != kind for name, kind in ours.items())

@@ -1,0 +1,67 @@
+"""A table in a session of Spark Connect: kept files are read by their names, the rest says where it works."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+SCRIPT = """
+import sys, warnings
+from pyspark.sql import SparkSession
+import zskip
+from zskip.errors import ColumnError, InputError, UnsupportedError
+
+spark = SparkSession.builder.remote("local[2]").getOrCreate()
+spark.conf.set("spark.sql.session.timeZone", "UTC")
+table = zskip.table(spark, sys.argv[1])
+assert table.index().files == 6
+ASKED = [("id between 120 and 180", 1, 61), ("id < 250 and p = 1", 1, 100), ("id < 0", 0, 0), (None, 6, 600)]
+for where, files, rows in ASKED:
+    frame = table.df(where=where)
+    expected = spark.read.parquet(sys.argv[1])
+    expected = expected if where is None else expected.where(where)
+    assert frame.schema == expected.schema, (frame.schema, expected.schema)
+    assert sorted(frame.collect()) == sorted(expected.collect())
+    assert frame.count() == rows, where
+    assert table.last_scan.files == files, (where, table.last_scan)
+    assert len(frame.inputFiles()) <= max(files, 1)
+assert table.df("id < 100").groupBy("p").count().collect()[0]["count"] == 100
+assert len(table.files("id = 5")) == 1
+assert "1 files" in str(table.explain("id = 5")), table.explain("id = 5")
+assert table.info().rows == 600
+for refused in (lambda: table.optimize(by=["id", "v"]), table.compact, table.verify, lambda: zskip.enable(spark)):
+    try:
+        refused()
+    except UnsupportedError as error:
+        assert "classic session" in str(error)
+    else:
+        raise AssertionError("not refused")
+try:
+    table.df("nothing = 1")
+except ColumnError as error:
+    assert "nothing" in str(error)
+spark.stop()
+print("done")
+"""
+
+
+def test_spark_connect(tmp_path: Path) -> None:
+    pytest.importorskip("grpc")
+    pyspark = pytest.importorskip("pyspark")
+    if pyspark.__version__ < "4":
+        pytest.skip("before Spark 4 the server is no part of PySpark")
+    for i in range(6):
+        directory = tmp_path / "t" / f"p=0{i % 2}"
+        directory.mkdir(parents=True, exist_ok=True)
+        ids = np.arange(i * 100, (i + 1) * 100)
+        pq.write_table(pa.table({"id": ids, "v": ids % 7}), directory / f"part-{i}.parquet")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(tmp_path / "t")], capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]
