@@ -229,6 +229,25 @@ def test_one_column_in_order():
     assert 99 <= layout.file_count <= 100
 
 
+def test_a_part_of_a_table_is_not_cut_where_it_is_narrow():
+    whole = uniform(20_000, 2)
+    rows = whole.columns[0] < np.quantile(whole.columns[0], 0.1)
+    part = Sample(
+        fields=whole.fields,
+        columns=tuple(values[rows] for values in whole.columns),
+        nulls=tuple(nulls[rows] for nulls in whole.nulls),
+        partition=whole.partition[rows],
+        weights=whole.weights[rows],
+    )
+    others = [(values[~rows], np.ones(int((~rows).sum()))) for values in whole.columns]
+    extent = np.ptp(part.columns[0])
+    for beside, share in (((), 0.7), (others, 1.01)):
+        layout = fit(part, np.array([4]), partition_rows=np.array([len(part)]), beside=beside)
+        files = layout.file_ids(layout.keys(part.columns, part.nulls), 0, np.zeros(len(part), np.uint64))
+        widths = [np.ptp(part.columns[0][files == file]) / extent for file in np.unique(files)]
+        assert share - 0.35 < np.mean(widths) < share
+
+
 def test_nulls_do_not_widen_a_box():
     """One column is null in half of the rows; queries on it read none of the files that hold only nulls."""
     random = np.random.default_rng(0)

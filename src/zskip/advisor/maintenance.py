@@ -10,9 +10,10 @@ the table meanwhile, it is taken as it is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -26,9 +27,12 @@ Ranges = Mapping[int, tuple[Any, Any]]
 """Lowest and highest value, None where that is open, by the number of the column; in the form of its type."""
 MADE_UP = 0.15
 """Weight of made-up queries beside those that are known."""
-WORTH = 0.5
+WORTH = 0.62
 """A batch of the whole table must lower what queries read by this part of the least there could be, others by less in
 proportion to their bytes: higher writes less, lower reads less."""
+_STAYS = 0.5
+"""The same, as a part of it, for files next to each other that others lie apart from: what comes later, such as another
+day, will hardly lie across them, so that what is written once stays."""
 _CANDIDATES = 8, 96, 16_000
 """Sizes of a batch that are tried for each partition, twice: the fewest, the most, and in all partitions together."""
 _GRID, _ROUNDING = 1 << 13, 1e-6
@@ -126,15 +130,21 @@ def plan_maintenance(
     """
     costs = _costs(snapshot, rows, columns, linear, asked)
     free = np.ones(len(snapshot), np.bool_) if settled is None else ~settled
-    scale = _calibration(costs, reference)
-    runs = np.full(len(snapshot), -1) if runs is None else runs
     found = []
     by_partition = np.argsort(snapshot.partition_of, kind="stable")
     starts = np.flatnonzero(np.diff(snapshot.partition_of[by_partition], prepend=-1))
     fewest, most, altogether = _CANDIDATES
-    tries = min(max(altogether // max(len(starts), 1), fewest), most)
+    terms = _Terms(
+        free=free,
+        runs=np.full(len(snapshot), -1) if runs is None else runs,
+        target=target,
+        scale=_calibration(costs, reference),
+        worth=worth,
+        budget=budget,
+        tries=min(max(altogether // max(len(starts), 1), fewest), most),
+    )
     for places in np.split(by_partition, starts[1:]) if len(starts) else ():
-        batch = _widest(costs, places, free, runs, target, scale, worth, budget, tries)
+        batch = _best(costs, places, terms)
         found += [] if batch is None else [batch]
     found.sort(key=lambda batch: -batch.saves / batch.bytes)
     chosen, left = _within(found, budget)
@@ -205,26 +215,26 @@ def _on_grid(asked: Sequence[tuple[Ranges, float]], scales: Sequence[Scale]) -> 
     return Workload(lower=lower, upper=upper, weights=weights / max(float(weights.sum()), 1e-300))
 
 
-def _splits(files: int, columns: int, linear: bool) -> list[int]:
-    """Into how many pieces each column is cut where some files lie like the tiles of a floor.
+def _splits(files: int, widths: Sequence[float], linear: bool) -> list[int]:
+    """Into how many pieces each column is cut where some files lie like the tiles of a floor: the widest first.
 
-    >>> _splits(8, 3, linear=False), _splits(5, 2, linear=False), _splits(5, 2, linear=True)
-    ([2, 2, 2], [3, 2], [5, 1])
+    >>> _splits(8, [1.0, 1.0, 1.0], linear=False), _splits(5, [1.0, 0.5], linear=False)
+    ([2, 2, 2], [3, 2])
+    >>> _splits(5, [0.1, 1.0], linear=True)
+    [5, 1]
     """
     if linear:
-        return [files] + [1] * (columns - 1)
-    found = [max(1, int(files ** (1 / columns) + 1e-9))] * columns
-    at = 0
-    while np.prod(found) < files:
-        found[at] += 1
-        at = (at + 1) % columns
+        return [files] + [1] * (len(widths) - 1)
+    found = [1] * len(widths)
+    while math.prod(found) < files:
+        found[int(np.argmax([width / count for width, count in zip(widths, found, strict=True)]))] += 1
     return found
 
 
 def _tiled(costs: _Costs, low: Sequence[float], high: Sequence[float], files: int) -> float:
     """Share of the queries' reads of rows that lie in some files, tiles of one box: of all rows in the box, mean."""
     share = np.ones(len(costs.weights))
-    pieces = _splits(files, len(costs.first), costs.linear)
+    pieces = _splits(files, [end - start for start, end in zip(low, high, strict=True)], costs.linear)
     parts = zip(low, high, pieces, costs.starts, costs.ends, costs.free, strict=True)
     for start, end, count, queried_from, queried_to, free in parts:
         width = max((end - start) / count, 1e-12)
@@ -248,46 +258,69 @@ def _box(costs: _Costs, places: Ints) -> tuple[list[float], list[float]]:
     return [float(c[places].min()) for c in costs.first], [float(c[places].max()) for c in costs.last]
 
 
-def _widest(
-    costs: _Costs,
-    places: Ints,
-    free: Bools,
-    runs: Ints,
-    target: int,
-    scale: float,
-    worth: float,
-    budget: int | None,
-    tries: int,
-) -> Batch | None:
-    """The best batch of one partition: its widest files, as many as pay."""
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Terms:
+    """By which batches are chosen."""
+
+    free: Bools
+    """(files,) which may be rewritten."""
+    runs: Ints
+    target: int
+    scale: float
+    """How much more, or less, files of a layout are read than tiles would be."""
+    worth: float
+    budget: int | None
+    tries: int
+
+
+def _best(costs: _Costs, places: Ints, terms: _Terms) -> Batch | None:
+    """The best batch of one partition: its widest files, or the widest and those next to it, as many as pay."""
     sizes, rows = costs.snapshot.sizes, costs.rows
-    total_bytes, total_rows = int(sizes[places].sum()), int(rows[places].sum())
-    least = (
-        scale * _tiled(costs, *_box(costs, places), min(_files(total_bytes, target), max(total_rows, 1))) * total_rows
-    )
-    order = places[free[places] & (rows[places] > 0)]
+    size, held = int(sizes[places].sum()), int(rows[places].sum())
+    least = terms.scale * _tiled(costs, *_box(costs, places), min(_files(size, terms.target), max(held, 1))) * held
+    order = places[terms.free[places] & (rows[places] > 0)]
     order = order[np.argsort(-costs.met[order], kind="stable")]
     if not len(order) or least <= 0:
         return None
+    found = [_prefix(costs, order, terms, least, size, terms.worth)]
+    gaps = _gaps(costs, order)
+    if gaps.any():
+        near = order[np.argsort(gaps, kind="stable")]
+        found.append(_prefix(costs, near, terms, least, size, _STAYS * terms.worth))
+    return max((batch for batch in found if batch is not None), key=lambda of: of[0], default=(0.0, None))[1]
+
+
+def _gaps(costs: _Costs, order: Ints) -> Floats:
+    """How far files lie from the first of them, over all columns, on the scale."""
+    gaps = np.zeros(len(order))
+    for first, last in zip(costs.first, costs.last, strict=True):
+        start, end = first[order], last[order]
+        gaps += np.maximum(np.maximum(start - end[0], start[0] - end), 0.0)
+    return cast(Floats, np.round(gaps, 3))
+
+
+def _prefix(
+    costs: _Costs, order: Ints, terms: _Terms, least: float, size: int, worth: float
+) -> tuple[float, Batch] | None:
+    """The first of some files, as many as pay best, and by how much; least, size: of their partition."""
+    sizes, rows, runs = costs.snapshot.sizes, costs.rows, terms.runs
     bytes_, reads = np.cumsum(sizes[order]), np.cumsum(costs.met[order] * rows[order])
     held = np.cumsum(rows[order])
     low = [np.minimum.accumulate(c[order]) for c in costs.first]
     high = [np.maximum.accumulate(c[order]) for c in costs.last]
-    most = len(order) if budget is None else int(np.searchsorted(bytes_, budget)) + 1
+    most = len(order) if terms.budget is None else int(np.searchsorted(bytes_, terms.budget)) + 1
     alone = int(np.argmax(np.append(runs[order] != runs[order[0]], True))) if runs[order[0]] >= 0 else 0
-    best: Batch | None = None
-    best_net = 0.0
-    for k in _ks(min(most, len(order)), tries):
-        files = min(_files(int(bytes_[k - 1]), target), int(held[k - 1]))
+    best: tuple[float, Batch] | None = None
+    for k in _ks(min(most, len(order)), terms.tries):
+        files = min(_files(int(bytes_[k - 1]), terms.target), int(held[k - 1]))
         if k <= alone or (k == 1 and files == 1):
             continue
         box = [float(c[k - 1]) for c in low], [float(c[k - 1]) for c in high]
-        after = min(1.0, (scale if files > 1 else 1.0) * _tiled(costs, *box, files)) * float(held[k - 1])
+        after = min(1.0, (terms.scale if files > 1 else 1.0) * _tiled(costs, *box, files)) * float(held[k - 1])
         saves = float(reads[k - 1]) - after
-        net = saves / least - worth * float(bytes_[k - 1]) / total_bytes
-        if saves > 0 and net > best_net:
-            best_net = net
-            best = Batch(places=np.sort(order[:k]), files=files, bytes=int(bytes_[k - 1]), saves=saves)
+        net = saves / least - worth * float(bytes_[k - 1]) / size
+        if saves > 0 and net > (0.0 if best is None else best[0]):
+            best = net, Batch(places=np.sort(order[:k]), files=files, bytes=int(bytes_[k - 1]), saves=saves)
     return best
 
 

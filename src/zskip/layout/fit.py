@@ -43,18 +43,21 @@ def fit(
     build: str = "sample",
     pattern: Sequence[int] | None = None,
     workload: Workload | None = None,
+    beside: Sequence[tuple[Values, Floats]] = (),
     seed: int = 0,
 ) -> Layout:
     """Fit bounds and cuts to a sample.
 
     files: (partitions,) number of files wanted for each Hive partition, at least 1 being made; partition_rows:
     (partitions,) rows of the table; pattern: columns by the bits of a separable key, most significant first, in place
-    of the curve's own; workload: over the dense ranks of the sample, synthetic by default; seed: of the synthetic
-    workload. Raises InputError and ColumnError where the columns or options do not go together.
+    of the curve's own; workload: over the dense ranks of the sample, synthetic by default; beside: for each column
+    values of rows that the sample is not of, and how many rows each stands for, so that the bounds are those of a whole
+    table of which this is a part; seed: of the synthetic workload. Raises InputError and ColumnError where the columns
+    or options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
     wanted = np.maximum(np.asarray(files, np.int64), 1)
-    bounds = _bounds(sample, curve, build, int(wanted.max(initial=1)))
+    bounds = _bounds(sample, curve, build, int(wanted.max(initial=1)), beside)
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
     shape = Layout(
         fields=sample.fields,
@@ -103,15 +106,24 @@ def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _bounds(sample: Sample, curve: str, build: str, files: int) -> tuple[Values, ...]:
+def _bounds(
+    sample: Sample, curve: str, build: str, files: int, beside: Sequence[tuple[Values, Floats]]
+) -> tuple[Values, ...]:
     columns = list(zip(sample.columns, sample.nulls, strict=True))
     if build == "direct":
         return tuple(values[:0] for values, _ in columns)
     limits = [BOUNDS] * len(columns)
     if curve == "linear":
         limits[0] = min(max(BOUNDS, _LINEAR_BOUNDS_PER_FILE * files), _MOST_BOUNDS)
+    others = beside or [(values[:0], sample.weights[:0]) for values, _ in columns]
     return tuple(
-        bounds_of(values, nulls, sample.weights, limit) for (values, nulls), limit in zip(columns, limits, strict=True)
+        bounds_of(
+            np.concatenate([values, other]),
+            np.concatenate([nulls, np.zeros(len(other), np.bool_)]),
+            np.concatenate([sample.weights, rows]),
+            limit,
+        )
+        for (values, nulls), (other, rows), limit in zip(columns, others, limits, strict=True)
     )
 
 

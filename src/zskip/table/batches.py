@@ -20,13 +20,13 @@ import numpy as np
 from zskip.advisor.batches import split
 from zskip.advisor.maintenance import Bounds, kept_share
 from zskip.errors import ConflictError
-from zskip.records import FileSizes, Ints, OptimizeResult, Snapshot
+from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Values
 from zskip.table.choose import checked, with_columns
 from zskip.table.clock import Clock
 from zskip.table.compact import named
 from zskip.table.handle import Handle
 from zskip.table.journal import read_journal
-from zskip.table.maintain import bounds_of, known_bounds
+from zskip.table.maintain import beside, bounds_of, known_bounds
 from zskip.table.optimize import optimize, unchanged
 from zskip.table.query import check_whole
 from zskip.table.request import AUTO, OptimizeRequest, choose_files, clustering_fields, files_by_partition
@@ -77,11 +77,13 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     with clock.step("batches"), target_of(handle, request.into) as target, done.shown():
         if chosen.curve == AUTO and left:
             # The first batch chooses for all.
-            _Work(handle=handle, target=target, request=chosen, batch=left[0], done=done)()
+            _Work(handle=handle, target=target, request=chosen, look=before, batch=left[0], done=done)()
             chosen = dataclasses.replace(chosen, curve=done.results[0].curve if done.results else AUTO)
             _keep_curve(handle, note, chosen)
         todo = left[len(done.results) :]
-        works = [_Work(handle=handle, target=target, request=chosen, batch=batch, done=done) for batch in todo]
+        works = [
+            _Work(handle=handle, target=target, request=chosen, look=before, batch=batch, done=done) for batch in todo
+        ]
         run_at_once(spark, works, 1 if handle.one_rewrite_at_a_time else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
@@ -210,6 +212,7 @@ class _Work:
     handle: Handle
     target: Handle
     request: OptimizeRequest
+    look: _Look
     batch: Batch
     done: _Done
 
@@ -240,9 +243,15 @@ class _Work:
             request,
             files=batch.wanted,
             only=frozenset(batch.files),
+            beside=self._beside(batch),
             max_batch=None,
             jobs=1,
         )
+
+    def _beside(self, batch: Batch) -> tuple[tuple[Values, Floats], ...]:
+        names = {path for path, _, _ in batch.files}
+        places = [i for i, path in enumerate(self.look.snapshot.paths) if path in names]
+        return beside(self.look.columns, self.look.rows, np.array(places, np.int64))
 
 
 def _result(

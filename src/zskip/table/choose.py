@@ -62,7 +62,13 @@ def choose_layout(
     """
     if not request.chooses:
         layout = fit(
-            sample, files, partition_rows=partition_rows, curve=request.curve, build=request.build, seed=request.seed
+            sample,
+            files,
+            partition_rows=partition_rows,
+            curve=request.curve,
+            build=request.build,
+            beside=request.beside if _of_types(request, sample) else (),
+            seed=request.seed,
         )
         return Chosen(layout=layout, curve=request.curve, workload=None, fitted_to=None)
     given, asked = asked_of(handle, snapshot, request.workload)
@@ -82,6 +88,13 @@ def choose_layout(
         curve=curve,
         workload=ranked(asked.predicates, asked.weights, sample) if len(asked) else None,
         fitted_to=described(given) if len(asked) else None,
+    )
+
+
+def _of_types(request: OptimizeRequest, sample: Sample) -> bool:
+    """Whether the values of the files that stay compare with those of the sample."""
+    return len(request.beside) == len(sample.columns) and all(
+        values.dtype == column.dtype for (values, _), column in zip(request.beside, sample.columns, strict=True)
     )
 
 

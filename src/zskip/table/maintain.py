@@ -13,10 +13,11 @@ import numpy as np
 
 from zskip.advisor.boxes import boxes_of
 from zskip.advisor.maintenance import Batch, Bounds, MaintenancePlan, plan_maintenance
+from zskip.advisor.scale import scale_of
 from zskip.errors import ColumnError, ConflictError, InputError, UnsupportedError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.fit import check_curve
-from zskip.records import ALL_NULL, Field, Ints, Maintenance, Snapshot
+from zskip.records import ALL_NULL, Field, Floats, Ints, Maintenance, Snapshot, Values
 from zskip.storage.overlay import Overlay
 from zskip.table.advise import asked_of
 from zskip.table.collect import refresh_index
@@ -90,6 +91,8 @@ class _Look:
     curve: str
     build: str
     target: int
+    rows: Ints
+    columns: Sequence[Bounds]
     plan: MaintenancePlan
 
 
@@ -199,6 +202,7 @@ def _request(look: _Look, batch: Batch) -> OptimizeRequest:
         operation="maintain",
         only=frozenset(named(look.snapshot, batch.places)),
         aims_at=look.target,
+        beside=beside(look.columns, look.rows, batch.places),
     )
 
 
@@ -217,10 +221,11 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
     fields = clustering_fields(by, snapshot, case_sensitive=handle.case_sensitive)
     same = kept is not None and kept.newest.operation.by == tuple(field.name for field in fields)
     settled = np.fromiter((path in work.settled for path in snapshot.paths), np.bool_, len(snapshot))
+    rows, columns = np.maximum(bound.rows, 0), bounds_of(bound, fields, kept if same else None)
     plan = plan_maintenance(
         snapshot,
-        np.maximum(bound.rows, 0),
-        bounds_of(bound, fields, kept if same else None),
+        rows,
+        columns,
         target=target,
         budget=None if request.budget is None else max(request.budget - work.spent, 0),
         linear=curve == "linear",
@@ -229,7 +234,9 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
         runs=_runs(kept, snapshot) if same else None,
         asked=_asked(handle, snapshot, fields, request.workload),
     )
-    return _Look(snapshot=snapshot, by=by, curve=curve, build=build, target=target, plan=plan)
+    return _Look(
+        snapshot=snapshot, by=by, curve=curve, build=build, target=target, rows=rows, columns=columns, plan=plan
+    )
 
 
 def _bounds(handle: Handle, *, dry_run: bool) -> BoundIndex:
@@ -301,6 +308,20 @@ def bounds_of(bound: BoundIndex, fields: Sequence[Field], kept: Clustered | None
             bounded = bounded | empty
         found.append(Bounds(lower=lower, upper=upper, bounded=bounded, splits=splits))
     return found
+
+
+def beside(columns: Sequence[Bounds], rows: Ints, places: Ints) -> tuple[tuple[Values, Floats], ...]:
+    """For each column values of the files that are not in a batch, and how many rows each of them stands for.
+
+    rows: (files,); places: of the batch's files.
+    """
+    others = np.ones(len(rows), np.bool_)
+    others[places] = False
+    found = []
+    for c in columns if others.any() else ():
+        scale = scale_of(c.lower[others], c.upper[others], c.bounded[others], rows[others], c.splits)
+        found.append((scale.points, np.diff(scale.below) * float(rows[others].sum())))
+    return tuple(found)
 
 
 def _largest(kept: Clustered) -> Record:

@@ -13,7 +13,7 @@ from zskip.errors import ColumnError, ConflictError, InputError, PredicateError
 from zskip.formats.compression import Compression, read_compression
 from zskip.index import refresh
 from zskip.predicate import Columns, columns_of, parse
-from zskip.records import Field, Ints, Snapshot
+from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.units import parse_size, show_size
@@ -52,6 +52,8 @@ class OptimizeRequest:
     """Path, bytes and time of the files to rewrite, as a planner has chosen them; None for all."""
     workload: Given = None
     """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
+    beside: tuple[tuple[Values, Floats], ...] = ()
+    """For each clustering column values of the files that stay, and how many rows each of them stands for."""
     max_batch: int | None = None
     """Bytes of files that are rewritten in one commit; None for all in one."""
     jobs: int = 1
