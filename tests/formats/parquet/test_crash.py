@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -46,6 +47,7 @@ class CrashingStorage:
         self._step = step
         self._after = after
         self._count = 0
+        self._lock = threading.Lock()
 
     @property
     def root(self) -> str:
@@ -93,13 +95,15 @@ class CrashingStorage:
         self._step_of(lambda: self._inner.delete(path))
 
     def _step_of(self, work: Callable[[], None]) -> None:
-        self._count += 1
-        if self._count == self._step and not self._after:
+        with self._lock:
+            self._count += 1
+            mine = self._count == self._step
+        if mine and not self._after:
             die()
         try:
             work()
         finally:
-            if self._count == self._step:
+            if mine:
                 die()
 
 
@@ -131,8 +135,31 @@ def make(path: Path, directories: tuple[str, ...]) -> Path:
     return path
 
 
+class Copied(LocalStorage):
+    """As an object store: a rename is a copy, after which the source is deleted."""
+
+    kind: Any = "objects"
+
+    def rename(self, source: str, target: str) -> None:
+        if self.stat(target) is not None:
+            raise FileExistsError(target)
+        self.write(target, self.read(source), overwrite=True)
+        self.delete(source)
+
+
+class Places:
+    """What the tests' tables lie in."""
+
+    kind: type[LocalStorage] = LocalStorage
+
+
+@pytest.fixture(params=[LocalStorage, Copied], ids=["disk", "store"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Places, "kind", request.param)
+
+
 def local(path: Path) -> LocalStorage:
-    return LocalStorage(str(path))
+    return Places.kind(str(path))
 
 
 def rewrite(storage: Storage, path: Path, name: str = "new") -> None:
@@ -187,7 +214,8 @@ def check_mended(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]])
         owner = staging / "_owner.json"
         if not owner.exists() or owner.stat().st_size == 0:
             # Killed before it was written down whose it is: nobody can tell that the process is dead, for a week.
-            os.utime(staging, (0, 0))
+            for file in (*staging.iterdir(), staging):
+                os.utime(file, (0, 0))
     rewrite(local(path), path, "later")
     assert not visible(path) & live
     assert rows_of(visible(path)) == expected
@@ -195,6 +223,7 @@ def check_mended(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]])
     assert local(path).list_dir("_zskip/trash") == []
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("directories", [FLAT, HIVE], ids=["flat", "hive"])
 def test_every_step(tmp_path: Path, directories: tuple[str, ...], after: bool) -> None:
@@ -268,10 +297,17 @@ class Syscalls:
         return work
 
 
-@pytest.mark.parametrize("links", [True, False], ids=["links", "no-links"])
+@pytest.mark.parametrize(
+    ("kind", "links"),
+    [(LocalStorage, True), (LocalStorage, False), (Copied, True)],
+    ids=["links", "no-links", "copies"],
+)
 @pytest.mark.parametrize("mend", [False, True], ids=["commit", "mend"])
-def test_every_system_call(tmp_path: Path, mend: bool, links: bool) -> None:
-    """Also between a link and the unlink after it, and within a file system that has no links."""
+def test_every_system_call(
+    tmp_path: Path, mend: bool, kind: type[LocalStorage], links: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also between a link or copy and the unlink after it, and within a file system that has no links."""
+    monkeypatch.setattr(Places, "kind", kind)
     for step in range(1, MANY):
         path = make(tmp_path / str(step), FLAT)
         old = visible(path)
