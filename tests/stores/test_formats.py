@@ -1,0 +1,61 @@
+"""Tables of the formats in an object store, without Spark and without a library of the format in a JVM."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from bucket import Bucket
+
+import zskip
+from zskip.errors import InputError
+
+
+def test_hudi(bucket: Bucket) -> None:
+    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "hudi" / "hive.zip") as packed:
+        for name in packed.namelist():
+            if not name.endswith("/"):
+                bucket.put(f"h/{name}", packed.read(name))
+    table = zskip.open(bucket.uri("h"), storage_options=bucket.options)
+    everything = table.files()
+    assert table.index().files == len(everything) > 1
+    assert table.info().format == "hudi"
+    assert 0 < len(table.files("id = 1")) < len(everything)
+    assert table.clean().leftovers == ()
+    assert all(key.startswith("h/.hoodie/zskip/") for key in bucket.names() if "zskip" in key.split("/"))
+    with pytest.raises(zskip.ZskipError, match=r"zskip\.table"):
+        table.optimize(by=["id", "ts"])
+
+
+def test_iceberg(bucket: Bucket, tmp_path: Path) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    keys = bucket.options
+    reach = {
+        "s3.endpoint": bucket.endpoint,
+        "s3.region": keys["aws_region"],
+        "s3.access-key-id": keys["aws_access_key_id"],
+        "s3.secret-access-key": keys["aws_secret_access_key"],
+    }
+    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=bucket.uri("wh"), **reach)
+    catalog.create_namespace("n")
+    rows = pa.table({"id": list(range(90)), "v": [i % 7 for i in range(90)]})
+    made = catalog.create_table("n.t", schema=rows.schema)
+    for i in range(3):
+        made.append(rows.slice(i * 30, 30))
+    for path in (made.location(), made.location().replace("s3:", "s3a:"), made):
+        table = zskip.open(path, storage_options=bucket.options)
+        assert table.index().files == 3
+        assert table.info().format == "iceberg"
+        assert len(table.files("id = 65")) == 1
+        assert len(table.files("id = 65 or v = 3")) == 3
+    assert table.clean().leftovers == ()
+
+
+def test_what_is_no_table_of_the_format(bucket: Bucket) -> None:
+    bucket.table("t", files=1)
+    for name in ("delta", "iceberg", "hudi"):
+        with pytest.raises(InputError, match=name):
+            zskip.open(bucket.uri("t"), storage_options=bucket.options, format=name).info()
