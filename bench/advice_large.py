@@ -48,7 +48,7 @@ def main() -> None:
     figures: dict[str, Any] = {
         "machine": common.machine(),
         "files": options.files,
-        "predicates": len(advice.workload) and options.queries,
+        "predicates": options.queries,
         "advise_s": round(took, 1),
         "driver_peak_mb": round(memory()),
         "driver_before_mb": round(before),
