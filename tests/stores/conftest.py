@@ -13,11 +13,14 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jvms
 import pytest
-from bucket import Bucket
-from faulty import Proxy
+
+if TYPE_CHECKING:
+    from bucket import Bucket
+    from faulty import Proxy
 
 JARS = [path for path in os.environ.get("ZSKIP_STORE_JARS", "").split(os.pathsep) if path]
 collect_ignore_glob = ["test_*"] if "ZSKIP_STORE_JARS" not in os.environ else []
@@ -72,12 +75,16 @@ def nobody() -> Iterator[None]:
 @pytest.fixture
 def bucket(endpoint: str) -> Bucket:
     """A new bucket."""
+    from bucket import Bucket
+
     return Bucket.make(endpoint, f"zskip-{uuid.uuid4().hex}")
 
 
 @pytest.fixture
 def proxy(endpoint: str) -> Iterator[Proxy]:
     """A connection to the store that breaks as it is told to."""
+    from faulty import Proxy
+
     with Proxy(endpoint) as made:
         yield made
 
