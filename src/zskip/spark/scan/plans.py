@@ -56,7 +56,9 @@ def install(spark: SparkSession) -> bool:
         rules = methods.extraOptimizations()
         if not rules.contains(rule):
             present = jvm.to_list(rules)
-            others = (present.get(i) for i in range(present.size()))
+            others = [present.get(i) for i in range(present.size())]
+            # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
+            others = [other for other in others if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
     return True
 
