@@ -18,7 +18,7 @@ final class JoinSettings {
   private final int keys;
 
   JoinSettings() {
-    String said = SQLConf.get().getConfString(MODE, "off");
+    String said = SQLConf.get().getConfString(MODE, "auto");
     String mode = said.trim().toLowerCase(Locale.ROOT);
     always = mode.equals("always");
     seconds = number(MODE + ".seconds", 30);
