@@ -1,10 +1,10 @@
 """A table that grows by tenths: `maintain` after each append, beside Delta's CLUSTER BY and one full optimize.
 
-python bench/maintain.py --scale 1 --files 64 --jars delta-spark.jar:delta-storage.jar
+python bench/maintain.py --scale 0.2 --files 64 --orders random
 
 `written` counts the bytes of all files that maintenance added, over the bytes of the table at the end; `kept_pct` is
-the mean share of rows in the files that 100 random queries keep, by the bounds of the files. Without --jars Delta is
-left out.
+the mean share of rows in the files that 100 random queries keep, by the bounds of the files. Delta is left out without
+its jars, which `python3 dev.py test-engines` fetches, or --jars names.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import common
 import zskip
 
 APPENDS = 10
+JARS = Path(__file__).resolve().parent.parent / ".engines"
 DELTA = {
     "spark__sql__extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark__sql__catalog__spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -34,11 +35,12 @@ def main() -> None:
     options = common.arguments(
         __doc__ or "", scale=1.0, files=64, jars="", orders="random,shipdate", budget=0.1, queries=100
     )
-    jars = {"spark__jars": options.jars.replace(os.pathsep, ",")} | DELTA if options.jars else {}
+    paths = options.jars.split(os.pathsep) if options.jars else sorted(map(str, JARS.glob("delta-*.jar")))
+    jars = {"spark__jars": ",".join(paths)} | DELTA if paths else {}
     spark = common.session(**jars)
     source = common.lineitem(options.scale)
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "scale": options.scale}
-    rows = pa.concat_tables([pq.read_table(file) for file in sorted(source.iterdir())])
+    rows = plain(pa.concat_tables([pq.read_table(file) for file in sorted(source.glob("*.parquet"))]))
     queries = common.queries(source, common.CLUSTER_BY, options.queries, options.seed)
     for order in options.orders.split(","):
         parts = tenths(rows, order, options.seed)
@@ -64,6 +66,12 @@ def main() -> None:
             path = grow(common.HOME / f"maintain-{order}-delta", parts, peer, peer.append)
             figures |= told(f"{order}_delta", peer.written / size, kept_pct(path, queries), best, path)
     common.emit(figures, options.json)
+
+
+def plain(rows: pa.Table) -> pa.Table:
+    """The same with texts of the type that can be taken apart."""
+    views = pa.types.is_string_view
+    return rows.cast(pa.schema([field.with_type(pa.string()) if views(field.type) else field for field in rows.schema]))
 
 
 def tenths(rows: pa.Table, order: str, seed: int) -> list[pa.Table]:

@@ -44,6 +44,36 @@ def beside(engine: str) -> tuple[str, str, str, dict[str, str]]:
     )
 
 
+ORDERS = {
+    "random": ("in random order", "<= 2.5 (Delta's CLUSTER BY: 5.5)", "<= 1.3"),
+    "shipdate": ("in the order of l_shipdate", "<= 1.6", "<= 1.1"),
+}
+"""How a table grows: in words, and what is wanted of bytes written and of rows in kept files."""
+
+
+def growing(order: str) -> tuple[str, str, str, dict[str, str]]:
+    """The run for one of the orders."""
+    words, written, kept = ORDERS[order]
+    return (
+        f"A table that grows by tenths {words}",
+        f"maintain.py --scale 0.05 --files 64 --orders {order}",
+        f"Ten appends of two files each, rows {words}, with `maintain` after each: bytes of all files that it wrote, "
+        "over those of the table at the end (`written`), mean share of rows in the files that 100 queries keep, also "
+        "over that of one full optimize into 64 files (`kept_over_full`). `budget`: by how much of a file a call went "
+        "over a budget of a tenth of the table, and whether each call lowered the predicted share. `one_percent`: what "
+        "`maintain` writes, in % of the table, once 1 % was appended. Delta's OPTIMIZE of a CLUSTER BY table, where "
+        "its jars are there.",
+        {
+            f"{order}_zskip_written": written,
+            f"{order}_zskip_kept_over_full": kept,
+            f"{order}_zskip_files": "<= 128",
+            f"{order}_budget_most_over_files": "<= 1",
+            f"{order}_budget_share_falls": "True",
+            f"{order}_one_percent_written_pct": "<= 5",
+        },
+    )
+
+
 RUNS = (
     (
         "A table in an object store",
@@ -279,6 +309,22 @@ RUNS = (
         {"open_ms": "<= 300", "query_added_ms": "<= 50"},
     ),
     *map(beside, PEERS),
+    *map(growing, ORDERS),
+    (
+        "Merging small files",
+        "compact.py --files 10000 --rounds 2",
+        "10,000 files of 100 kB into files of 128 MB, beside plain Spark that reads them and writes as many files.",
+        {"zskip_over_spark": "<= 1.2"},
+    ),
+    (
+        "A full rewrite in ten batches",
+        "batches.py --scale 1 --files 64 --rounds 1",
+        "TPC-H lineitem in 80 files of no order: one optimize in a single job, and one with `max_batch` a tenth of the "
+        "table and two jobs at a time. `shuffle_mb` is the most that Spark's local directories held at a moment; "
+        "`kept_pct` the mean share of rows in the files that 100 random queries keep: of a table in no order at all "
+        "each batch is spread over all values.",
+        {"batched_over_single_s": "<= 1.3", "batched_over_single_shuffle_mb": "<= 0.2"},
+    ),
 )
 
 

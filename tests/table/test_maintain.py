@@ -136,6 +136,25 @@ def test_another_writer_spoils_a_batch_and_it_is_planned_again(
     assert tables.ids(path) == list(range(ROWS, 2 * ROWS + 50))
 
 
+def test_a_file_replaced_while_it_is_read_is_a_conflict(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing = importlib.import_module("zskip.table.writing")
+    honest, calls = writing.FileWriter.write, []
+
+    def write(self: Any, rewrite: Any) -> None:
+        calls.append(1)
+        if len(calls) == 1:
+            (path / "came-000000.parquet").unlink()
+            append(path, 2 * ROWS, 50)
+        honest(self, rewrite)
+
+    monkeypatch.setattr(writing.FileWriter, "write", write)
+    zskip.table(spark, str(path)).maintain(by=["a", "b"], target_file_size=TARGET)
+    assert len(calls) >= 2
+    assert tables.ids(path) == list(range(ROWS, 2 * ROWS + 50))
+
+
 def test_who_always_loses_says_so(spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> int:
         raise ConflictError("somebody else")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.advisor.packing import pack
-from zskip.errors import ConflictError, InputError
+from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError
 from zskip.formats.compression import Compression
 from zskip.formats.schema import inspect
 from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
@@ -165,15 +165,17 @@ def _merge(
         live = _live(schema.snapshot, bins)
         if not live:
             return None
-        rewrite = _rewrite(handle, engine, schema, live, clock)
-        said = {**info, "rows": int(rewrite.partition_rows.sum())}
         try:
+            rewrite = _rewrite(handle, engine, schema, live, clock)
+            said = {**info, "rows": int(rewrite.partition_rows.sum())}
             committed = rewrite_in_place(spark, handle, engine, rewrite, said, clock)
-        except ConflictError as error:
-            if not left:
+        except (ConflictError, CorruptFileError, StorageError) as error:
+            schema = handle.schema()
+            # A file of plain Parquet that another rewrite replaces is gone from under the one that reads it.
+            spoiled = isinstance(error, ConflictError) or len(_live(schema.snapshot, bins)) < len(live)
+            if not left or not spoiled:
                 raise
             _log.info("%s; the files that are left are merged again", error)
-            schema = handle.schema()
             continue
         base = rewrite.schema.snapshot
         return _Done(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import ZskipWarning
+from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipWarning
 from zskip.formats.compression import Compression
 from zskip.formats.schema import Inspection, inspect
 from zskip.index import refresh
@@ -34,7 +34,14 @@ from zskip.table.handle import Handle
 from zskip.table.info import last_layout
 from zskip.table.journal import keep
 from zskip.table.query import check_whole
-from zskip.table.request import OptimizeRequest, choose_files, clustering_fields, files_by_partition, only_files
+from zskip.table.request import (
+    OptimizeRequest,
+    all_live,
+    choose_files,
+    clustering_fields,
+    files_by_partition,
+    only_files,
+)
 from zskip.table.writing import Clustered, EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 
 if TYPE_CHECKING:
@@ -66,6 +73,18 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
 
     target: of `request.into`, where that is under way already.
     """
+    try:
+        return _optimize(handle, request, target)
+    except (CorruptFileError, StorageError) as error:
+        if request.only is not None and not all_live(handle.format.snapshot(), request.only):
+            raise ConflictError(
+                f'another writer replaced files of "{handle.storage.root}" while they were read; nothing was '
+                "committed, call again"
+            ) from error
+        raise
+
+
+def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -> OptimizeResult:
     spark = handle.need_spark("optimize()")
     checked(request)
     clock = Clock()

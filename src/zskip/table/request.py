@@ -201,6 +201,12 @@ def only_files(snapshot: Snapshot, only: frozenset[tuple[str, int, int]] | None)
     return snapshot.select(keep)
 
 
+def all_live(snapshot: Snapshot, files: Iterable[tuple[str, int, int]]) -> bool:
+    """Whether files of a path, bytes and time each are all live, and as they were."""
+    live = set(zip(snapshot.paths, snapshot.sizes.tolist(), snapshot.mtimes_ms.tolist(), strict=True))
+    return live.issuperset(files)
+
+
 def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:
     """Decide how many files each Hive partition gets: at least one where it has rows.
 
