@@ -21,9 +21,9 @@ class DiskStorage(LocalStorage):
         super().__init__(str(root))
         self.opened: list[str] = []
 
-    def open(self, path: str) -> BinaryIO:
+    def open(self, path: str, size: int | None = None) -> BinaryIO:
         self.opened.append(path)
-        return super().open(path)
+        return super().open(path, size)
 
 
 def take_snapshot(storage: DiskStorage, fields: dict[str, str], version: int = 1) -> Snapshot:

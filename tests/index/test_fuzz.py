@@ -56,6 +56,8 @@ MATCHES: list[Callable[[dict[str, Any]], bool]] = [
 class MemoryStorage:
     """The files of an index in memory, so that thousands of damages take seconds."""
 
+    kind = "disk"
+
     def __init__(self, root: str, files: dict[str, bytes]) -> None:
         self.root = root
         self.files = files
@@ -70,7 +72,7 @@ class MemoryStorage:
             raise FileNotFoundError(path)
         return self.files[name]
 
-    def open(self, path: str) -> Any:
+    def open(self, path: str, size: int | None = None) -> Any:
         return pa.BufferReader(self.read(path))
 
 
