@@ -371,6 +371,13 @@ def test_a_key_query_reads_no_more_than_the_most_keys(spark: SparkSession, star:
     assert scan.leaves[-1].sql == "limit 10"
 
 
+def test_the_most_keys_may_be_any_number(spark: SparkSession, star: Star, asked: None) -> None:
+    with setting(spark, {"spark.zskip.joins.keys": str(2**31 - 1)}):
+        scan = star.scan("SELECT count(*), sum(v) FROM fact JOIN dim ON k = di WHERE y = 3")
+    assert scan is not None
+    assert scan.files == 5
+
+
 def test_a_key_query_that_takes_too_long_is_given_up(spark: SparkSession, star: Star, asked: None) -> None:
     star.views("fact")
     # Of a column that is no key: Spark would evaluate it for each row of the fact as well.

@@ -22,7 +22,8 @@ final class JoinSettings {
     String mode = said.trim().toLowerCase(Locale.ROOT);
     always = mode.equals("always");
     seconds = number(MODE + ".seconds", 30);
-    keys = number(MODE + ".keys", 1000000);
+    // One more is asked for, to see whether there are more.
+    keys = Math.min(number(MODE + ".keys", 1000000), Integer.MAX_VALUE - 1);
     boolean known = always || mode.equals("auto") || mode.equals("off");
     if (!known) refuse(MODE, said, "auto, always or off");
     off = !known || mode.equals("off") || seconds == 0 || keys == 0;
