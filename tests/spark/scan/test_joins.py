@@ -16,7 +16,8 @@ from unittest import mock
 
 import pytest
 import random_joins
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -315,6 +316,24 @@ def test_equal_questions_are_asked_once(spark: SparkSession, star: Star, asked: 
     without = len(tracker.getJobIdsForGroup(group + "-off"))
     spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert with_four == without + 1
+
+
+def test_equal_questions_of_changed_files_are_asked_again(spark: SparkSession, star: Star, tmp_path: Path) -> None:
+    keys, counted = str(tmp_path / "keys"), []
+    spark.range(1).write.parquet(str(tmp_path / "batch"))
+
+    def count_twice(batch: DataFrame, _: int) -> None:
+        session = batch.sparkSession
+        with setting(session, joined(COMBINED[0])), zskip.enabled(session):
+            for first in (1, 31):
+                made = session.range(first, first + 3).selectExpr("id AS key", "true AS ok")
+                made.write.parquet(keys, mode="overwrite")
+                fact = session.read.parquet(str(star.path / "fact"))
+                counted.append(fact.join(session.read.parquet(keys).where("ok"), fact.k == F.col("key")).count())
+
+    stream = spark.readStream.schema("id LONG").parquet(str(tmp_path / "batch"))
+    stream.writeStream.foreachBatch(count_twice).trigger(availableNow=True).start().awaitTermination()
+    assert counted == [300, 300]
 
 
 def test_the_gate(spark: SparkSession, star: Star) -> None:

@@ -1,3 +1,4 @@
+import java.util.Arrays;
 import java.util.Map;
 import java.util.Timer;
 import java.util.TimerTask;
@@ -85,7 +86,9 @@ final class KeyQuery implements Callable {
     }
     ConcurrentHashMap of = new ConcurrentHashMap();
     Object before = ASKED.putIfAbsent(root, of);
-    Object first = ((Map) (before == null ? of : before)).putIfAbsent(question.offer.canonical(), task);
+    // What a stream does with a batch is one query to Spark, in which files may change.
+    Object asked = Arrays.asList(new Object[] {question.offer.canonical(), KeySide.files(question.offer.plan)});
+    Object first = ((Map) (before == null ? of : before)).putIfAbsent(asked, task);
     if (first != null) return (FutureTask) first;
     task.run();
     return task;

@@ -1,5 +1,6 @@
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
@@ -201,6 +202,26 @@ final class KeySide {
     List children = Columns.list(node.children());
     for (int i = 0; i < children.size(); i++) sum += bytes((LogicalPlan) children.get(i));
     return sum;
+  }
+
+  /** Path, size and time of each file that Spark lists for the plan: its indexes are equal by their directories alone. */
+  static List files(LogicalPlan node) {
+    List found = new ArrayList();
+    List leaves = Columns.list(node.collectLeaves());
+    for (int i = 0; i < leaves.size(); i++) {
+      if (!(leaves.get(i) instanceof LogicalRelation)) continue;
+      FileIndex index = ((HadoopFsRelation) ((LogicalRelation) leaves.get(i)).relation()).location();
+      if (index instanceof zskip) index = ((zskip) index).files;
+      if (!(index instanceof InMemoryFileIndex)) continue;
+      List all = Columns.list(((InMemoryFileIndex) index).allFiles());
+      for (int k = 0; k < all.size(); k++) {
+        FileStatus file = (FileStatus) all.get(k);
+        found.add(file.getPath());
+        found.add(Long.valueOf(file.getLen()));
+        found.add(Long.valueOf(file.getModificationTime()));
+      }
+    }
+    return found;
   }
 
   static boolean hasJoin(LogicalPlan node) {
