@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +16,12 @@ import zskip
 from zskip.errors import StorageError, ZskipWarning
 from zskip.layout.fit import fit
 from zskip.records import Field, Operation, Sample
-from zskip.storage import LocalStorage
+from zskip.storage import LocalStorage, Storage
 from zskip.table import journal
 from zskip.table.address import find
 from zskip.table.handle import Handle
 from zskip.table.journal import clustered, keep, read_journal
+from zskip.table.running import Note, read_note, write_note
 from zskip.types import DataType
 
 
@@ -111,6 +113,23 @@ def test_what_cannot_be_read_is_left_out(handle: Handle) -> None:
     assert read_journal(handle.home)[0].layout() is None
     assert read_journal(handle.home)[1].layout() == LAYOUT
     assert sound.exists()
+
+
+def test_whatever_is_damaged_is_left_out(handle: Handle) -> None:
+    keep(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
+    (record,) = records(handle)
+    write_note(handle.home, Note(arguments="{}", by=("a",), curve="zorder", began_ms=1, batches=()))
+    cases: list[tuple[Path, Callable[[Storage], object]]] = [
+        (record, read_journal),
+        (record.with_name("batches.gz"), read_note),
+    ]
+    for file, read in cases:
+        whole = file.read_bytes()
+        assert read(handle.home)
+        for i in range(10, len(whole)):
+            file.write_bytes(whole[:i] + bytes([whole[i] ^ 255]) + whole[i + 1 :])
+            assert not read(handle.home), i
+        file.write_bytes(whole)
 
 
 def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import logging
 import time
 import uuid
 import warnings
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +78,7 @@ def read_journal(home: Storage) -> list[Record]:
             found.append(_read(file.path.rpartition("/")[2], home.read(file.path)))
         except FileNotFoundError:
             continue
-        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
             _log.info("%s is left out: %s", home.uri(file.path), error)
     return found
 

@@ -12,6 +12,7 @@ import gzip
 import json
 import logging
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -95,7 +96,7 @@ def read_note(home: Storage) -> Note | None:
         )
     except FileNotFoundError:
         return None
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
         _log.info("%s is left out: %s", home.uri(_NOTE), error)
         return None
 
