@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from zskip.errors import StorageError
+from zskip.errors import InputError, StorageError
 from zskip.formats.hive import is_hidden
-from zskip.storage import LocalStorage, Storage
+from zskip.storage import LocalStorage, Storage, check_options
 
 MakeStorage = Callable[[Path], Storage]
 ODD_NAMES = [
@@ -396,3 +396,10 @@ class TestWithoutHardLinks:
         assert storage.stat("y") is None
         storage.rename("x", "y")
         assert storage.read("y") == b"1"
+
+
+@pytest.mark.parametrize("given", [[("secret", "hidden")], {"secret": b"hidden"}, {1: "hidden"}, "secret=hidden"])
+def test_wrong_options_are_refused_without_their_values(given: object) -> None:
+    with pytest.raises(InputError, match=r"storage_options.*of type (list|bytes|dict|str)") as caught:
+        check_options(given)
+    assert "hidden" not in str(caught.value)

@@ -24,16 +24,20 @@ __all__ = [
 
 
 def check_options(given: object) -> dict[str, str]:
-    """The options of an object store as text, True and False too; raises InputError for what is no mapping of such."""
+    """The options of an object store as text, True and False too; raises InputError for what is no mapping of such.
+
+    No value is named: any may be a secret.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
         raise InputError(
-            f'storage_options={given!r} is no mapping of names to text, such as {{"aws_region": "eu-west-1"}}'
+            f"storage_options of type {type(given).__name__} is no mapping of names to text, such as "
+            '{"aws_region": "eu-west-1"}'
         )
     wrong = [key for key, value in given.items() if not isinstance(value, (str, bool, int))]
     if wrong:
-        raise InputError(f'storage_options["{wrong[0]}"] is {given[wrong[0]]!r}; give text')
+        raise InputError(f'storage_options["{wrong[0]}"] is of type {type(given[wrong[0]]).__name__}; give text')
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
 
 
