@@ -27,7 +27,7 @@ from zskip.table.info import layout_of
 from zskip.table.journal import Clustered, Record, clustered, read_journal
 from zskip.table.optimize import optimize
 from zskip.table.query import check_whole
-from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields, read_size
+from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields, read_size, repeatable
 from zskip.table.writing import choose_engine
 from zskip.units import show_size
 
@@ -73,7 +73,7 @@ def check_maintenance(
         seconds=seconds,
         target_file_size=None if target_file_size is None else read_size("target_file_size", target_file_size),
         by=names,
-        workload=workload,
+        workload=repeatable(workload),
         dry_run=dry_run,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +115,7 @@ def check_request(
         sampling=sampling,
         seed=seed,
         compression=read_compression(compression),
-        workload=workload,
+        workload=repeatable(workload),
         max_batch=batch,
         jobs=jobs,
     )
@@ -129,6 +129,11 @@ def _check_batch(value: int | str, file_size: int | None) -> int:
             "target_file_size"
         )
     return size
+
+
+def repeatable(given: Given) -> Given:
+    """The same, to be read more than once: what can be walked through only once is walked through here."""
+    return tuple(given) if isinstance(given, Iterator) else given
 
 
 def read_size(name: str, value: int | str) -> int:
