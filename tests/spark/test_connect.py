@@ -46,6 +46,35 @@ try:
     table.df("nothing = 1")
 except ColumnError as error:
     assert "nothing" in str(error)
+import os
+import zskip.formats.parquet.log as log
+from zskip.errors import ConflictError, StorageError
+from zskip.storage import LocalStorage
+
+def refuse(*_, **__):
+    raise StorageError("read-only")
+
+root = sys.argv[2]
+os.makedirs(root + "/_zskip/staging/s")
+os.rename(root + "/p=0/a.parquet", root + "/_zskip/staging/s/b.parquet")
+size = os.path.getsize(root + "/_zskip/staging/s/b.parquet")
+added = log.Added(staged="_zskip/staging/s/b.parquet", target="p=0/b.parquet", size=size)
+log.publish(LocalStorage(root), log.Entry(version=1, added=(added,), removed=()))
+whole = {name: getattr(LocalStorage, name) for name in ("rename", "write", "delete")}
+for name in whole:
+    setattr(LocalStorage, name, refuse)
+halfway = zskip.table(spark, root)
+for where in (None, "id = 1"):
+    try:
+        halfway.df(where)
+    except ConflictError as error:
+        assert "do not lie in their partitions" in str(error)
+    else:
+        raise AssertionError("read without its partition")
+assert halfway.df("p = 1").count() == 2
+for name, method in whole.items():
+    setattr(LocalStorage, name, method)
+assert sorted(halfway.df("id = 1").collect()) == [(1, 0)]
 spark.stop()
 print("done")
 """
@@ -61,7 +90,11 @@ def test_spark_connect(tmp_path: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         ids = np.arange(i * 100, (i + 1) * 100)
         pq.write_table(pa.table({"id": ids, "v": ids % 7}), directory / f"part-{i}.parquet")
+    for i in range(2):
+        (tmp_path / "halfway" / f"p={i}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [1 + 2 * i, 2 + 2 * i]}), tmp_path / "halfway" / f"p={i}" / "a.parquet")
+    paths = [str(tmp_path / name) for name in ("t", "halfway")]
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(tmp_path / "t")], capture_output=True, text=True, timeout=400, check=False
+        [sys.executable, "-c", SCRIPT, *paths], capture_output=True, text=True, timeout=400, check=False
     )
     assert done.stdout.endswith("done\n"), done.stdout + done.stderr[-4000:]

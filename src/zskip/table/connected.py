@@ -9,7 +9,8 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
+from zskip.formats import HOME
 from zskip.table.handle import Handle
 from zskip.table.query import check_whole, prune_files
 from zskip.types import read_type
@@ -28,7 +29,8 @@ def is_connected(spark: object) -> bool:
 def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
     """The rows for which `where` is true, read from the files that might hold one, and what pruning did.
 
-    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet.
+    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet, and
+    ConflictError while a rewrite is unfinished that may not be finished from here.
     """
     spark, snapshot = handle.connected, handle.snapshot()
     if handle.format.name != "parquet" or spark is None:
@@ -49,6 +51,11 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
         kept, report = prune_files(handle, None)
     start = len(handle.storage.root)
     paths = [root + file[start:] for file in kept or prune_files(handle, None)[0][:1]]
+    if snapshot.partition_fields and any(path.startswith(f"{root}/{HOME}/") for path in paths):
+        raise ConflictError(
+            f'a rewrite of "{root}" is committed, but its files do not lie in their partitions yet, and they may not '
+            "be moved from here: call again when it is done, or call info() once as a user who may write there"
+        )
     rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
     return rows if where is None else rows.where(where), report
 
