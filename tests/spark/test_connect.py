@@ -75,6 +75,13 @@ assert halfway.df("p = 1").count() == 2
 for name, method in whole.items():
     setattr(LocalStorage, name, method)
 assert sorted(halfway.df("id = 1").collect()) == [(1, 0)]
+for root in sys.argv[3:5]:
+    try:
+        zskip.table(spark, root).df("id = 1")
+    except UnsupportedError as error:
+        assert "is a pattern to Spark" in str(error)
+    else:
+        raise AssertionError("taken for a pattern")
 spark.stop()
 print("done")
 """
@@ -93,7 +100,10 @@ def test_spark_connect(tmp_path: Path) -> None:
     for i in range(2):
         (tmp_path / "halfway" / f"p={i}").mkdir(parents=True)
         pq.write_table(pa.table({"id": [1 + 2 * i, 2 + 2 * i]}), tmp_path / "halfway" / f"p={i}" / "a.parquet")
-    paths = [str(tmp_path / name) for name in ("t", "halfway")]
+    for name, number in (("t[1]/a", 1), ("t1/a", 2), ("names/a*", 3), ("names/ab", 4)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        pq.write_table(pa.table({"id": [number]}), tmp_path / f"{name}.parquet")
+    paths = [str(tmp_path / name) for name in ("t", "halfway", "t[1]", "names")]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *paths], capture_output=True, text=True, timeout=400, check=False
     )

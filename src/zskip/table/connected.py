@@ -6,6 +6,7 @@ the session gives its settings, its schema of the table, and reads the kept file
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from zskip.records import ScanReport, Snapshot
 
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
+"""In names that Spark takes for patterns."""
+
 
 def is_connected(spark: object) -> bool:
     """Whether a session is one of Spark Connect."""
@@ -29,8 +33,8 @@ def is_connected(spark: object) -> bool:
 def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
     """The rows for which `where` is true, read from the files that might hold one, and what pruning did.
 
-    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet, and
-    ConflictError while a rewrite is unfinished that may not be finished from here.
+    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet and for
+    names that are patterns to Spark, ConflictError while a rewrite is unfinished that may not be finished from here.
     """
     spark, snapshot = handle.connected, handle.snapshot()
     if handle.format.name != "parquet" or spark is None:
@@ -40,6 +44,12 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             "work"
         )
     check_whole(snapshot)
+    odd = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
+    if odd is not None:
+        raise UnsupportedError(
+            f'"{odd}" is a pattern to Spark Connect, which might read other files for it: rename it, or use a classic '
+            "session. files() and explain() work"
+        )
     schema = spark.read.parquet(root).schema
     kept, report = prune_files(handle, where)
     if _differs(snapshot, schema.jsonValue()["fields"]):
