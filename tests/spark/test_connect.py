@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import zskip
+
 SCRIPT = """
 import sys, warnings
 from pyspark.sql import SparkSession
@@ -82,6 +84,10 @@ for root in sys.argv[3:5]:
         assert "is a pattern to Spark" in str(error)
     else:
         raise AssertionError("taken for a pattern")
+spark.conf.set("spark.sql.ansi.enabled", "true")
+for setting, rows in (("true", 4), ("false", 0)):
+    spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", setting)
+    assert zskip.table(spark, sys.argv[5]).df('a = "b"').count() == rows, setting
 spark.stop()
 print("done")
 """
@@ -103,7 +109,11 @@ def test_spark_connect(tmp_path: Path) -> None:
     for name, number in (("t[1]/a", 1), ("t1/a", 2), ("names/a*", 3), ("names/ab", 4)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         pq.write_table(pa.table({"id": [number]}), tmp_path / f"{name}.parquet")
-    paths = [str(tmp_path / name) for name in ("t", "halfway", "t[1]", "names")]
+    (tmp_path / "texts").mkdir()
+    for name in "ab":
+        pq.write_table(pa.table({"a": ["x", "y"], "b": ["x", "y"]}), tmp_path / "texts" / f"{name}.parquet")
+    zskip.open(str(tmp_path / "texts")).index()
+    paths = [str(tmp_path / name) for name in ("t", "halfway", "t[1]", "names", "texts")]
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *paths], capture_output=True, text=True, timeout=400, check=False
     )

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
 """In names that Spark takes for patterns."""
 
+_QUOTED = "spark.sql.ansi.doubleQuotedIdentifiers"
+"""Where it is set, double quotes are around names, and not around text as zskip reads them."""
+
 
 def is_connected(spark: object) -> bool:
     """Whether a session is one of Spark Connect."""
@@ -51,7 +54,8 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             "session. files() and explain() work"
         )
     schema = spark.read.parquet(root).schema
-    kept, report = prune_files(handle, where)
+    quoted = where is not None and '"' in where and str(spark.conf.get(_QUOTED, "false")).lower() == "true"
+    kept, report = prune_files(handle, None if quoted else where)
     if _differs(snapshot, schema.jsonValue()["fields"]):
         warnings.warn(
             f'the session sees other columns in "{root}" than zskip, so that all files are read',
