@@ -17,7 +17,7 @@ from crashes import Crash
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.errors import ConflictError, InputError, StorageError
+from zskip.errors import ConflictError, InputError, StorageError, UnsupportedError
 from zskip.formats import ParquetFormat
 from zskip.storage import LocalStorage
 from zskip.table.running import read_note
@@ -217,6 +217,17 @@ def test_a_new_table_appears_whole(spark: SparkSession, path: Path, tmp_path: Pa
     assert tables.ids(new) == list(range(8 * ROWS))
     assert zskip.table(spark, str(new)).verify(queries=2).ok
     assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".new")] == []
+
+
+def test_no_part_of_a_new_table_is_seen_in_an_object_store(
+    spark: SparkSession, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalStorage, "kind", "objects")
+    new = tmp_path / "new"
+    with pytest.raises(UnsupportedError, match="seen from its first commit on"):
+        zskip.table(spark, str(path)).optimize(by=["day", "a"], max_batch="1GB", into=str(new))
+    assert not new.exists()
+    assert not (path / "_zskip").exists()
 
 
 def test_who_always_loses_says_so(spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

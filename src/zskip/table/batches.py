@@ -19,7 +19,7 @@ import numpy as np
 
 from zskip.advisor.batches import split
 from zskip.advisor.maintenance import Bounds, kept_share
-from zskip.errors import ConflictError
+from zskip.errors import ConflictError, UnsupportedError
 from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Values
 from zskip.table.choose import checked, with_columns
 from zskip.table.clock import Clock
@@ -63,6 +63,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
 
     spark = handle.need_spark("optimize()")
     checked(request)
+    _check_hidden(handle, request)
     clock = Clock()
     with clock.step("plan"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
@@ -89,6 +90,16 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
         forget_note(handle.home, note)
     after = _look_after(handle, chosen, by_engine=reads_rows) if done.results else before
     return _result(handle, chosen, before, after, done, len(note.batches) - len(left), clock)
+
+
+def _check_hidden(handle: Handle, request: OptimizeRequest) -> None:
+    """Raise UnsupportedError where a new table would be seen before its last batch."""
+    if request.into is not None and handle.storage_at(request.into).kind == "objects":
+        raise UnsupportedError(
+            f'into="{request.into}" lies in an object store, where a new table is seen from its first commit on: with '
+            "max_batch it would be seen without the rows of the other batches. Leave max_batch out, or rewrite the "
+            "table in place"
+        )
 
 
 def _cut_short(handle: Handle, request: OptimizeRequest) -> Note | None:
