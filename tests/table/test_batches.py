@@ -219,6 +219,25 @@ def test_a_new_table_appears_whole(spark: SparkSession, path: Path, tmp_path: Pa
     assert [f.name for f in tmp_path.iterdir() if f.name.startswith(".new")] == []
 
 
+def test_what_another_layout_has_replaced_is_not_done(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    arguments: dict[str, Any] = {"by": ["day", "a"], "max_batch": batch_of(path, 8), "target_file_size": "4kB"}
+
+    def full(*_: Any) -> int:
+        raise StorageError("no space left on device")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ParquetFormat, "replace", full)
+        with pytest.raises(StorageError, match="no space"):
+            table.optimize(**arguments)
+    assert read_note(LocalStorage(str(path))) is not None
+    table.optimize(by=["a", "id"], files=4)
+    done = table.optimize(**arguments)
+    assert (done.batches, done.batches_before) == (1, 0)
+    assert table.history()[0].by == ("day", "a")
+    assert tables.ids(path) == list(range(8 * ROWS))
+
+
 def test_no_part_of_a_new_table_is_seen_in_an_object_store(
     spark: SparkSession, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,8 +159,13 @@ def _counts(note: Note, left: Sequence[Batch]) -> tuple[int, int]:
 
 
 def _has_written(handle: Handle, snapshot: Snapshot, note: Note) -> bool:
-    """Whether files of the call are live, so that it was cut short just before its note went."""
-    records = [record for record in read_journal(handle.home) if record.operation.time_ms >= note.began_ms]
+    """Whether files of the call are live, so that it was cut short just before its note went.
+
+    Files that another operation has arranged otherwise since do not count.
+    """
+    wanted = [name.lower() for name in note.by]
+    later = (record for record in read_journal(handle.home) if record.operation.time_ms >= note.began_ms)
+    records = [record for record in later if [name.lower() for name in record.operation.by] == wanted]
     return any(record.members(snapshot).any() for record in records)
 
 
