@@ -64,7 +64,7 @@ def check(spark: SparkSession, path: Path, files: int) -> None:
     assert table.df().count() == FILES * (ROWS + 2)
 
 
-@pytest.mark.parametrize(("name", "when"), [("_rewrite", "before"), ("_index", "before")])
+@pytest.mark.parametrize(("name", "when"), [("_rewrite", "before"), ("index_new_files", "before")])
 def test_sketches_that_come_during_a_rewrite(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, name: str, when: str
 ) -> None:
