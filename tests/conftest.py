@@ -28,7 +28,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         "spark.app.name": "zskip-tests",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "4",
-        "spark.driver.memory": "2g",
+        "spark.driver.memory": "3g",
         "spark.sql.session.timeZone": "UTC",
     }
     with jvms.session(settings, tmp_path_factory.mktemp("jvm")) as session:

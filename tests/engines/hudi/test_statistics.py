@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from job_groups import job_group
 
 import zskip
 
@@ -77,10 +78,9 @@ def test_they_follow_the_files_and_give_way_to_the_index(engine_spark: SparkSess
     assert table.df().where("whole = -46").count() == 0
     table.index()
     calls = engine_spark.sparkContext.statusTracker()
-    engine_spark.sparkContext.setJobGroup("indexed", "")
-    assert len(zskip.table(engine_spark, str(path)).files("whole > 500")) == 1
+    with job_group(engine_spark.sparkContext, "indexed"):
+        assert len(zskip.table(engine_spark, str(path)).files("whole > 500")) == 1
     assert not calls.getJobIdsForGroup("indexed")
-    engine_spark.sparkContext.setJobGroup("", "")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from unittest import mock
 
 import pytest
 import random_joins
+from job_groups import job_group
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -307,14 +308,13 @@ def test_equal_questions_are_asked_once(spark: SparkSession, star: Star, asked: 
         f"SELECT v, count(*) FROM fact JOIN dim ON k = di WHERE y = 3 AND v > {i} GROUP BY v" for i in range(4)
     )
     tracker, group = spark.sparkContext.statusTracker(), "equal-questions"
-    spark.sparkContext.setJobGroup(group, "")
-    spark.sql(sql).collect()
+    with job_group(spark.sparkContext, group):
+        spark.sql(sql).collect()
     with_four = len(tracker.getJobIdsForGroup(group))
     spark.conf.set("spark.zskip.joins", "off")
-    spark.sparkContext.setJobGroup(group + "-off", "")
-    spark.sql(sql).collect()
+    with job_group(spark.sparkContext, group + "-off"):
+        spark.sql(sql).collect()
     without = len(tracker.getJobIdsForGroup(group + "-off"))
-    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert with_four == without + 1
 
 
@@ -418,13 +418,12 @@ def test_a_query_that_is_canceled_while_it_asks_for_keys_is_canceled(spark: Spar
             time.sleep(0.05)
         context.cancelJobGroup(group)
 
-    context.setJobGroup(group, "")
-    with setting(spark, joined(("false", "-1"))), ThreadPoolExecutor(1) as pool:
+    asking = setting(spark, joined(("false", "-1")))
+    with job_group(context, group), asking, ThreadPoolExecutor(1) as pool:
         canceled = pool.submit(cancel)
         with pytest.raises(Exception, match="cancelled"):
             spark.sql(f"SELECT id FROM fact JOIN dim ON k = di WHERE y < 4 AND {slow}").collect()
         canceled.result(60)
-    context.setLocalProperty("spark.jobGroup.id", None)
     assert star.tables["fact"].last_scan is None
 
 

@@ -7,6 +7,7 @@ import uuid
 import numpy as np
 import placing
 import pytest
+from job_groups import job_group
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.layout.sampling import ReservoirPlan
@@ -56,10 +57,9 @@ def test_bernoulli_draws_evenly_and_repeatably_in_one_job(spark: SparkSession) -
     rows = 100_000
     frame = spark.range(0, rows, 1, 7).selectExpr("id", "CAST(id % 3 AS INT) AS p")
     group = uuid.uuid4().hex
-    spark.sparkContext.setJobGroup(group, "test")
-    sample = draw_bernoulli(frame, ID, "p", 0.05, 9)
+    with job_group(spark.sparkContext, group):
+        sample = draw_bernoulli(frame, ID, "p", 0.05, 9)
     assert len(spark.sparkContext.statusTracker().getJobIdsForGroup(group)) == 1
-    spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     again = draw_bernoulli(frame, ID, "p", 0.05, 9)
     other = draw_bernoulli(frame, ID, "p", 0.05, 10)
     assert sample.columns[0].tolist() == again.columns[0].tolist()

@@ -15,6 +15,7 @@ import placing
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from job_groups import job_group
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, UnsupportedError, ZskipError
@@ -232,9 +233,8 @@ def test_a_column_that_parquet_cannot_hold_is_named(spark: SparkSession) -> None
 def test_the_session_and_the_thread_are_left_as_they_were(spark: SparkSession, tmp_path: Path) -> None:
     source(spark, tmp_path / "t")
     context = spark.sparkContext
-    context.setJobGroup("mine", "my words")
     settings = {r.key: r.value for r in spark.sql("SET").collect()}
-    try:
+    with job_group(context, "mine", "my words"):
         with described(spark, "rewrite 5 files of t"):
             assert context.getLocalProperty("spark.job.description") == "zskip: rewrite 5 files of t"
             frame = read(writing_session(spark), tmp_path / "t", "0")
@@ -244,9 +244,6 @@ def test_the_session_and_the_thread_are_left_as_they_were(spark: SparkSession, t
         with pytest.raises(KeyError), described(spark, "fail"):
             raise KeyError("not Spark's")
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
-    finally:
-        for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
-            context.setLocalProperty(name, None)
     assert {r.key: r.value for r in spark.sql("SET").collect()} == settings
     assert SparkSession.getActiveSession()._jsparkSession.equals(spark._jsparkSession)
 
@@ -329,8 +326,7 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("zskip.spark.progress._spark_shows_its_own", lambda context: False)
     context = spark.sparkContext
-    context.setJobGroup("progress", "test")
-    try:
+    with job_group(context, "progress"):
         with shown(context, "progress", "count"):
             assert not [t for t in threading.enumerate() if t.name == "zskip-progress"]
         monkeypatch.setattr(sys, "stderr", Terminal())
@@ -341,9 +337,6 @@ def test_progress_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.Mo
             completed, total = tasks(context, "progress")
         assert completed == total >= 6
         assert not [t for t in threading.enumerate() if t.name == "zskip-progress"]
-    finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
-        context.setLocalProperty("spark.job.description", None)
 
 
 def test_a_private_session_changes_nothing_outside(spark: SparkSession) -> None:
