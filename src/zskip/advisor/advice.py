@@ -142,7 +142,12 @@ def _sentence(advice: Advice) -> str:
 def _columns_sentence(found: tuple[Candidate, ...]) -> str:
     best = min(range(len(found)), key=lambda i: found[i].kept)
     steps = ", ".join(f"{i}: {_percent(c.kept)}" for i, c in enumerate(found, 1))
-    more = "More columns than that read more." if best < len(found) - 1 else "Each column more has helped so far."
+    if best == len(found) - 1:
+        more = "Each column more has helped so far."
+    elif _percent(found[best].kept) == _percent(found[-1].kept):
+        more = f"More columns than {best + 1} change nothing."
+    else:
+        more = f"More columns than {best + 1} read more."
     return f"Rows in the files that are read, by the number of columns: {steps}. {more}"
 
 
