@@ -71,12 +71,15 @@ class Asked:
 
     def drawn(self, most: int, seed: int) -> Asked:
         """At most so many: all of few, else draws by weight, each draw weighing the same."""
+        return self.draw(most, seed)[0]
+
+    def draw(self, most: int, seed: int) -> tuple[Asked, Ints]:
+        """The same, and the places of those that were drawn."""
         if len(self) <= most:
-            return self
-        random = np.random.default_rng(seed)
-        places = random.choice(len(self), most, p=self.weights)
-        chosen, times = np.unique(places, return_counts=True)
-        return dataclasses.replace(self.take(chosen), weights=times / most)
+            return self, np.arange(len(self))
+        drawn = np.random.default_rng(seed).choice(len(self), most, p=self.weights)
+        places, times = np.unique(drawn, return_counts=True)
+        return dataclasses.replace(self.take(places), weights=times / most), places
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -136,6 +139,11 @@ def fitted(
                 best, least = (layout, own) if own < least else (best, least)
                 break
     return best
+
+
+def plain_curve(columns: int) -> str:
+    """The curve for some columns of which nothing else is known."""
+    return "linear" if columns == 1 else "zorder"
 
 
 def curves_for(columns: int) -> tuple[str, ...]:

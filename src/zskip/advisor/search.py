@@ -9,7 +9,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.advisor.advice import Candidate, Slower
-from zskip.advisor.fitting import Asked, Reads, Target, chosen_columns, fitted, held_out, reads, safe_curves
+from zskip.advisor.fitting import (
+    Asked,
+    Reads,
+    Target,
+    chosen_columns,
+    fitted,
+    held_out,
+    plain_curve,
+    reads,
+    safe_curves,
+)
 from zskip.advisor.sampled import SampledTable
 from zskip.errors import InputError
 from zskip.predicate import columns_of
@@ -44,13 +54,10 @@ class Question:
 
     def drawn(self, most: int = _QUERIES) -> Question:
         """The same with at most so many queries."""
-        if len(self.asked) <= most:
-            return self
-        random = np.random.default_rng(self.target.seed)
-        places, times = np.unique(random.choice(len(self.asked), most, p=self.asked.weights), return_counts=True)
+        asked, places = self.asked.draw(most, self.target.seed)
         return dataclasses.replace(
             self,
-            asked=dataclasses.replace(self.asked.take(places), weights=times / most),
+            asked=asked,
             texts=[self.texts[i] for i in places.tolist()],
             now=Reads(kept=self.now.kept[places], decoded=self.now.decoded[places]),
         )
@@ -112,7 +119,7 @@ def _rows_of(sample: Sample, rows: Ints) -> Sample:
 
 def _quick_cost(quick: Question, by: tuple[str, ...]) -> float:
     clustering = chosen_columns(quick.table.sample, by)
-    layout = fitted(clustering, quick.target, quick.asked, "linear" if len(by) == 1 else "zorder")
+    layout = fitted(clustering, quick.target, quick.asked, plain_curve(len(by)))
     found = reads(layout, clustering, quick.table, quick.target, quick.asked.predicates)
     return float(found.kept @ quick.asked.weights + 0.1 * (found.decoded @ quick.asked.weights))
 
@@ -128,15 +135,31 @@ def candidates(question: Question, by: tuple[str, ...], curves: Sequence[str] | 
     return sorted(made, key=lambda c: c.kept)
 
 
+def best_by_number(question: Question, names: Sequence[str]) -> list[Candidate]:
+    """The layout by the best column, by the best two, and so on; raises as `columns_by_number`."""
+    return [
+        candidate
+        for by in columns_by_number(question, names)
+        for candidate in candidates(question, by, (plain_curve(len(by)),))
+    ]
+
+
+def as_it_is(question: Question, by: tuple[str, ...], files: int) -> Candidate:
+    """The table of today, in the same terms."""
+    question = question.drawn()
+    today = _candidate(question, by, "as it is", question.now, 0.0)
+    return dataclasses.replace(today, files=files, sort_within_files=bool(by), bytes_to_write=0)
+
+
 def _candidate(question: Question, by: tuple[str, ...], curve: str, found: Reads, error: float) -> Candidate:
-    target = question.target
-    kept = interval(found.kept, question.asked.weights, error, target.seed)
-    decoded = interval(found.decoded, question.asked.weights, error, target.seed)
+    kept, decoded = (
+        interval(shares, question.asked.weights, error, question.target.seed) for shares in (found.kept, found.decoded)
+    )
     return Candidate(
         by=by,
         curve=curve,
         files=question.files,
-        sort_within_files=target.sort_within_files,
+        sort_within_files=question.target.sort_within_files,
         kept=kept[0],
         kept_low=kept[1],
         kept_high=kept[2],
@@ -145,25 +168,6 @@ def _candidate(question: Question, by: tuple[str, ...], curve: str, found: Reads
         decoded_high=decoded[2],
         bytes_to_write=question.bytes,
         slower=slower(question, found),
-    )
-
-
-def as_it_is(question: Question, by: tuple[str, ...], files: int) -> Candidate:
-    """The table of today, in the same terms."""
-    kept = interval(question.now.kept, question.asked.weights, 0.0, question.target.seed)
-    decoded = interval(question.now.decoded, question.asked.weights, 0.0, question.target.seed)
-    return Candidate(
-        by=by,
-        curve="as it is",
-        files=files,
-        sort_within_files=bool(by),
-        kept=kept[0],
-        kept_low=kept[1],
-        kept_high=kept[2],
-        decoded=decoded[0],
-        decoded_low=decoded[1],
-        decoded_high=decoded[2],
-        bytes_to_write=0,
     )
 
 
@@ -195,7 +199,7 @@ def _row_error(question: Question, by: tuple[str, ...]) -> float:
         part = _rows_of(few.table.sample, rows)
         table = SampledTable(part, few.table.partition_fields, few.table.partitions)
         clustering = chosen_columns(part, by)
-        layout = fitted(clustering, few.target, few.asked, "zorder" if len(by) > 1 else "linear")
+        layout = fitted(clustering, few.target, few.asked, plain_curve(len(by)))
         shares.append(
             float(reads(layout, clustering, table, few.target, few.asked.predicates).kept @ few.asked.weights)
         )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zskip.advisor.fitting import chosen_columns, fitted, reads
+from zskip.advisor.fitting import chosen_columns, fitted, plain_curve, reads
 from zskip.advisor.search import Question
 from zskip.predicate import (
     And,
@@ -123,7 +123,7 @@ def _file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]
     def kept(factor: float) -> float:
         files = np.maximum(np.rint(few.target.files * factor), (few.target.files > 0)).astype(np.int64)
         target = dataclasses.replace(few.target, files=files)
-        plain = "linear" if len(by) == 1 else "hilbert" if curve == "hilbert" else "zorder"
+        plain = "hilbert" if curve == "hilbert" else plain_curve(len(by))
         layout = fitted(clustering, target, few.asked, plain)
         return float(reads(layout, clustering, few.table, target, few.asked.predicates).kept @ few.asked.weights)
 

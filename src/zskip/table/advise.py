@@ -12,7 +12,7 @@ from zskip.advisor.advice import WORTH, Advice, Candidate
 from zskip.advisor.fitting import Asked, Reads, Target, chosen_columns, curves_for, read_shares
 from zskip.advisor.queries import read_text, understood
 from zskip.advisor.sampled import SampledTable
-from zskip.advisor.search import Question, as_it_is, candidates, columns_by_number, usable_columns
+from zskip.advisor.search import Question, as_it_is, best_by_number, candidates, usable_columns
 from zskip.advisor.suggest import suggestions
 from zskip.advisor.synthetic import made_up
 from zskip.advisor.workload import Workload, drawn
@@ -68,16 +68,14 @@ def advise(
 ) -> Advice:
     """Compare layouts for a table; as `Table.advise` says."""
     study = studied(handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed)
-    by_number = []
-    for by in columns_by_number(study.question, study.names):
-        by_number += candidates(study.question, by, ("linear",) if len(by) == 1 else ("zorder",))
+    by_number = best_by_number(study.question, study.names)
     found = candidates(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in found}
     found = sorted([*found, *(c for c in by_number if (c.by, c.curve) not in known)], key=lambda c: c.kept)
     return Advice(
         path=handle.storage.root,
         workload=described(study.workload),
-        current=as_it_is(study.question.drawn(), study.layout, len(study.snapshot)),
+        current=as_it_is(study.question, study.layout, len(study.snapshot)),
         candidates=tuple(found),
         by_number_of_columns=tuple(by_number),
         suggestions=suggestions(study.question, found[0].by, found[0].curve),
@@ -169,12 +167,9 @@ def studied(
 def choose_columns(handle: Handle, workload: Given, files: int | None, size: int | None, seed: int) -> Candidate | None:
     """The layout that is advised; None where the table should stay as it is."""
     study = studied(handle, workload, columns=None, files=files, target_file_size=size, seed=seed)
-    tried = []
-    for by in columns_by_number(study.question, study.names):
-        tried += candidates(study.question, by, ("linear",) if len(by) == 1 else ("zorder",))
-    best = min(tried, key=lambda c: c.kept)
-    now = as_it_is(study.question.drawn(), study.layout, len(study.snapshot))
-    best = candidates(study.question, best.by)[0]
+    now = as_it_is(study.question, study.layout, len(study.snapshot))
+    columns = min(best_by_number(study.question, study.names), key=lambda c: c.kept).by
+    best = candidates(study.question, columns)[0]
     return best if best.kept < WORTH * now.kept else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.advisor.boxes import ranked
-from zskip.advisor.fitting import FITTED, Asked, Target, best_curve, fitted, held_out, safe_curves
+from zskip.advisor.fitting import FITTED, Asked, Target, best_curve, fitted, held_out, plain_curve, safe_curves
 from zskip.advisor.sampled import SampledTable
 from zskip.advisor.synthetic import made_up
 from zskip.layout.fit import check_curve, fit
@@ -37,11 +37,8 @@ def checked(request: OptimizeRequest) -> None:
     """Check that columns and curve go together; raises as `check_curve`."""
     curve = request.curve
     if curve in (AUTO, FITTED):
-        curve = "linear" if len(request.by) == 1 else "zorder"
-    if request.by:
-        check_curve(request.by, curve, request.build)
-    else:
-        check_curve(("a", "b"), curve, request.build)
+        curve = plain_curve(len(request.by))
+    check_curve(request.by or ("a", "b"), curve, request.build)
 
 
 def with_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:

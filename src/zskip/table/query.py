@@ -116,7 +116,7 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
         row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
         row_groups_total=None if row_groups is None else row_groups.total,
     )
-    noted = recorder(handle)
+    noted = recorder(home_of(handle))
     if noted is not None:
         noted.note(lambda: text_of([predicate]), report)
     return [KeptFile(handle.storage.uri(snapshot.paths[i]), of_file.get(i)) for i in kept], report

@@ -146,10 +146,10 @@ _sources: dict[int, Callable[[], None]] = {}
 """By the JVM: what brings over scans of which only it knows."""
 
 
-def recorder(handle: Handle) -> Recorder | None:
-    """Who notes the scans of a table; None where it is not recorded."""
+def recorder(home: Storage) -> Recorder | None:
+    """Who notes the scans of the table whose workload lies here; None where it is not recorded, or nobody can tell."""
     try:
-        return _recorder(home_of(handle))
+        return _recorder(home)
     except Exception:
         _log.debug("nobody can tell whether scans are recorded", exc_info=True)
         return None
@@ -158,15 +158,11 @@ def recorder(handle: Handle) -> Recorder | None:
 def noting(
     home: Storage, fields: Sequence[Field], case_sensitive: bool
 ) -> Callable[[Sequence[Filters], ScanReport], None] | None:
-    """Notes scans of Spark for the workload; None where it is not recorded, or nobody can tell.
+    """Notes scans of Spark for the workload; None as `recorder` says.
 
     fields: all columns of the table.
     """
-    try:
-        found = _recorder(home)
-    except Exception:
-        _log.debug("nobody can tell whether scans are recorded", exc_info=True)
-        return None
+    found = recorder(home)
     if found is None:
         return None
 
