@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,6 +28,8 @@ TYPES = {
     "p": "integer",
 }
 COLUMNS = Columns([Field(name=name, type=DataType(kind)) for name, kind in TYPES.items()])
+DATA = Path(__file__).parent.parent / "data" / "spark"
+LOGGED = (pa.int64(), pa.string(), pa.date32(), pa.decimal128(10, 2), pa.timestamp("us", "UTC"))
 FILTERS = [
     ("[isnotnull(id#7L), (id#7L = 5)]", ["`id` IS NOT NULL", "`id` = 5"]),
     ("[(d#9 >= 2024-02-01), (s#8 = a, b (c) AND d)]", ["`d` >= DATE '2024-02-01'", "`s` = 'a, b (c) AND d'"]),
@@ -36,6 +40,7 @@ FILTERS = [
     ),
     ("[id#7L INSET 1, 10, 11, 2]", ["`id` IN (1, 10, 11, 2)"]),
     ("[NOT (id#7L = 3), (lower(s#8) = x)]", ["NOT (`id` = 3)", "lower(`s`) = 'x'"]),
+    ("[s#8 IN (a, b,c)]", ["`s` IN ('a, b', 'c')"]),
     ("[s#8 IN (it's,b)]", ["`s` IN ('it\\'s', 'b')"]),
     ("[(year(d#9) = 2024), (p#13 = 3)]", ["year(`d`) = 2024", "`p` = 3"]),
     ("[(((id#7L = 1) AND isnull(s#8)) OR (f#12 >= -1.5E7))]", ["((`id` = 1 AND `s` IS NULL) OR `f` >= -1.5E7)"]),
@@ -115,6 +120,32 @@ def test_logs_of_every_kind_are_read(table: zskip.Table, tmp_path: Path) -> None
     assert "app-2.lz4" in said
     again = table.import_workload(str(logs / "app-0"))
     assert len(again.queries) == 2
+
+
+@pytest.mark.parametrize(("version", "quoted"), [("3.5.9", "its"), ("4.3.0", "it\\'s")])
+def test_logs_that_spark_wrote_are_read(tmp_path: Path, version: str, quoted: str) -> None:
+    path = tmp_path / "t"
+    row = {"id": 1, "s": "b1", "d": dt.date(2024, 1, 2), "x": Decimal("1.00"), "ts": dt.datetime(2024, 1, 1)}
+    (path / "p=1").mkdir(parents=True)
+    rows = pa.Table.from_pylist([row]).cast(pa.schema([*zip(row, LOGGED, strict=True)]))
+    pq.write_table(rows, path / "p=1" / "a.parquet")
+    log = pa.CompressedInputStream(pa.OSFile(str(DATA / f"events-{version}.zstd")), "zstd").read()
+    rolling = tmp_path / "logs" / "eventlog_v2_local-1"
+    rolling.mkdir(parents=True)
+    with pa.CompressedOutputStream(str(rolling / "events_1_local-1.zstd"), "zstd") as out:
+        out.write(log.replace(b"/home/table", str(path).encode()))
+    found = zskip.open(str(path)).import_workload(str(tmp_path / "logs"))
+    assert found.scans == 7
+    assert sorted(query.where for query in found.queries) == [
+        "d < DATE '2024-03-01' AND d >= DATE '2024-02-01' AND d IS NOT NULL",
+        "id <= 9L AND id >= 3L AND id IS NOT NULL AND s IS NOT NULL AND startswith(s, 'b')",
+        "id = 5L AND id IS NOT NULL",
+        "id IN (1L, 2L, 3L, 4L, 5L, 6L, 7L, 8L, 9L, 10L, 11L, 12L)",
+        "id IS NOT NULL AND x IS NULL",
+        "p = 2 AND p IS NOT NULL AND ts < TIMESTAMP '2024-01-05 12:00:00' AND ts IS NOT NULL",
+        f"s IN ('a, b', '{quoted}') OR x > 1.25BD",
+    ]
+    assert ["% 3) = 1" in problem.text for problem in found.problems] == [True]
 
 
 def test_places_without_logs_are_named(table: zskip.Table, tmp_path: Path) -> None:

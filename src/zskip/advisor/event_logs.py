@@ -157,7 +157,8 @@ def _leaf(text: str, columns: Columns) -> str:
     match = _IN.fullmatch(text)
     if match is not None:
         name, kind = _column(match["name"], columns)
-        values = match["values"].split(",") if match["values"] is not None else match["set"].split(", ")
+        # An IN has no spaces between its values, so that a comma before one is part of a text.
+        values = re.split(",(?! )", match["values"]) if match["values"] is not None else match["set"].split(", ")
         return f"{name} IN ({', '.join(_literal(value.strip(), kind) for value in values)})"
     match = _CALL.fullmatch(text)
     if match is not None:
