@@ -7,16 +7,15 @@ makes `write` a single request, and a rename is a copy.
 from __future__ import annotations
 
 import contextlib
-import io
-import os
 import posixpath
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from zskip.storage.base import FileInfo
 from zskip.storage.failures import again, explained, no_condition
 from zskip.storage.places import Place, connect, with_http
+from zskip.storage.stream import RangeStream
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -231,7 +230,7 @@ def _info(path: str, meta: ObjectMeta) -> FileInfo:
     return FileInfo(path, meta["size"], round(meta["last_modified"].timestamp() * 1000))
 
 
-class _Stream(io.RawIOBase):
+class _Stream(RangeStream):
     """An object as a stream: each read is one request, but that small ones read ahead."""
 
     def __init__(self, storage: ObjectStorage, path: str, size: int | None) -> None:
@@ -239,22 +238,7 @@ class _Stream(io.RawIOBase):
         self._storage = storage
         self._path = path
         self._size = size
-        self._position = 0
         self._ahead = (0, b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}.get(whence)
-        self._position = max(0, (self._length() if start is None else start) + offset)
-        return self._position
 
     def _length(self) -> int:
         if self._size is None:
@@ -263,12 +247,6 @@ class _Stream(io.RawIOBase):
                 raise FileNotFoundError(f'"{self._storage.uri(self._path)}" does not exist')
             self._size = found.size
         return self._size
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._next(len(view))
-        view[: len(data)] = data
-        return len(data)
 
     def read(self, size: int | None = -1) -> bytes:
         return self._next(self._length() - self._position if size is None or size < 0 else size)

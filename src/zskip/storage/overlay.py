@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Kind, Storage
+from zskip.storage.base import FileInfo, Storage
+from zskip.storage.on_top import OnTop
 
 
-class Overlay:
+class Overlay(OnTop):
     """Reads through to another storage; what is written, moved or deleted here never reaches it."""
 
     def __init__(self, base: Storage) -> None:
-        self._base = base
+        super().__init__(base)
         self._written: dict[str, bytes | None] = {}
         """None for what was deleted."""
-
-    @property
-    def root(self) -> str:
-        """The root of the storage below."""
-        return self._base.root
-
-    @property
-    def kind(self) -> Kind:
-        """As the storage below."""
-        return self._base.kind
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """Those of the storage below."""
-        return self._base.options
 
     def uri(self, path: str) -> str:
         """The path in the storage below, whether there is anything or not."""
@@ -78,10 +64,6 @@ class Overlay:
         if not overwrite and self.stat(path) is not None:
             raise FileExistsError(path)
         self._written[path] = data
-
-    def is_exclusive(self) -> bool:
-        """As the storage below."""
-        return self._base.is_exclusive()
 
     def rename(self, source: str, target: str) -> None:
         """Move a file in memory."""

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Kind, Storage
+from zskip.storage.base import FileInfo, Storage
+from zskip.storage.on_top import OnTop
 
 
-class Rehomed:
+class Rehomed(OnTop):
     """Another storage, of which what is asked for below one directory is kept below another one."""
 
     def __init__(self, base: Storage, directory: str, home: str) -> None:
         """directory: as callers name it; home: where it lies."""
-        self._base = base
+        super().__init__(base)
         self._directory = directory
         self._home = home
-
-    @property
-    def root(self) -> str:
-        """The root of the storage below."""
-        return self._base.root
-
-    @property
-    def kind(self) -> Kind:
-        """As the storage below."""
-        return self._base.kind
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """Those of the storage below."""
-        return self._base.options
 
     def _there(self, path: str) -> str:
         return _moved(path, self._directory, self._home)
@@ -70,10 +56,6 @@ class Rehomed:
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
         """Publish a file at once."""
         self._base.write(self._there(path), data, overwrite=overwrite)
-
-    def is_exclusive(self) -> bool:
-        """As the storage below."""
-        return self._base.is_exclusive()
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory."""

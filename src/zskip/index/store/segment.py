@@ -31,6 +31,7 @@ from zskip.index.store.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
 from zskip.index.store.thrift import row_group_places, with_row_groups
 from zskip.records import Bools, Ints, Values
 from zskip.storage import Storage, expect
+from zskip.storage.stream import RangeStream
 from zskip.types import DataType, Form
 
 INDEX_DIR = "_zskip/index"
@@ -387,35 +388,27 @@ class SegmentReader:
         return segment.footer.offset + segment.footer.length if of_entries else segment.listing.length
 
 
-class _Part(io.RawIOBase):
+class _Part(RangeStream):
     """A file of which only some neighboring bytes are there."""
 
     def __init__(self, start: int, data: bytes) -> None:
         super().__init__()
         self._start = start
         self._data = memoryview(data)
-        self._at = 0
 
-    def readable(self) -> bool:
-        return True
+    def _length(self) -> int:
+        return self._start + len(self._data)
 
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset + (0, self._at, self._start + len(self._data))[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        at = self._at - self._start
+    def read(self, size: int | None = -1) -> bytes:
+        at = self._position - self._start
         if at < 0:
             raise ValueError("it is not where the manifest says")
-        part = bytes(self._data[at : None if size < 0 else at + size])
-        self._at += len(part)
+        part = bytes(self._data[at : None if size is None or size < 0 else at + size])
+        self._position += len(part)
         return part
+
+    def _next(self, count: int) -> bytes:
+        return self.read(count)
 
 
 def _or_unknown(column: pa.ChunkedArray) -> Ints:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -18,6 +17,7 @@ from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.s3a import s3_options
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage
+from zskip.storage.stream import RangeStream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -312,34 +312,17 @@ def _path_text(jvm: Jvm) -> JavaObject:
     return jvm.handles.function(jvm.handles.chain(path, jvm.handles.virtual(_PATH, "toString", "java.lang.String")))
 
 
-class _Stream(io.RawIOBase):
+class _Stream(RangeStream):
     """An `FSDataInputStream` as a Python stream."""
 
     def __init__(self, stream: JavaObject, size: int, name: str) -> None:
+        super().__init__()
         self._stream = stream
         self._size = size
         self._name = name
-        self._position = 0
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
-        self._position = max(0, start + offset)
-        return self._position
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer).cast("B")  # type: ignore[arg-type]
-        data = self._next(len(view))
-        view[: len(data)] = data
-        return len(data)
+    def _length(self) -> int:
+        return self._size
 
     def readall(self) -> bytes:
         return b"".join(iter(lambda: self._next(_CHUNK), b""))
