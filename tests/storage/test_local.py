@@ -12,7 +12,7 @@ import pytest
 
 from zskip.errors import InputError, StorageError
 from zskip.formats.hive import is_hidden
-from zskip.storage import LocalStorage, Storage, check_options
+from zskip.storage import LocalStorage, Storage, check_options, storage_for
 
 MakeStorage = Callable[[Path], Storage]
 ODD_NAMES = [
@@ -403,3 +403,11 @@ def test_wrong_options_are_refused_without_their_values(given: object) -> None:
     with pytest.raises(InputError, match=r"storage_options.*of type (list|bytes|dict|str)") as caught:
         check_options(given)
     assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("endpoint", ["me:pass@word@host", "htp://me:pass@word@host/b"])
+def test_an_endpoint_is_refused_without_its_password(endpoint: str) -> None:
+    pytest.importorskip("obstore")
+    with pytest.raises(InputError, match="is no URL") as raised:
+        storage_for("s3://bucket/t", {"aws_endpoint_url": endpoint, "aws_access_key_id": "x"})
+    assert "pass" not in str(raised.value)

@@ -17,6 +17,7 @@ _STATUS = re.compile(r"status code: ([0-9]{3}) ?([A-Za-z ]*)")
 _BROKEN = re.compile("body error|error decoding|end of file before message|connection closed before")
 _TRIES = 4
 _AFTER = re.compile(r" in ([0-9.]+)(m?s|µs), after ([0-9]+) retries")
+_PASSWORD = re.compile(r"(?<=://)[^/\s@:]*:[^/\s]*@")
 _CREDENTIALS = (
     "give credentials in storage_options or in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
@@ -59,12 +60,26 @@ def explained(action: str, uri: str) -> Iterator[None]:
         raise FileExistsError(f'there is something already at "{uri}"') from error
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-            raise StorageError(_sentence(action, uri, error)) from error
+            raise StorageError(_sentence(action, uri, error)) from cause(error)
         raise FileNotFoundError(f'cannot {action} "{uri}": there is no such object') from error
     except FileExistsError:
         raise
     except (BaseError, OSError, ValueError) as error:
-        raise StorageError(_sentence(action, uri, error)) from error
+        raise StorageError(_sentence(action, uri, error)) from cause(error)
+
+
+def masked(text: str) -> str:
+    """The text without names and passwords in URLs.
+
+    >>> masked("http://me:pass@word@host/b and abfss://c@host/k")
+    'http://***@host/b and abfss://c@host/k'
+    """
+    return _PASSWORD.sub("***@", text)
+
+
+def cause(error: Exception) -> Exception | None:
+    """What another error is raised from: none that would show a password."""
+    return error if masked(str(error)) == str(error) else None
 
 
 def again(read: Callable[[], _T]) -> _T:
@@ -89,7 +104,7 @@ def no_condition(error: Exception) -> bool:
 
 
 def _sentence(action: str, uri: str, error: Exception) -> str:
-    text = str(error).partition("Debug source")[0]
+    text = masked(str(error)).partition("Debug source")[0]
     advice = next((advice for pattern, advice in _ADVICE if pattern.search(text)), "see the cause above")
     region = _REGION.search(text)
     if region is not None and "region" in advice:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, MissingDependencyError, StorageError
+from zskip.storage.failures import cause, masked
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -145,8 +146,8 @@ def connect(place: Place, options: Mapping[str, str]) -> ObjectStore:
     except UnknownConfigurationKeyError as error:
         raise _unknown(str(error), options, prefix) from error
     except (BaseError, ValueError, TypeError) as error:
-        said = str(error).partition("\n")[0]
-        raise InputError(f'storage_options do not open "{place.base}": {said}') from error
+        said = masked(str(error)).partition("\n")[0]
+        raise InputError(f'storage_options do not open "{place.base}": {said}') from cause(error)
     return found
 
 
@@ -159,7 +160,8 @@ def with_http(place: Place, options: Mapping[str, str]) -> dict[str, str]:
 def _plain_http(endpoint: str) -> dict[str, str]:
     """Allow what an endpoint asks for; raises InputError for what is no URL."""
     if endpoint and not _URL.fullmatch(endpoint):
-        raise InputError(f'the endpoint "{endpoint}" is no URL; write http://host:port or https://host')
+        shown = endpoint.rpartition("@")[2]
+        raise InputError(f'the endpoint "{shown}" is no URL; write http://host:port or https://host')
     return {"allow_http": "true"} if endpoint.startswith("http://") else {}
 
 

@@ -77,7 +77,7 @@ def _logs(handle: Handle, place: str) -> tuple[Storage, list[str]]:
         raise InputError(f'there is nothing at "{place}"; give the directory of spark.eventLog.dir')
     if not found.is_dir:
         parent, _, name = place.rpartition("/")
-        return handle.storage_at(parent or "."), [name]
+        return handle.storage_at(parent or ("/" if place.startswith("/") else ".")), [name]
     paths = []
     for entry in storage.list_dir(""):
         name = entry.path.rpartition("/")[2]
