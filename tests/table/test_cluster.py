@@ -11,8 +11,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 import tables
+
+import zskip
+from zskip.errors import ZskipWarning
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -43,6 +47,28 @@ DRIVER = """
         result = table.optimize(by=["id", "user"], curve=curve, files=8, sampling=sampling)
         found = table.df().where("id BETWEEN 100 AND 199").count()
         print("DONE", curve, result.rows, result.files_after, found, table.last_scan.files, flush=True)
+    # Footers of many files are read by the workers; one of those files is damaged.
+    import warnings
+    from zskip.spark.collect import executors
+
+    told, look = [], executors.Executors.look
+
+    def counted(self, what, make, files):
+        for batch in look(self, what, make, files):
+            told.append((what, len(batch), sum(found is not None for found in batch)))
+            yield batch
+
+    executors.Executors.look = counted
+    many = zskip.table(spark, sys.argv[4])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        info = many.index(granularity="row_group")
+    print("INDEX", info.files, *told, any("part-0007" in str(each.message) for each in said))
+    told.clear()
+    try:
+        many.optimize(by=["id", "user"], files=2)
+    except zskip.ZskipError as error:
+        print("REFUSED", type(error).__name__, *told)
     print("EXECUTORS", spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1)
     spark.stop()
 """
@@ -57,6 +83,19 @@ WITHOUT_ZSKIP = """
 
     sys.meta_path.insert(0, Absent())
 """
+
+
+MANY = 520
+
+
+def make_many(path: Path) -> Path:
+    """A table of more files than the driver reads alone, one of them damaged."""
+    path.mkdir()
+    rows = tables.events(MANY * 4)
+    for i in range(MANY):
+        pq.write_table(rows.slice(i * 4, 4), path / f"part-{i:04}.parquet", row_group_size=2)
+    (path / "part-0007.parquet").write_bytes(b"PAR1" + bytes(500) + b"PAR1")
+    return path
 
 
 def free_port() -> int:
@@ -115,9 +154,10 @@ def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "sitecustomize.py").write_text(textwrap.dedent(WITHOUT_ZSKIP))
+    many = make_many(tmp_path / "many")
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     driver = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(DRIVER), master, str(path), str(bare)],
+        [sys.executable, "-c", textwrap.dedent(DRIVER), master, str(path), str(bare), str(many)],
         capture_output=True, text=True, env=environment, timeout=400, check=False,
     )  # fmt: skip
     assert driver.returncode == 0, driver.stderr[-4000:]
@@ -127,3 +167,11 @@ def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
     assert "ZSKIP none\n" in driver.stdout
     assert driver.stdout.rstrip().endswith(" 2")
     assert tables.ids(path) == list(range(tables.ROWS))
+    assert f"INDEX {MANY - 1} ('read the footers', {MANY}, {MANY - 1}) True\n" in driver.stdout
+    assert f"REFUSED CorruptFileError ('look at', {MANY}, {MANY - 1})\n" in driver.stdout
+    found, expected = zskip.open(str(many)), tmp_path / "expected"
+    with pytest.warns(ZskipWarning, match="part-0007"):
+        zskip.open(str(many), index_path=str(expected)).index(granularity="row_group")
+    also = zskip.open(str(many), index_path=str(expected))
+    for where in ("id BETWEEN 100 AND 199", "name = 'name-0005'", "user IS NULL", "score > 9", "price = 6.0"):
+        assert [(f, f.row_groups) for f in found.files(where)] == [(f, f.row_groups) for f in also.files(where)]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
-from zskip.storage import FileInfo, Storage
+from zskip.storage import MANY_FILES, FileInfo, Look, Storage, Workers
 from zskip.types import DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
@@ -84,11 +85,36 @@ def fields_of(schema: pq.ParquetSchema) -> tuple[Field, ...]:
     return tuple(Field(name=name, type=DataType(kind)) for name, kind in found.items())
 
 
-def read_footers(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
-    """Read the footers of many files in parallel, in the order of the paths.
+def read_footers(
+    storage: Storage, files: Sequence[tuple[str, int]], workers: Workers | None = None
+) -> Iterator[Footer]:
+    """Read the footers of many files in parallel, in their order.
 
-    Raises CorruptFileError for the first that cannot be read.
+    files: paths, and sizes in bytes; workers: what reads them where they are many. Raises CorruptFileError for the
+    first that cannot be read.
     """
+    if workers is None or len(files) < MANY_FILES:
+        yield from _read_here(storage, [path for path, _ in files])
+        return
+    todo = iter(files)
+    for batch in workers.look("look at", _looker, files):
+        asked = [path for path, _ in islice(todo, len(batch))]
+        here = _read_here(storage, [path for path, told in zip(asked, batch, strict=True) if told is None])
+        for told in batch:
+            yield next(here) if told is None else Footer(rows=told[0], columns=told[1], codec=told[2])
+
+
+def _looker() -> Look:
+    known: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+
+    def look(stream: BinaryIO, size: int) -> tuple[int, tuple[tuple[str, str], ...], str]:
+        rows, columns, codec = _told(pq.read_metadata(stream))
+        return rows, known.setdefault(columns, columns), codec
+
+    return look
+
+
+def _read_here(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
     remaining = iter(paths)
     with ThreadPoolExecutor(_THREADS) as pool:
         while batch := list(islice(remaining, _BATCH)):
@@ -96,10 +122,15 @@ def read_footers(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
 
 
 def _footer(storage: Storage, path: str) -> Footer:
-    metadata = _metadata(storage, path)
+    rows, columns, codec = _told(_metadata(storage, path))
+    return Footer(rows=rows, columns=columns, codec=codec)
+
+
+def _told(metadata: pq.FileMetaData) -> tuple[int, tuple[tuple[str, str], ...], str]:
+    """Rows, columns and codec as `Footer` has them."""
     groups = metadata.num_row_groups and metadata.num_columns
     codec = metadata.row_group(0).column(0).compression.lower() if groups else ""
-    return Footer(rows=metadata.num_rows, columns=_columns(metadata.schema), codec=codec)
+    return metadata.num_rows, _columns(metadata.schema), codec
 
 
 def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
@@ -135,17 +166,18 @@ class Inspection:
     """The codec most rows are in; "" where there is none."""
 
 
-def inspect(storage: Storage, snapshot: Snapshot, *, merge: bool = False) -> Inspection:
+def inspect(storage: Storage, snapshot: Snapshot, *, merge: bool = False, workers: Workers | None = None) -> Inspection:
     """Read all footers of a snapshot before a rewrite.
 
-    merge: whether the session unifies differing schemas (then Spark decides what goes together). Raises
-    CorruptFileError for an unreadable file and UnsupportedError where files have different columns, since a rewrite
-    under the schema of the first would lose those of the others.
+    merge: whether the session unifies differing schemas (then Spark decides what goes together); workers: what reads
+    footers that are many. Raises CorruptFileError for an unreadable file and UnsupportedError where files have
+    different columns, since a rewrite under the schema of the first would lose those of the others.
     """
     rows = np.zeros(len(snapshot), np.int64)
     codecs: Counter[str] = Counter()
     first: Footer | None = None
-    for i, footer in enumerate(read_footers(storage, snapshot.paths)):
+    files = list(zip(snapshot.paths, snapshot.sizes.tolist(), strict=True))
+    for i, footer in enumerate(read_footers(storage, files, workers)):
         rows[i] = footer.rows
         codecs[footer.codec] += footer.rows
         if first is None:

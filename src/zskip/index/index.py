@@ -34,7 +34,7 @@ from zskip.index.store.sketches import BoundSketches, BuildSketches, SketchChang
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
 from zskip.sketch import SketchOn
-from zskip.storage import FileInfo, Storage
+from zskip.storage import FileInfo, Storage, Workers
 from zskip.storage.overlay import Overlay
 from zskip.version import __version__
 
@@ -119,6 +119,7 @@ def refresh(
     check: bool = True,
     index_storage: Storage | None = None,
     row_groups: bool | None = None,
+    workers: Workers | None = None,
 ) -> Index:
     """Bring the index up to date with a snapshot.
 
@@ -127,6 +128,7 @@ def refresh(
     published. Data files that cannot be read get no entry and a ZskipWarning. Segments that are damaged are replaced:
     by default (`check`) all of them are read for that, else only their sizes are looked at. The index lies in the
     table, or in `index_storage`. It describes row groups, too, if `row_groups` says so (None: if it did before).
+    Where there are `workers`, they read footers that are many.
     Raises IndexFormatError where another version of zskip wrote the index, StorageError where it cannot be written and
     InputError where `index_storage` holds the index of another table.
     """
@@ -142,7 +144,7 @@ def refresh(
     removed = {s.name for s in old} - {s.reader.segment.name for s in (*bound, *parts)}
     covered = _covered(snapshot, bound)
     lacking = ~_covered(snapshot, parts) & ~_empty(snapshot, bound) & of_row_groups
-    added = collect(storage, snapshot, ~covered, lacking, progress, home.storage)
+    added = collect(storage, snapshot, ~covered, lacking, progress, home.storage, workers)
     bound += _bind_new(home.storage, snapshot, [s for s in added if not s.of_row_groups])
     parts += _bind_new(home.storage, snapshot, [s for s in added if s.of_row_groups])
     if counting is not None:

@@ -3,17 +3,20 @@
 from collections.abc import Mapping
 
 from zskip.errors import InputError
-from zskip.storage.base import FileInfo, Kind, Storage, expect
+from zskip.storage.base import MANY_FILES, FileInfo, Kind, Look, Storage, Workers, expect
 from zskip.storage.failures import again
 from zskip.storage.local import LocalStorage
 from zskip.storage.places import HADOOP_SCHEMES, parse_place, same_place
 
 __all__ = [
     "HADOOP_SCHEMES",
+    "MANY_FILES",
     "FileInfo",
     "Kind",
     "LocalStorage",
+    "Look",
     "Storage",
+    "Workers",
     "again",
     "check_options",
     "expect",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping
-from typing import BinaryIO, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 Kind = Literal["disk", "cluster", "objects"]
 """A disk of this machine; a file system across a network; an object store, where each call is a request or more, a
@@ -101,6 +101,25 @@ class Storage(Protocol):
 
     def delete(self, path: str) -> None:
         """Remove a file or a directory with all in it; nothing where there is none."""
+
+
+Look = Callable[[BinaryIO, int], Any]
+"""Says what is in an open file of some bytes: in lists, tuples, text and numbers alone, which any process can take."""
+
+
+class Workers(Protocol):
+    """Other processes that look at files of a table, many at a time: they need neither this one nor its packages."""
+
+    def look(self, what: str, make: Callable[[], Look], files: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+        """What each file says, batch after batch in their order; None for a file that nothing was learned of.
+
+        what: is done with the files, for people. make: makes what looks at them, once for some files; raised errors
+        count as nothing learned. files: paths, and their sizes in bytes.
+        """
+
+
+MANY_FILES = 500
+"""From so many on it is worth asking workers."""
 
 
 def expect(stream: BinaryIO, start: int, size: int) -> None:

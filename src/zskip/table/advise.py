@@ -238,7 +238,8 @@ def _known(handle: Handle, snapshot: Snapshot) -> BoundIndex:
             f"the index knows nothing of {int((stats.rows < 0).sum()):,} of the {len(snapshot):,} files of "
             f'"{snapshot.root}"; bring it up to date with Table.index() first'
         )
-    return refresh(Overlay(handle.storage), snapshot).bind(snapshot, case_sensitive=handle.case_sensitive)
+    found = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
+    return found.bind(snapshot, case_sensitive=handle.case_sensitive)
 
 
 def _to_sample(snapshot: Snapshot, names: Sequence[str], predicates: Sequence[Predicate]) -> list[Field]:

@@ -79,6 +79,7 @@ def refresh_index(
             progress=shown.update,
             index_storage=handle.index_storage,
             row_groups=None if granularity is None else granularity == "row_group",
+            workers=handle.workers,
         )
     if index.manifest.sketches or add:
 

@@ -202,7 +202,8 @@ def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: S
         snapshot = schema.snapshot.take(np.concatenate(bins))
         if snapshot.reader is None and engine is not None:
             snapshot = dataclasses.replace(snapshot, reader=engine.reads)
-        found = inspect(handle.storage, snapshot, merge=handle.merges_schemas or snapshot.declared is not None)
+        merge = handle.merges_schemas or snapshot.declared is not None
+        found = inspect(handle.storage, snapshot, merge=merge, workers=handle.workers)
     edges = np.cumsum([0, *(len(places) for places in bins)])
     merged = Merged(
         bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],

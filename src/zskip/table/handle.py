@@ -14,7 +14,7 @@ from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_for
 from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.storage import Storage, parse_place, same_place, storage_for
+from zskip.storage import Storage, Workers, parse_place, same_place, storage_for
 from zskip.storage.rehomed import Rehomed
 
 if TYPE_CHECKING:
@@ -111,6 +111,15 @@ class Handle:
         if self.spark is None:
             raise InputError(f'{what} needs Spark: open the table with zskip.table(spark, "{self.storage.root}")')
         return self.spark
+
+    @property
+    def workers(self) -> Workers | None:
+        """Spark's executors, where they read many footers faster than this process does."""
+        if self.spark is None:
+            return None
+        from zskip.spark.collect.executors import workers_of
+
+        return workers_of(self.spark, self.storage)
 
     def storage_at(self, path: str) -> Storage:
         """The storage of another directory, reached as this one is."""

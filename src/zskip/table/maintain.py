@@ -258,7 +258,14 @@ def known_bounds(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIn
     # In memory.
     apart = None if handle.index_storage is None else Overlay(handle.index_storage)
     case_sensitive = handle.case_sensitive
-    index = refresh(Overlay(handle.home), snapshot, case_sensitive=case_sensitive, check=False, index_storage=apart)
+    index = refresh(
+        Overlay(handle.home),
+        snapshot,
+        case_sensitive=case_sensitive,
+        check=False,
+        index_storage=apart,
+        workers=handle.workers,
+    )
     return index.bind(snapshot, case_sensitive=case_sensitive)
 
 

@@ -176,7 +176,8 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     if chosen.reader is None:
         chosen = dataclasses.replace(chosen, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
-    found = inspect(handle.storage, chosen, merge=handle.merges_schemas or chosen.declared is not None)
+    merge = handle.merges_schemas or chosen.declared is not None
+    found = inspect(handle.storage, chosen, merge=merge, workers=handle.workers)
     count = len(chosen.partitions)
     rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
     sizes = np.bincount(chosen.partition_of, chosen.sizes, count).astype(np.int64)
@@ -241,8 +242,9 @@ def _share_before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
         # In memory: whatever goes wrong later, this table is left as it was.
-        index = refresh(Overlay(handle.storage), some).bind(some, case_sensitive=handle.case_sensitive)
-    stats = [index.column((field.name,)) for field in plan.fields]
+        index = refresh(Overlay(handle.storage), some, workers=handle.workers)
+        bound = index.bind(some, case_sensitive=handle.case_sensitive)
+    stats = [bound.column((field.name,)) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None
     known = [s for s in stats if s is not None]

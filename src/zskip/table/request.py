@@ -179,7 +179,7 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
     # Of partition columns that the files hold, footers know what the table's metadata does not; nothing is written.
-    held = refresh(Overlay(handle.storage), snapshot) if snapshot.grouped_by else None
+    held = refresh(Overlay(handle.storage), snapshot, workers=handle.workers) if snapshot.grouped_by else None
     case_sensitive = handle.case_sensitive
     known = handle.without_index(snapshot) if held is None else held.bind(snapshot, case_sensitive=case_sensitive)
     result = known.prune(predicate)

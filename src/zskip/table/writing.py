@@ -186,7 +186,9 @@ class FileWriter:
             frame = rewrite.arrangement.rows(session, with_declared_ids(session, rewrite.schema))
             write_rows(frame, target.storage.uri(self._staging), options)
         files = data_files(target.storage, self._staging)
-        rows = [footer.rows for footer in read_footers(target.storage, [file.path for file in files])]
+        rows = [
+            footer.rows for footer in read_footers(target.storage, [(f.path, f.size) for f in files], target.workers)
+        ]
         numbers = [file_of(file.path.rpartition("/")[2]) for file in files]
         partitions = [int(rewrite.arrangement.partition_of_file[number]) for number in numbers]
         _check_rows(rewrite, np.bincount(partitions, rows, len(rewrite.partition_rows)).astype(np.int64))

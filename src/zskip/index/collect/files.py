@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -13,10 +14,11 @@ import numpy as np
 from zskip.errors import ZskipWarning
 from zskip.index.collect.builder import SegmentBuilder
 from zskip.index.collect.footers import FooterReader, FooterStats
+from zskip.index.collect.plain import PlainReader, looker
 from zskip.index.store.match import is_text
 from zskip.index.store.segment import MAX_ENTRIES, Segment
 from zskip.records import Bools, DataFile, Snapshot
-from zskip.storage import Storage
+from zskip.storage import MANY_FILES, Storage, Workers
 
 Progress = Callable[[int, int], None]
 """Called with the number of files read and the number of all."""
@@ -57,11 +59,12 @@ def collect(
     row_groups: Bools,
     progress: Progress | None = None,
     index_storage: Storage | None = None,
+    workers: Workers | None = None,
 ) -> list[Segment]:
     """Read the footers of files and write what they say to new segments, of files and of row groups.
 
     files, row_groups: (files of the snapshot,) those to describe, and those whose row groups to describe;
-    index_storage: where the index lies, if not in the table.
+    index_storage: where the index lies, if not in the table; workers: what reads the footers where they are many.
 
     A file that cannot be read gets no entry, and all such files together one ZskipWarning. Raises StorageError
     where the segments cannot be written.
@@ -71,7 +74,7 @@ def collect(
     unreadable: list[str] = []
     which = np.flatnonzero(files | row_groups).tolist()
     done = 0
-    for batch in _read_all(storage, snapshot, which, row_groups):
+    for batch in _read_all(storage, snapshot, which, row_groups, workers):
         for place, file, found in batch:
             if not isinstance(found, FooterStats):
                 unreadable.append(f"{ascii(file.path)[1:-1]} ({found})")
@@ -92,7 +95,36 @@ def collect(
     return whole.segments + parts.segments
 
 
-def _read_all(storage: Storage, snapshot: Snapshot, which: Sequence[int], row_groups: Bools) -> Iterator[list[_Found]]:
+def _read_all(
+    storage: Storage, snapshot: Snapshot, which: Sequence[int], row_groups: Bools, workers: Workers | None
+) -> Iterator[list[_Found]]:
+    """Read footers batch by batch; what the workers learn nothing of is read here."""
+    if workers is None or len(which) < MANY_FILES:
+        yield from _read_here(storage, snapshot, which, row_groups)
+        return
+    left: list[int] = []
+    for parts in (False, True):
+        asked = [i for i in which if bool(row_groups[i]) == parts]
+        readable = [i for i in asked if is_text(snapshot.paths[i])]
+        left += sorted({*asked} - {*readable})
+        yield from _read_there(workers, snapshot, readable, parts, left)
+    yield from _read_here(storage, snapshot, left, row_groups)
+
+
+def _read_there(
+    workers: Workers, snapshot: Snapshot, which: Sequence[int], row_groups: bool, left: list[int]
+) -> Iterator[list[_Found]]:
+    """Read footers by workers; adds to `left` what they learn nothing of."""
+    todo, reader = iter(which), PlainReader()
+    files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in which]
+    for batch in workers.look("read the footers", looker(row_groups), files) if files else ():
+        places = list(itertools.islice(todo, len(batch)))
+        left += [i for i, plain in zip(places, batch, strict=True) if plain is None]
+        told = ((i, plain) for i, plain in zip(places, batch, strict=True) if plain is not None)
+        yield [(i, snapshot.file(i), reader.read(plain)) for i, plain in told]
+
+
+def _read_here(storage: Storage, snapshot: Snapshot, which: Sequence[int], row_groups: Bools) -> Iterator[list[_Found]]:
     """Read footers batch by batch, in order, with a few batches under way at any time."""
     reader = FooterReader()
 

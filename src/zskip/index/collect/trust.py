@@ -18,7 +18,6 @@ The rules, each for a bug or a convention that would otherwise make a query lose
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Mapping
@@ -81,7 +80,6 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
     )
 
 
-@functools.lru_cache(64)
 def column_orders(columns: int) -> bytes:
     """Give the bytes with which a footer ends that declares the standard order for all its columns.
 

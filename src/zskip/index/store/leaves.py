@@ -222,7 +222,8 @@ def _integer(width: int, signed: bool) -> tuple[str, Decode | None]:
         name = {bits: name for name, bits in INTEGERS.items()}[width]
         return name, None if width >= 32 else _within(-(2 ** (width - 1)), 2 ** (width - 1) - 1)
     if width == 64:
-        return "decimal(20,0)", lambda raw: encode_decimal(raw & (2**64 - 1), _UNSIGNED_LONG)
+        data_type = DataType("decimal(20,0)")
+        return data_type.name, lambda raw: encode_decimal(raw & (2**64 - 1), data_type)
     if width == 32:
         return "long", lambda raw: raw & (2**32 - 1)
     return {8: "short", 16: "integer"}[width], _within(0, 2**width - 1)
@@ -260,7 +261,6 @@ def _never(raw: object) -> None:
     return None
 
 
-_UNSIGNED_LONG = DataType("decimal(20,0)")
 _PLAIN: dict[str, tuple[str, Decode | None]] = {
     "BOOLEAN": ("boolean", int),
     "INT32": ("integer", None),

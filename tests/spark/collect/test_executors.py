@@ -1,0 +1,154 @@
+"""Executors read footers as the driver does, and what they do not read the driver reads itself."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import tables
+from pyspark.sql import SparkSession
+
+from zskip.errors import CorruptFileError, ZskipWarning
+from zskip.formats import schema
+from zskip.formats.parquet.format import ParquetFormat
+from zskip.index import BoundIndex, prune_row_groups, refresh
+from zskip.index.collect import files
+from zskip.index.collect.footers import FooterReader
+from zskip.index.collect.plain import PlainReader, looker
+from zskip.predicate import Columns, parse
+from zskip.records import Snapshot
+from zskip.spark.collect import executors
+from zskip.spark.collect.executors import Executors, workers_of
+from zskip.storage import LocalStorage
+from zskip.storage.overlay import Overlay
+
+FILES = 60
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> LocalStorage:
+    """Small files of two schemas, some of several row groups; one of them is damaged."""
+    path = tmp_path_factory.mktemp("executors") / "a ü%20b"
+    path.mkdir()
+    rows = tables.events(FILES * 10)
+    for i in range(FILES):
+        part = rows.slice(i * 10, 10)
+        part = part.drop_columns(["flag"]) if i % 7 == 3 else part
+        pq.write_table(part, path / f"part-{i:03}.parquet", row_group_size=10 - i % 5)
+    (path / "part-031.parquet").write_bytes(b"PAR1" + bytes(500) + b"PAR1")
+    return LocalStorage(str(path))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few files count as many, in several jobs."""
+    for module in (files, schema):
+        monkeypatch.setattr(module, "MANY_FILES", 10)
+    monkeypatch.setattr(executors, "_FILES_A_JOB", 25)
+
+
+class Counted:
+    """Workers of which is counted what they say."""
+
+    def __init__(self, base: Executors) -> None:
+        self.base, self.told, self.asked = base, 0, 0
+
+    def look(self, *given: Any) -> Any:
+        for batch in self.base.look(*given):
+            self.asked += len(batch)
+            self.told += sum(told is not None for told in batch)
+            yield batch
+
+
+def workers(spark: SparkSession, storage: LocalStorage) -> Counted:
+    return Counted(Executors(spark, storage, executors._opener_on_disk, 2))
+
+
+def snapshot_of(storage: LocalStorage) -> Snapshot:
+    return ParquetFormat(storage).snapshot()
+
+
+def known(storage: LocalStorage, snapshot: Snapshot, given: Counted | None) -> tuple[BoundIndex, list[str]]:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        index = refresh(Overlay(storage), snapshot, row_groups=True, workers=given)
+    return index.bind(snapshot), [str(w.message) for w in said if w.category is ZskipWarning]
+
+
+def same(one: BoundIndex, other: BoundIndex) -> None:
+    assert one.rows.tolist() == other.rows.tolist()
+    for field in one.snapshot.fields:
+        mine, theirs = one.column((field.name,)), other.column((field.name,))
+        assert (mine is None) == (theirs is None)
+        if mine is not None and theirs is not None:
+            for name in ("lower", "upper", "bounded", "nulls", "may_nan"):
+                assert np.array_equal(getattr(mine, name), getattr(theirs, name)), (field.name, name)
+
+
+def test_footers_come_back_as_they_were(storage: LocalStorage) -> None:
+    reader = PlainReader()
+    look = looker(True)()
+    for file in storage.walk(lambda name: name == "part-031.parquet"):
+        data = storage.read(file.path)
+        told = pickle.loads(pickle.dumps(look(io.BytesIO(data), file.size)))
+        assert reader.read(told) == FooterReader().read(io.BytesIO(data), file.size, row_groups=True)
+
+
+@pytest.mark.spark
+def test_executors_read_footers_as_the_driver_does(spark: SparkSession, storage: LocalStorage, few: None) -> None:
+    snapshot, counted = snapshot_of(storage), workers(spark, storage)
+    expected, said = known(storage, snapshot, None)
+    found, also_said = known(storage, snapshot, counted)
+    same(found, expected)
+    assert said == also_said
+    assert "part-031" in said[0]
+    assert (counted.asked, counted.told) == (FILES, FILES - 1)
+    predicate = parse("id < 25", Columns(snapshot.fields))
+    kept = expected.prune(predicate).kept
+    mine, theirs = prune_row_groups(found, predicate, kept), prune_row_groups(expected, predicate, kept)
+    assert mine is not None
+    assert theirs is not None
+    assert (mine.of_file, mine.total) == (theirs.of_file, theirs.total)
+    assert len(mine.of_file) == len(np.flatnonzero(kept)) - 1
+
+
+@pytest.mark.spark
+def test_a_rewrite_looks_at_its_input_through_executors(spark: SparkSession, storage: LocalStorage, few: None) -> None:
+    snapshot, counted = snapshot_of(storage), workers(spark, storage)
+    with pytest.raises(CorruptFileError, match="part-031"):
+        schema.inspect(storage, snapshot, merge=True, workers=counted)
+    sound = snapshot.select(np.array(["031" not in path for path in snapshot.paths]))
+    found = schema.inspect(storage, sound, merge=True, workers=counted)
+    expected = schema.inspect(storage, sound, merge=True)
+    assert found.codec == expected.codec
+    assert found.rows.tolist() == expected.rows.tolist() == [10] * (FILES - 1)
+    assert counted.told >= FILES - 1
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("trouble", ["another pyarrow", "no files there", "no job"])
+def test_the_driver_reads_what_executors_do_not(
+    spark: SparkSession, storage: LocalStorage, few: None, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    snapshot, counted = snapshot_of(storage), workers(spark, storage)
+    expected, _ = known(storage, snapshot, None)
+    if trouble == "another pyarrow":
+        monkeypatch.setattr(pa, "__version__", "1.0")
+    elif trouble == "no files there":
+        counted.base._reach = lambda: lambda path, size: io.FileIO(f"/nowhere{path}")
+    else:
+        monkeypatch.setattr(executors, "_task", lambda *given: 1)
+    found, _ = known(storage, snapshot, counted)
+    same(found, expected)
+    assert counted.told == 0
+
+
+@pytest.mark.spark
+def test_threads_stay_where_the_executors_are_this_process(spark: SparkSession, storage: LocalStorage) -> None:
+    assert workers_of(spark, storage) is None
