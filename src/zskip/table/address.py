@@ -1,4 +1,4 @@
-"""What a user calls a table: a path, or the name or object of an Iceberg table, whose catalog says where it lies."""
+"""What a user calls a table: a path, or the name of a table, whose catalog says where it lies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from zskip.errors import InputError
+from zskip.errors import InputError, UnsupportedError, ZskipError
 from zskip.formats import check_name
 from zskip.formats.iceberg.catalog import IcebergCatalog, PyIcebergCatalog, configured_catalog
 from zskip.storage import Storage
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
     from pyspark.sql import SparkSession
 
+_IN_SESSION = re.compile(r"(?:`(?:[^`]|``)+`|[^\s./:\\`]+)(?:\.(?:`(?:[^`]|``)+`|[^\s./:\\`]+)){0,2}")
 _NAME = re.compile(r"[^\s./:\\]+(?:\.[^\s./:\\]+){2,}")
 
 
@@ -27,11 +28,12 @@ def find(
     format_name: str | None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Handle:
-    """Open what lies at a path or, where no directory is called so, the Iceberg table of that name.
+    """Open what lies at a path or, where no directory is called so, the table of that name in a catalog.
 
     options: of the object store where the table lies.
 
-    Raises InputError and StorageError where a catalog cannot be opened, TableNotFoundError where it has no such table.
+    Raises InputError and StorageError where a catalog cannot be opened, TableNotFoundError where it has no such table,
+    and UnsupportedError where it is none for zskip.
     """
     check_name(format_name)
     if not isinstance(path, str):
@@ -42,7 +44,34 @@ def find(
         catalog = find_catalog(path, spark)
         if catalog is not None:
             return in_catalog(catalog, spark, index_storage, options)
+    if spark is not None and _IN_SESSION.fullmatch(path) and storage.stat("") is None:
+        found = _in_session(path, spark, index_storage, format_name)
+        if found is not None:
+            return found
     return Handle(storage, spark, index_storage, format_name)
+
+
+def _in_session(
+    name: str, spark: SparkSession, index_storage: Storage | None, format_name: str | None
+) -> Handle | None:
+    """The table of a name in the session's catalogs; None where there is none."""
+    from zskip.spark.jvm.catalog import check_partitions, find_named, split_name
+
+    parts = split_name(spark, name)
+    try:
+        named = find_named(spark, parts)
+    except ZskipError:
+        raise
+    except Exception as error:  # the session's parser and catalogs raise what they like
+        if not parts or "NOT_FOUND" in str(error) or "NoSuch" in str(error):
+            return None
+        said = str(error).strip().splitlines()[0]
+        raise UnsupportedError(f'"{name}" cannot be a table of zskip: {said}') from error
+    if format_name not in (None, named.format_name or "parquet"):
+        raise InputError(f'"{name}" is a table of the format {named.format_name or "parquet"}, not {format_name}')
+    handle = Handle(storage_at(named.root, spark), spark, index_storage, named.format_name, named=named)
+    check_partitions(spark, named, handle.format.snapshot())
+    return handle
 
 
 def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None:

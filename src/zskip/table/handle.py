@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.collect.statistics import Places
+    from zskip.spark.jvm.catalog import Named
     from zskip.spark.schema import TableSchema
 
 _TRIES = 5
@@ -49,10 +51,13 @@ class Handle:
         index_storage: Storage | None = None,
         format_name: str | None = None,
         catalog: IcebergCatalog | None = None,
+        named: Named | None = None,
     ) -> None:
-        """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table."""
+        """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table;
+        named: what the session's catalog knows of the table, if it was opened by its name there."""
         check_name(format_name)
         self._catalog = catalog
+        self.named = named
         self._alone = False
         self.connected: SparkSession | None = None
         """A session of Spark Connect, which reads files but plans nothing for zskip."""
@@ -85,7 +90,8 @@ class Handle:
             raise InputError(f"exclusive={exclusive!r}: say True or False")
         if not exclusive:
             return self
-        found = Handle(self.storage, self.spark, self.index_storage, self._format_name, self._catalog)
+        found = Handle(self.storage, self.spark, self.index_storage, self._format_name, self._catalog, self.named)
+        found.connected = self.connected
         found._alone = True
         return found
 
@@ -111,6 +117,23 @@ class Handle:
         if self.spark is None:
             raise InputError(f'{what} needs Spark: open the table with zskip.table(spark, "{self.storage.root}")')
         return self.spark
+
+    @contextmanager
+    def told(self) -> Iterator[Handle]:
+        """The table, of whose new files its catalog is told once the body has ended, however far that came."""
+        if self.named is None:
+            yield self
+            return
+        from zskip.spark.jvm.catalog import tell
+
+        spark, named = self.need_spark("this"), self.named
+        try:
+            yield self
+        except BaseException:
+            with suppress(Exception):
+                tell(spark, named, self.format.snapshot())
+            raise
+        tell(spark, named, self.format.snapshot())
 
     @property
     def workers(self) -> Workers | None:

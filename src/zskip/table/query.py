@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,17 +18,19 @@ import numpy as np
 import pyarrow.compute as pc
 
 from zskip.advisor.texts import text_of
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError, UnsupportedError, ZskipWarning
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.kept import KeptFile
 from zskip.table.recording import home_of, noting, recorder
+from zskip.types import read_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+    from zskip.spark.jvm.catalog import Named
     from zskip.spark.scan.catalyst import Filters
     from zskip.spark.scan.file_index import OnFilters
 
@@ -55,6 +58,14 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
         if whole is None:
             raise UnsupportedError(f'"{snapshot.root}" uses {snapshot.reader}, and the session has no reader for it')
         return whole
+    if handle.named is not None and not _as_named(spark, handle.named, snapshot):
+        warnings.warn(
+            f"{handle.named.sql} has other columns in the catalog than its files have: it is read as the catalog says, "
+            "without the index unless zskip.enable(spark) is on",
+            ZskipWarning,
+            stacklevel=4,
+        )
+        return spark.table(handle.named.sql)
     stats = handle.bound_index(snapshot)
     case_sensitive = handle.case_sensitive
 
@@ -78,6 +89,15 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
     """Notes scans for the workload; None where it is not recorded."""
     return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), handle.case_sensitive)
+
+
+def _as_named(spark: SparkSession, named: Named, snapshot: Snapshot) -> bool:
+    """Whether the catalog gives a table the columns, and the types of partitions, that its directory shows."""
+    if named.relation is None:
+        return True
+    fields = spark.table(named.sql).schema.jsonValue()["fields"]
+    said = [(f["name"], read_type(f["type"], f.get("metadata"))) for f in fields]
+    return said == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]
 
 
 def check_whole(snapshot: Snapshot) -> None:

@@ -118,7 +118,8 @@ class Table:
             max_batch=max_batch,
             jobs=jobs,
         )
-        return (optimize if request.max_batch is None else optimize_in_batches)(self._handle.alone(exclusive), request)
+        with self._handle.alone(exclusive).told() as handle:
+            return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
 
     def compact(
         self,
@@ -140,7 +141,9 @@ class Table:
         """
         from zskip.table.compact import check_sizes, compact
 
-        return compact(self._handle.alone(exclusive), *check_sizes(target_file_size, min_file_size), where)
+        sizes = check_sizes(target_file_size, min_file_size)
+        with self._handle.alone(exclusive).told() as handle:
+            return compact(handle, *sizes, where)
 
     def index(
         self,
@@ -399,7 +402,10 @@ class Table:
             workload=workload,
             dry_run=dry_run,
         )
-        return maintain(self._handle.alone(exclusive), request)
+        if dry_run:
+            return maintain(self._handle.alone(exclusive), request)
+        with self._handle.alone(exclusive).told() as handle:
+            return maintain(handle, request)
 
     def history(self) -> tuple[Operation, ...]:
         """What zskip did to the table, the latest first: when, what, and how much it wrote; no Spark needed.
@@ -446,8 +452,9 @@ def table(
 ) -> Table:
     """Open a table through a Spark session; `path` may be anything that Hadoop's file systems reach.
 
-    path: also the name of an Iceberg table, "catalog.db.table", in one of the session's catalogs or of pyiceberg's,
-    if there is no directory of that name; or a `pyiceberg.table.Table`. index_path: a directory for the index of a
+    path: also the name of a table in the session's catalogs, "db.table" or "catalog.db.table", if there is no directory
+    of that name (Hive's and Spark's own, whose sizes and partitions stay true; Iceberg's, those of pyiceberg, too); or
+    a `pyiceberg.table.Table`. index_path: a directory for the index of a
     table that may not be written to; pass it whenever you open the table. A directory that holds the index of another
     table raises InputError when it is used. format: "parquet", "delta", "iceberg" or "hudi"; by default what lies at
     the path. Of a session of Spark Connect the table must be reached from here as by `open`: `df(where=...)`, `files`,

@@ -185,3 +185,19 @@ def test_another_delta_is_refused_before_any_work(
             zskip.table(engine_spark, path).optimize(["id", "a"], files=2)
         monkeypatch.undo()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_table_of_the_catalog_by_its_name(engine_spark: SparkSession, tmp_path: Path) -> None:
+    engine_spark.sql(f"CREATE TABLE by_name (id bigint, v bigint) USING delta LOCATION '{tmp_path}/a b'")
+    engine_spark.range(0, 900, 1, 6).selectExpr("id", "id * 7919 % 900 AS v").writeTo("by_name").append()
+    try:
+        for name in ("default.by_name", "spark_catalog.default.by_name"):
+            table = zskip.table(engine_spark, name)
+            assert table.info().format == "delta"
+            assert table.optimize(by=["id", "v"], files=3).files_after == 3
+            assert engine_spark.table(name).where("id < 90").count() == table.df().where("id < 90").count() == 90
+        zskip.sql(engine_spark, "OPTIMIZE default.by_name ZORDER BY (v, id) WITH (files = 2)").collect()
+        assert engine_spark.table("by_name").inputFiles() != []
+        assert table.info().files == 2
+    finally:
+        engine_spark.sql("DROP TABLE by_name")

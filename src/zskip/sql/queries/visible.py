@@ -16,13 +16,7 @@ from zskip.predicate import Predicate
 from zskip.records import Field, PruneResult, ScanReport
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
-from zskip.spark.scan.catalyst import Filters
-from zskip.spark.scan.constants import prune_filters
-from zskip.spark.scan.file_index import OnFilters, PrunedFileIndex, Pruning
-from zskip.spark.scan.logical import exchanged, frame_of, leaves
-from zskip.spark.scan.plans import planned_index
-from zskip.spark.schema import TableSchema, read_schema
-from zskip.sql.queries.relations import (
+from zskip.spark.jvm.relations import (
     FileRelation,
     columns_with_defaults,
     is_own,
@@ -30,6 +24,12 @@ from zskip.sql.queries.relations import (
     read_relation,
     same_partitions,
 )
+from zskip.spark.scan.catalyst import Filters
+from zskip.spark.scan.constants import prune_filters
+from zskip.spark.scan.file_index import OnFilters, PrunedFileIndex, Pruning
+from zskip.spark.scan.logical import exchanged, frame_of, leaves
+from zskip.spark.scan.plans import planned_index
+from zskip.spark.schema import TableSchema, read_schema
 from zskip.table.handle import Handle
 from zskip.table.query import recording
 

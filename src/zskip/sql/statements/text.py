@@ -142,12 +142,3 @@ def name_of(token: Token) -> str:
     'a`b'
     """
     return token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
-
-
-def quoted(parts: tuple[str, ...]) -> str:
-    """A name of several parts as SQL text that means exactly these.
-
-    >>> quoted(("db", "a`b.c"))
-    '`db`.`a``b.c`'
-    """
-    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -24,7 +24,7 @@ _CATALOG_UTILS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
 _PATH = "org.apache.hadoop.fs.Path"
 _STRING = "java.lang.String"
 _MAP = "scala.collection.immutable.Map"
-_HARMLESS = {"path", "serialization.format", "mergeschema", "compression", "header"}
+_HARMLESS = {"path", "serialization.format", "mergeschema", "compression", "header", "partitionoverwritemode"}
 """Options of a table that have no say in which files it has and how they are read, beyond its schema."""
 _FIELD_ID = "parquet.field.id"
 
