@@ -1,7 +1,8 @@
 """An object store in memory that speaks enough of S3 to be measured: it waits, counts, and forgets at its end.
 
 Run as a process of its own: `python bench/memory_store.py MILLISECONDS` prints its port. `GET /requests` tells and
-forgets what was asked; `PUT /delay?MILLISECONDS` changes how long an answer takes.
+forgets what was asked; `PUT /delay?MILLISECONDS` changes how long an answer takes; `PUT /copies?COUNT` fills `t/` with
+files made of the body, which `copy_of` tells apart.
 """
 
 from __future__ import annotations
@@ -19,6 +20,21 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 _PAGE = 1000
+ROWS = 100
+FIRST, LAST = 0x0123456789ABCDEF, 0x0FEDCBA987654321
+"""What a file to copy has for the least and the greatest number of its first column."""
+
+
+def copy_of(data: bytes, number: int) -> bytes:
+    """A file whose footer says that its first column holds `ROWS` numbers that no other copy has."""
+    for value, own in ((FIRST, number * ROWS), (LAST, (number + 1) * ROWS - 1)):
+        data = data.replace(value.to_bytes(8, "little"), own.to_bytes(8, "little"))
+    return data
+
+
+def name_of(number: int) -> str:
+    """What a copy is called."""
+    return f"part-{number:08}.parquet"
 
 
 class Store:
@@ -27,7 +43,9 @@ class Store:
     def __init__(self, delay: float) -> None:
         self.delay = delay
         self.lock = threading.Lock()
-        self.objects: dict[str, tuple[bytes, float]] = {}
+        self.objects: dict[str, tuple[bytes | int, float]] = {}
+        """Content and time; of a copy its number."""
+        self.copied = b""
         self.order: list[str] = []
         self.counts: Counter[str] = Counter()
 
@@ -40,6 +58,23 @@ class Store:
                 bisect.insort(self.order, key)
             self.objects[key] = (data, float(int(time.time())))
             return True
+
+    def copies(self, count: int, data: bytes) -> None:
+        with self.lock:
+            self.copied, now = data, float(int(time.time()))
+            self.objects.update((f"t/{name_of(i)}", (i, now)) for i in range(count))
+            self.order = sorted(self.objects)
+
+    def content(self, key: str) -> tuple[bytes, float] | None:
+        found = self.objects.get(key)
+        if found is None:
+            return None
+        data, when = found
+        return copy_of(self.copied, data) if isinstance(data, int) else data, when
+
+    def size(self, key: str) -> tuple[int, float]:
+        data, when = self.objects[key]
+        return len(self.copied if isinstance(data, int) else data), when
 
     def delete(self, key: str) -> None:
         with self.lock:
@@ -105,7 +140,7 @@ class Handler(BaseHTTPRequestHandler):
         key, query = self.asked("GET")
         if "list-type" in query:
             return self.listing(query)
-        found = self.store.objects.get(key)
+        found = self.store.content(key)
         if found is None:
             return self.answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
         data, when = found
@@ -123,11 +158,11 @@ class Handler(BaseHTTPRequestHandler):
         keys, prefixes, following = self.store.page(prefix, delimiter, after)
         parts = []
         for key in keys:
-            data, when = self.store.objects[key]
+            size, when = self.store.size(key)
             stamp = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(when))
             parts.append(
                 f"<Contents><Key>{escape(key)}</Key><LastModified>{stamp}</LastModified><ETag>1</ETag>"
-                f"<Size>{len(data)}</Size></Contents>"
+                f"<Size>{size}</Size></Contents>"
             )
         parts += [f"<CommonPrefixes><Prefix>{escape(p)}</Prefix></CommonPrefixes>" for p in prefixes]
         if following:
@@ -139,15 +174,17 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         key, _ = self.asked("HEAD")
-        found = self.store.objects.get(key)
-        if found is None:
+        if key not in self.store.objects:
             return self.answer(404)
-        told = {"ETag": "1", "Last_Modified": formatdate(found[1], usegmt=True)}
-        self.answer(200, length=str(len(found[0])), **told)
+        size, when = self.store.size(key)
+        self.answer(200, length=str(size), ETag="1", Last_Modified=formatdate(when, usegmt=True))
 
     def do_PUT(self) -> None:
         if self.path.startswith("/delay?"):
             self.store.delay = float(self.path.partition("?")[2]) / 1000
+            return self.answer(200)
+        if self.path.startswith("/copies?"):
+            self.store.copies(int(self.path.partition("?")[2]), self.body())
             return self.answer(200)
         key, _ = self.asked("PUT")
         data = self.body()

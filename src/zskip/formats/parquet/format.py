@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -47,27 +48,25 @@ class ParquetFormat:
 
         Raises TableNotFoundError where there is nothing, UnsupportedError for directories that Spark would refuse.
         """
-        version, files = self._live_files()
+        version, files, directories = self._live_files()
         if not files:
             self._check_directory()
             raise TableNotFoundError(
                 f'no Parquet files in "{self._storage.root}"; give the directory that holds the data files'
             )
-        files.sort(key=lambda file: file[1].path)
-        directories = [directory for directory, _ in files]
         ordinals = {d: i for i, d in enumerate(dict.fromkeys(directories))}
         partition_fields, partitions = self._partitioner(tuple(ordinals))
-        paths = tuple(file.path for _, file in files)
+        paths, sizes, times = (map(itemgetter(i), files) for i in range(3))
         return Snapshot(
             root=self._storage.root,
             version=version,
-            fields=self._fields(files[0][1]),
+            fields=self._fields(files[0]),
             partition_fields=partition_fields,
             partitions=partitions,
-            paths=paths,
-            sizes=np.array([file.size for _, file in files], np.int64),
-            mtimes_ms=np.array([file.mtime_ms for _, file in files], np.int64),
-            partition_of=np.array([ordinals[d] for d in directories], np.int32),
+            paths=tuple(paths),
+            sizes=np.fromiter(sizes, np.int64, len(files)),
+            mtimes_ms=np.fromiter(times, np.int64, len(files)),
+            partition_of=np.fromiter(map(ordinals.__getitem__, directories), np.int32, len(files)),
         )
 
     def _fields(self, first: FileInfo) -> tuple[Field, ...]:
@@ -75,18 +74,24 @@ class ParquetFormat:
             self._seen = first, read_fields(self._storage, first)
         return self._seen[1]
 
-    def _live_files(self) -> tuple[int, list[tuple[str, FileInfo]]]:
-        """The version, and each file with the directory where it belongs; read between two equal looks at the log."""
+    def _live_files(self) -> tuple[int, list[FileInfo], list[str]]:
+        """The version, the files by path, and where each of them belongs; read between two equal looks at the log."""
         for _ in range(_TRIES):
             before = log.versions(self._storage)
             pending, finished = self._settle(before)
             if finished:
                 continue
-            files = [(f.path.rpartition("/")[0], f) for f in self._walk() if f.size]
-            if pending:
-                files = self._as_after(pending, files)
-            if log.versions(self._storage) == before:
-                return max(before[0], default=0), files
+            files = [file for file in self._walk() if file.size]
+            moved = self._as_after(pending, files) if pending else None
+            if log.versions(self._storage) != before:
+                continue
+            version = max(before[0], default=0)
+            if moved is not None:
+                moved.sort(key=lambda file: file[1].path)
+                return version, [file for _, file in moved], [directory for directory, _ in moved]
+            # There may be a million: nothing is made for each of them but its directory.
+            files.sort(key=itemgetter(0))
+            return version, files, [file[0].rpartition("/")[0] for file in files]
         raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
 
     def _walk(self) -> list[FileInfo]:
@@ -132,9 +137,12 @@ class ParquetFormat:
                     pending.append(entry)
         return pending, finished
 
-    def _as_after(self, pending: Sequence[log.Entry], files: list[tuple[str, FileInfo]]) -> list[tuple[str, FileInfo]]:
-        """The files as they will be when the pending rewrites are finished, each under the name it has now."""
-        live = {file.path: (directory, file) for directory, file in files}
+    def _as_after(self, pending: Sequence[log.Entry], files: list[FileInfo]) -> list[tuple[str, FileInfo]]:
+        """The files as they will be when the pending rewrites are finished, each under the name it has now.
+
+        Each has the directory where it belongs.
+        """
+        live = {file.path: (file.path.rpartition("/")[0], file) for file in files}
         for entry in pending:
             for old in entry.removed:
                 found = live.get(old.path)
