@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zskip.errors import PredicateError
+from zskip.spark.jvm.catalog import quoted
 from zskip.sql.statements.parser import Target
 from zskip.sql.statements.skipping_index import DescribeIndex
 from zskip.sql.statements.statement import (
@@ -18,7 +19,7 @@ from zskip.sql.statements.statement import (
     Verify,
     read_statement,
 )
-from zskip.sql.statements.text import quoted, string_of, tokens
+from zskip.sql.statements.text import string_of, tokens
 from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload
 
 T = Target(parts=("t",))

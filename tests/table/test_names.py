@@ -123,12 +123,15 @@ def test_a_rewrite_by_name_is_seen_at_once(spark: SparkSession, base: str) -> No
         assert zskip.table(spark, path).path == table.path
 
 
-def test_a_directory_comes_before_a_name(
-    spark: SparkSession, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "named.t").mkdir()
-    assert zskip.table(spark, "named.t").path == str(tmp_path / "named.t")
+def test_a_directory_comes_before_a_name(spark: SparkSession, base: str) -> None:
+    # Below the directory in which the JVM was started, as Hadoop reads relative paths.
+    there = next(path for path in Path.cwd().iterdir() if path.is_dir() and path.name.isidentifier())
+    spark.sql(f"CREATE TABLE {there.name} (a int) USING parquet LOCATION '{zskip.table(spark, base).path}'")
+    try:
+        assert zskip.table(spark, there.name).path == str(there)
+        assert zskip.table(spark, f"default.{there.name}").path == zskip.table(spark, base).path
+    finally:
+        spark.sql(f"DROP TABLE {there.name}")
 
 
 @pytest.mark.parametrize("name", ["named.none", "nodb.t", "t", "spark_catalog.named.none", "nocatalog.named.t"])

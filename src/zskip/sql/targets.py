@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import TableNotFoundError, UnsupportedError
 from zskip.formats import FORMATS
-from zskip.spark.jvm.catalog import Named, check_partitions, find_named, quoted
+from zskip.spark.jvm.catalog import Named, check_partitions, find_named, is_missing, quoted
 from zskip.spark.jvm.compat import check_session
 from zskip.sql.statements.parser import Target
 from zskip.table import Table
@@ -76,7 +76,7 @@ def _named(spark: SparkSession, target: Target) -> Named | None:
         if kind in _OTHER_FORMATS and "/" in target.parts[1]:
             known = ", ".join(FORMATS)
             raise UnsupportedError(f'"{target}" is of the format {kind}; zskip works on {known}') from error
-        if "NOT_FOUND" in str(error) or "NoSuch" in str(error):
+        if is_missing(error):
             raise TableNotFoundError(
                 f"no table \"{target}\"; check the name, or give a path: '/data/t' or parquet.`/data/t`"
             ) from error

@@ -55,7 +55,7 @@ def _in_session(
     name: str, spark: SparkSession, index_storage: Storage | None, format_name: str | None
 ) -> Handle | None:
     """The table of a name in the session's catalogs; None where there is none."""
-    from zskip.spark.jvm.catalog import check_partitions, find_named, split_name
+    from zskip.spark.jvm.catalog import check_partitions, find_named, is_missing, split_name
 
     parts = split_name(spark, name)
     try:
@@ -63,7 +63,7 @@ def _in_session(
     except ZskipError:
         raise
     except Exception as error:  # the session's parser and catalogs raise what they like
-        if not parts or "NOT_FOUND" in str(error) or "NoSuch" in str(error):
+        if not parts or is_missing(error):
             return None
         said = str(error).strip().splitlines()[0]
         raise UnsupportedError(f'"{name}" cannot be a table of zskip: {said}') from error

@@ -63,6 +63,11 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, ...]:
     return tuple(str(part) for part in Jvm.of(spark).to_list(found))
 
 
+def is_missing(error: Exception) -> bool:
+    """Whether Spark says that there is no table, database or catalog of a name."""
+    return any(said in str(error) for said in ("NOT_FOUND", "NoSuch", "REQUIRES_SINGLE_PART_NAMESPACE"))
+
+
 def find_named(spark: SparkSession, parts: tuple[str, ...]) -> Named:
     """The table of a name; raises what Spark raises where there is none.
 
