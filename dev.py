@@ -173,7 +173,7 @@ def test_stores(rest: "list[str]") -> int:
     if rest[:1] == ["core"]:
         names = [f"tests/stores/test_{name}.py" for name in ("objects", "open", "formats")]
         return run(python, "-m", "pytest", *names, *rest[1:], ZSKIP_STORE_JARS="")
-    jars = os.pathsep.join(fetched((*STORE_JARS, *ENGINES["dev"][:2])))
+    jars = os.pathsep.join(fetched((*STORE_JARS, *ENGINES["dev"])))
     return run(python, "-m", "pytest", *(rest or ["tests/stores"]), ZSKIP_STORE_JARS=jars)
 
 

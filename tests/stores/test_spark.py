@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import socket
+import time
+import zipfile
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import deltalake
@@ -17,8 +23,13 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import ConflictError, InputError, UnsupportedError
-from zskip.spark.jvm.hadoop import HadoopStorage
+from zskip.index.collect.footers import FooterReader
+from zskip.index.collect.plain import PlainReader, looker
+from zskip.spark.collect import executors
+from zskip.spark.jvm.hadoop import HadoopStorage, storage_for
 
+ROUNDS = int(os.environ.get("ZSKIP_STORE_ROUNDS", "2"))
+JARS = os.environ.get("ZSKIP_STORE_JARS", "")
 Make = Callable[[Bucket], None]
 
 
@@ -82,21 +93,44 @@ def test_into_writes_a_new_table(s3a_spark: SparkSession, bucket: Bucket) -> Non
     assert zskip.open(bucket.uri("lost"), storage_options=bucket.options).info().rows == 400
 
 
-def test_of_two_rewrites_at_once_none_loses_a_row(s3a_spark: SparkSession, bucket: Bucket) -> None:
-    bucket.table("t", files=4)
+@pytest.mark.parametrize("name", ["parquet", "delta"])
+def test_of_two_rewrites_and_an_appender_at_once_none_loses_a_row(
+    s3a_spark: SparkSession, bucket: Bucket, name: str
+) -> None:
+    (make_parquet if name == "parquet" else make_delta)(bucket)
+    key, rows = ("t a%20b" if name == "parquet" else "t"), 1000
+    outcomes: Counter[str] = Counter()
 
-    def rewrite(seed: int) -> Exception | None:
+    def rewrite(seed: int) -> str:
         try:
-            zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, seed=seed)
-        except ConflictError as error:
-            return error
-        return None
+            zskip.table(s3a_spark, s3a(bucket, key)).optimize(by=["id", "v"], files=2, seed=seed)
+        except ConflictError:
+            return "conflict"
+        return "committed"
 
-    with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(rewrite, range(2)))
-    assert None in outcomes
-    rows = zskip.table(s3a_spark, s3a(bucket, "t")).df()
-    assert (rows.count(), rows.distinct().count()) == (400, 400)
+    def append(start: int) -> str:
+        ids = np.arange(start, start + 50)
+        added = pa.table({"id": ids, "v": ids % 7})
+        if name == "parquet":
+            bucket.put_table(f"{key}/d={start // 50 % 2}/more-{start}.parquet", added)
+        else:
+            added = added.append_column("d", pa.array(ids // 50 % 2, pa.int32()))
+            options = bucket.options | {"aws_allow_http": "true"}
+            deltalake.write_deltalake(bucket.uri(key), added, mode="append", storage_options=options)
+        return "appended"
+
+    for number in range(ROUNDS):
+        with ThreadPoolExecutor(3) as pool:
+            begun = [pool.submit(rewrite, 2 * number), pool.submit(rewrite, 2 * number + 1)]
+            time.sleep(random.Random(number).random())
+            begun.append(pool.submit(append, rows))
+            outcomes.update(future.result() for future in begun)
+        rows += 50
+        found = zskip.table(s3a_spark, s3a(bucket, key)).df().select("id").collect()
+        assert sorted(row["id"] for row in found) == list(range(rows)), number
+    print(f"{name}: {ROUNDS} rounds, {rows} rows, {dict(outcomes)}")
+    assert outcomes["committed"] >= ROUNDS // 2
+    assert outcomes["appended"] == ROUNDS
 
 
 def test_who_comes_second_is_told_so(s3a_spark: SparkSession, bucket: Bucket) -> None:
@@ -130,3 +164,51 @@ def test_paths_that_the_session_does_not_reach(s3a_spark: SparkSession, bucket: 
         zskip.table(s3a_spark, bucket.uri("t"))
     with pytest.raises(zskip.ZskipError, match="gcs-connector"):
         zskip.table(s3a_spark, "gs://bucket/t")
+
+
+@pytest.mark.skipif("iceberg" not in JARS, reason="no jar of Iceberg")
+def test_iceberg_in_a_catalog_of_the_session(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    name = f"ice{bucket.name[-8:]}"
+    for key, value in {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop"}.items():
+        s3a_spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    s3a_spark.conf.set(f"spark.sql.catalog.{name}.warehouse", s3a(bucket, "wh"))
+    s3a_spark.sql(f"CREATE TABLE {name}.db.t (id bigint, v bigint) USING iceberg")
+    s3a_spark.sql(f"INSERT INTO {name}.db.t SELECT id, id * 7919 % 900 FROM range(0, 900, 1, 6)")
+    table = zskip.table(s3a_spark, f"{name}.db.t")
+    assert table.optimize(by=["id", "v"], files=3).files_after == 3
+    s3a_spark.sql(f"INSERT INTO {name}.db.t SELECT id, 0 FROM range(900, 950)")
+    table.index()
+    found = table.df().where("id between 30 and 59")
+    assert [found.count(), table.df().count(), s3a_spark.table(f"{name}.db.t").count()] == [30, 950, 950]
+    assert len(table.files("id = 5")) < len(table.files())
+    assert zskip.open(bucket.uri("wh/db/t"), storage_options=bucket.options).info().rows == 950
+    assert table.clean().leftovers == ()
+
+
+def test_hudi_is_read_through_spark(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "hudi" / "hive.zip") as packed:
+        for name in packed.namelist():
+            if not name.endswith("/"):
+                bucket.put(f"h/{name}", packed.read(name))
+    table = zskip.table(s3a_spark, s3a(bucket, "h"))
+    everything = table.files()
+    assert table.index().files == len(everything) > 1
+    assert 0 < len(table.files("id = 1")) < len(everything)
+    rows = table.df()
+    assert rows.count() == table.info().rows
+    assert rows.where("id = 1").count() == sum(row["id"] == 1 for row in rows.collect()) > 0
+
+
+def test_executors_read_footers_in_the_store(
+    s3a_spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket.table("t a%20b")
+    storage = storage_for(s3a_spark, s3a(bucket, "t a%20b"))
+    monkeypatch.setattr(s3a_spark.sparkContext, "master", "spark://elsewhere")
+    workers = executors.workers_of(s3a_spark, storage)
+    assert workers is not None
+    found = sorted((f.path, f.size) for f in storage.walk(lambda name: name.startswith("_")))
+    (told,) = workers.look("read the footers", looker(False), found)
+    for (path, size), plain in zip(found, told, strict=True):
+        with storage.open(path, size) as stream:
+            assert PlainReader().read(plain) == FooterReader().read(stream, size)
