@@ -89,6 +89,25 @@ RUNS = (
         },
     ),
     (
+        "100,000 files in an object store",
+        "stores.py --files 100000",
+        "The same queries; the index is made of footers that the store is not asked for.",
+        {
+            "cold_requests_beyond": "<= 12",
+            "cold_seconds_beyond": "<= 1.5",
+            "warm_requests_beyond": "<= 4",
+        },
+    ),
+    (
+        "A million files on a store",
+        "large_store.py --files 1000000",
+        "Plain Parquet of ten columns, made of metadata alone: the listing takes no time, so that all of this is "
+        "beyond it. `first` and `warm` open the table and answer a query that keeps 10 files, `info` is `info()`, "
+        "`refresh` is `index()` after 1,000 files more, and `beyond_reading` is without reading just their "
+        "footers. `mb` is the most that the process had, its libraries and the made-up listing (`mb_before`) included.",
+        {"warm_s": "<= 2", "refresh_beyond_reading_s": "<= 5", "mb": "<= 1000"},
+    ),
+    (
         "Clustering TPC-H lineitem",
         "clustering.py --scale 2 --files 64 --rounds 3 --decoded-queries 40 --curves zorder",
         "12M rows by l_partkey, l_suppkey, l_shipdate into 64 files. `copy` is a plain Spark read and write of the "
