@@ -214,8 +214,8 @@ BOTH = [
     "WITH f AS (SELECT * FROM fact WHERE v < 3) SELECT a.id FROM f a JOIN dim x ON a.k = x.di AND x.y = 1 "
     "WHERE a.id IN (SELECT b.id + 200 FROM f b JOIN dim y ON b.k = y.di AND y.y = 0)",
     "SELECT count(*) FROM (SELECT * FROM fact UNION ALL SELECT * FROM fact) JOIN dim ON k = di WHERE y = 2",
-    "SELECT (SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = 2), "
-    "(SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = 3)",
+    # Run by four threads, each of which looks at the plans of the others.
+    f"SELECT {', '.join(f'(SELECT max(id) FROM fact JOIN dim ON k = di WHERE y = {i})' for i in range(4))}",
 ]
 
 

@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.PlanExpression;
 import org.apache.spark.sql.execution.ColumnarToRowExec;
 import org.apache.spark.sql.execution.CommandResultExec;
 import org.apache.spark.sql.execution.FileSourceScanExec;
@@ -69,9 +70,18 @@ final class Broadcasts {
     path.add(node);
     List below = below(node);
     for (int i = 0; i < below.size(); i++) visit((SparkPlan) below.get(i));
-    List subqueries = Columns.list(node.subqueries());
-    for (int i = 0; i < subqueries.size(); i++) visit((SparkPlan) subqueries.get(i));
+    List expressions = Columns.list(node.expressions());
+    for (int i = 0; i < expressions.size(); i++) visitSubqueries((Expression) expressions.get(i));
     path.remove(path.size() - 1);
+  }
+
+  private void visitSubqueries(Expression expression) {
+    if (expression instanceof PlanExpression) {
+      Object plan = ((PlanExpression) expression).plan();
+      if (plan instanceof SparkPlan) visit((SparkPlan) plan);
+    }
+    List children = Columns.list(expression.children());
+    for (int i = 0; i < children.size(); i++) visitSubqueries((Expression) children.get(i));
   }
 
   private static List below(SparkPlan node) {
@@ -81,8 +91,31 @@ final class Broadcasts {
     else if (node instanceof InMemoryTableScanExec) one.add(((InMemoryTableScanExec) node).relation().cachedPlan());
     else if (node instanceof CommandResultExec) one.add(((CommandResultExec) node).commandPhysicalPlan());
     // What is shared stands elsewhere in the plan, too.
-    else if (!(node instanceof ReusedExchangeExec)) return Columns.list(node.children());
+    else if (!(node instanceof ReusedExchangeExec)) return children(node);
     return one;
+  }
+
+  /**
+   * The nodes below a node, as its fields hold them.
+   *
+   * Spark's own `children` and `subqueries` are lazy: asked for the first time, they lock the node, and the thread
+   * that runs the node may hold that lock while it waits for the scan that asks.
+   */
+  static List children(SparkPlan node) {
+    List made = new ArrayList();
+    scala.collection.Iterator fields = node.productIterator();
+    while (fields.hasNext()) {
+      Object field = fields.next();
+      if (field instanceof SparkPlan) made.add(field);
+      if (!(field instanceof scala.collection.Iterable)) continue;
+      scala.collection.Iterator many = ((scala.collection.Iterable) field).iterator();
+      while (many.hasNext()) {
+        Object one = many.next();
+        if (!(one instanceof SparkPlan)) break;
+        made.add(one);
+      }
+    }
+    return made;
   }
 
   private List keys() {

@@ -35,7 +35,7 @@ final class Names {
     }
     if (node instanceof QueryStageExec) return scan(((QueryStageExec) node).plan(), column);
     if (node instanceof ReusedExchangeExec) return scan(((ReusedExchangeExec) node).child(), column);
-    List children = Columns.list(node.children());
+    List children = Broadcasts.children(node);
     for (int i = 0; i < children.size(); i++) {
       FileSourceScanExec found = scan((SparkPlan) children.get(i), column);
       if (found != null) return found;
