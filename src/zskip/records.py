@@ -380,6 +380,11 @@ class Operation(Shown):
     share_before: float | None = None
     """Predicted share (0 to 1) of those rows that a query reads, mean; None where unknown."""
     share_after: float | None = None
+    share_measured: float | None = None
+    """Share of the table's rows that recorded scans read after it and before the next operation, mean; None where none
+    was recorded. It is not kept, but told when it is asked for."""
+    scans: int = 0
+    """Of which that is the mean."""
     seconds: float
     fitted_to: str | None = None
     """The queries that the layout was fitted to, in words; None where it was fitted to made-up ones."""

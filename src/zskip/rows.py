@@ -163,7 +163,7 @@ def _(result: Maintenance) -> list[Block]:
 
 def operations(found: Sequence[Operation]) -> Grid:
     """What was done to a table."""
-    names = ("when", "version", "operation", "by", "rows", "files", "bytes", "rows a query reads", "seconds")
+    names = ("when", "version", "operation", "by", "rows", "files", "bytes", "predicted", "measured", "seconds")
     rows = [
         (
             moment(of.time_ms),
@@ -174,6 +174,7 @@ def operations(found: Sequence[Operation]) -> Grid:
             f"{of.files_removed:,} -> {of.files_added:,}",
             f"{show_size(of.bytes_removed)} -> {show_size(of.bytes_added)}",
             f"{_share(of.share_before)} -> {_share(of.share_after)}" if of.by else None,
+            None if of.share_measured is None else f"{_share(of.share_measured)} ({of.scans:,} scans)",
             of.seconds,
         )
         for of in found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import zlib
 
 import pytest
 
@@ -92,6 +93,25 @@ def test_the_bytes_say_it_all_and_stay_below_a_megabyte() -> None:
     small = Reservoir().add(stream(30, 8), 30)
     assert Reservoir.from_bytes(small.to_bytes()) == small
     assert Reservoir.from_bytes(Reservoir().to_bytes()) == Reservoir()
+
+
+def test_what_scans_read_is_told_for_each_time() -> None:
+    entries = [Entry(priority(NOW + i, 0.5), NOW + i, f"a = {i}", i, 1, 10) for i in range(10)]
+    entries += [Entry(priority(NOW, 0.4), NOW, "b = 1", -1, 1, 10), Entry(priority(NOW, 0.3), NOW, "b = 2", 5, 1, -1)]
+    held = Reservoir.from_bytes(Reservoir().add(entries, 12).to_bytes())
+    found = held.shares_since([NOW + 2, NOW + 5, NOW + 50])
+    assert found == [(pytest.approx(0.3), 3), (pytest.approx(0.7), 5), (None, 0)]
+    assert held.shares_since([]) == []
+
+
+def test_samples_of_earlier_versions_are_read() -> None:
+    held = Reservoir().add(stream(30, 8), 30)
+    head, _, body = held.to_bytes().partition(b"\n")
+    document = json.loads(zlib.decompress(body))
+    del document["rows_total"]
+    body = zlib.compress(json.dumps(document).encode())
+    head = json.dumps({**json.loads(head), "crc": f"{zlib.crc32(body):08x}"}).encode()
+    assert Reservoir.from_bytes(head + b"\n" + body) == held
 
 
 def test_damage_is_told_from_another_version() -> None:

@@ -20,7 +20,7 @@ def page(chromium: Browser, report: Path) -> Browser:
     chromium.errors()
     chromium.requests()
     chromium.open(report)
-    chromium.wait(DRAWN)
+    chromium.draw()
     return chromium
 
 
@@ -39,13 +39,27 @@ def test_it_loads_without_an_error_or_a_request(page: Browser, report: Path) -> 
 def test_charts_have_a_mark_for_each_figure(page: Browser, report: Path) -> None:
     data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', report.read_text())[0])
     shown = page.run("[...document.querySelectorAll('[data-figure]')].map(box => box.dataset.figure)")
-    assert int(page.run(DRAWN)) == len(shown) + 1
+    page.until(lambda: int(page.run(DRAWN)) == len(shown) + 1, "all charts")
     assert marks(page, "picture", ".bars .point") == len(data["figures"]["files-0-1"]["data"][0]["x"]) == 12
     assert marks(page, "chart-sizes", ".bars .point") == len(data["figures"]["sizes"]["data"][0]["y"])
     assert marks(page, "chart-reads", ".scatterlayer .point") == 5
     for i in range(3):
         assert marks(page, f"chart-depth-{i}", ".scatterlayer .js-line") == 1
     assert marks(page, "chart-prunings", ".trace.bars") == 4
+
+
+def test_charts_are_drawn_when_they_come_near(chromium: Browser, report: Path) -> None:
+    chromium.size(1000, 500)
+    chromium.open(report)
+    first = int(chromium.wait(DRAWN))
+    every = chromium.run("document.querySelectorAll('.chart').length")
+    assert 0 < first < every
+    chromium.driver.execute_script("document.querySelector('#chart-prunings').scrollIntoView()")
+    chromium.wait("document.querySelector('#chart-prunings svg') !== null")
+    found = chromium.pdf()
+    assert found.startswith(b"%PDF-")
+    assert chromium.run("[...document.querySelectorAll('.chart')].every(box => box.querySelector('svg'))")
+    assert chromium.errors() == []
 
 
 def test_the_picture_follows_its_choices(page: Browser) -> None:

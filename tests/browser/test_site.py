@@ -74,7 +74,7 @@ def test_axe_finds_nothing_serious_in_the_report(chromium: Browser, report: Path
     chromium.size(1000)
     chromium.scheme(scheme)
     chromium.open(report)
-    chromium.wait("document.documentElement.dataset.drawn")
+    chromium.draw()
     assert violations(chromium) == []
 
 

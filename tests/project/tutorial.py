@@ -74,7 +74,7 @@ def take_pictures(directory: Path) -> None:
         for name in ("before", "after"):
             opened.size(900)
             opened.open(directory / f"{name}.html")
-            opened.wait("document.documentElement.dataset.drawn")
+            opened.draw()
             opened.driver.execute_script("document.getElementById('picture').scrollIntoView()")
             opened.driver.find_element("id", "picture").screenshot(str(PICTURES / f"{name}.png"))
         opened.driver.execute_script("window.scrollTo(0, 0)")

@@ -36,6 +36,12 @@ class Browser:
     def open(self, page: Path | str) -> None:
         self.driver.get(page if isinstance(page, str) else page.as_uri())
 
+    def draw(self) -> None:
+        """Have a report draw all its charts, as before it is printed."""
+        self.wait("document.documentElement.dataset.drawn")
+        self.driver.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+        self.wait("[...document.querySelectorAll('.chart')].every(box => box.querySelector('svg'))")
+
     def wait(self, script: str, seconds: float = 60) -> Any:
         """The value of an expression as soon as it is true."""
         return self.until(lambda: self.run(script), script, seconds)

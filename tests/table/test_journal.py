@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from zskip.errors import StorageError, ZskipWarning
 from zskip.layout.fit import fit
 from zskip.records import Field, Operation, Sample
 from zskip.storage import LocalStorage, Storage
-from zskip.table import journal
+from zskip.table import journal, recording
 from zskip.table.address import find
 from zskip.table.handle import Handle
 from zskip.table.journal import clustered, keep, read_journal
@@ -71,11 +72,20 @@ def records(handle: Handle) -> list[Path]:
 
 
 def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> None:
-    keep(handle, operation(1, "a", "b"), names=["f0.parquet", "f2.parquet"], layout=LAYOUT, target_file_size=77)
+    deep = {"a": {2: 3, 16: 1}}
+    keep(
+        handle,
+        dataclasses.replace(operation(1, "a", "b"), share_measured=0.5, scans=3),
+        names=["f0.parquet", "f2.parquet"],
+        layout=LAYOUT,
+        target_file_size=77,
+        depths=deep,
+    )
     keep(handle, operation(2))
     (first, second) = read_journal(handle.home)
     assert (first.operation, second.operation) == (operation(1, "a", "b"), operation(2))
     assert (first.layout(), first.target_file_size, second.layout()) == (LAYOUT, 77, None)
+    assert (first.depths, second.depths) == (deep, None)
     found = clustered([first, second], handle.snapshot())
     assert found is not None
     assert found.newest is first
@@ -89,6 +99,24 @@ def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> N
     assert (layout.by, layout.version, layout.files, layout.files_since) == (("a", "b"), 1, 1, 2)
     assert layout.since_ms == operation(1).time_ms
     assert zskip.open(handle.storage.root).history() == (operation(2), operation(1, "a", "b"))
+
+
+def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([5, 15, 16, 25])
+    monkeypatch.setattr(recording, "_now_ms", lambda: next(clock, 99))
+    for moment in (30, 10, 20):
+        keep(handle, dataclasses.replace(operation(moment), time_ms=moment))
+    table = zskip.open(handle.storage.root)
+    table.index()
+    table.record()
+    for where in ("a = 0", "a < 2", "a = 1", "a < 9"):
+        table.files(where)
+    told = {of.version: (of.share_measured, of.scans) for of in table.history()}
+    assert told == {10: (pytest.approx(0.5), 2), 20: (1.0, 1), 30: (None, 0)}
+    assert [of.version for of in table.history()] == [20, 10, 30]
+    (file,) = (Path(handle.storage.root) / "_zskip" / "workload").glob("*.reservoir")
+    file.write_bytes(b"nothing")
+    assert [of.scans for of in table.history()] == [0, 0, 0]
 
 
 def test_other_columns_are_another_layout(handle: Handle) -> None:

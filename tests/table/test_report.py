@@ -90,6 +90,30 @@ def test_what_queries_read_is_what_files_says(events: str, tmp_path: Path) -> No
     assert len(page.data["reads"]) == 6
 
 
+def test_what_is_read_for_nothing_is_told_where_row_groups_are_known(tmp_path: Path) -> None:
+    path = tmp_path / "gaps"
+    path.mkdir()
+    for i in range(4):
+        # Two row groups a file: 0 to 9 and 90 to 99 of its hundred.
+        values = pa.table({"a": [*range(100 * i, 100 * i + 10), *range(100 * i + 90, 100 * i + 100)]})
+        pq.write_table(values, path / f"part-{i}.parquet", row_group_size=10)
+    table = zskip.open(str(path))
+    table.index(granularity="row_group")
+    page = Page(table.report(tmp_path / "r.html", workload=["a = 150", "a < 105", "a IS NOT NULL"]))
+    size = table.info().bytes // 4
+    chart = page.data["figures"]["prunings"]
+    needless = next(trace["x"] for trace in chart["data"] if trace["name"] == "read for nothing")
+    assert dict(zip(chart["layout"]["yaxis"]["ticktext"], needless, strict=True)) == {
+        "a = ?": 25.0, "a &lt; ?": 0.0, "a IS NOT NULL": 0.0,
+    }  # fmt: skip
+    idle = size + size // 2
+    assert f"{100 * idle / (7 * size):.0f} % of that lies in row groups that hold no match" in page.text
+    table.index(granularity="file")
+    page = Page(table.report(tmp_path / "r.html", workload=["a = 150"]))
+    assert "read for nothing, an index of row groups can tell" in page.text
+    assert len(page.data["figures"]["prunings"]["data"]) == 4
+
+
 def test_all_figures_are_plotlys_and_count_all_files(events: str, tmp_path: Path) -> None:
     page = Page(zskip.open(events).report(tmp_path / "r.html", by=["id", "user", "name"], workload=["id = 1"]))
     for name, figure in page.data["figures"].items():
@@ -314,7 +338,16 @@ def test_with_spark_there_is_advice_and_with_a_record_its_queries(spark: Any, ev
     assert bars["x"][0] == pytest.approx(100 * advice.current.kept, abs=0.01)
     assert len(bars["x"]) == 1 + min(12, len(advice.candidates))
     assert all(go.Figure(figure) for figure in page.data["figures"].values())
+    deep = {column.column: column.depth_histogram for column in table.info(by=["id", "user"]).clustering}
     table.optimize(by=["id", "user"], files=6)
+    table.df().where("id = 3").count()
     page = Page(table.report(tmp_path / "r.html"))
     assert "optimize" in page.text
-    assert len(page.data["figures"]["operations"]["data"][0]["x"]) == 1
+    predicted, measured = page.data["figures"]["operations"]["data"][1:]
+    (of,) = table.history()
+    assert (predicted["y"], measured["y"]) == ([round(100 * of.share_after, 2)], [round(100 * of.share_measured, 2)])
+    assert of.scans == 1
+    assert 0 < of.share_measured < 1
+    shown = {trace["name"]: trace["y"] for trace in page.data["figures"]["depths"]["data"]}
+    assert [n for n in shown["id, before"] if n] == list(deep["id"].values())
+    assert sum(shown["user, before"]) == sum(deep["user"].values()) == 6

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ class Entry(NamedTuple):
     rows: int
     """In the files that it read, -1 where unknown."""
     files: int
+    rows_total: int = -1
+    """Of the table."""
 
 
 class DamagedReservoirError(IndexFormatError):
@@ -86,18 +89,33 @@ class Reservoir:
         """
 
         def weight(entry: Entry) -> float:
-            aged = math.exp(min((entry.time_ms - now_ms) / LIFE_MS, 0.0))
-            odds = entry.time_ms / LIFE_MS - self.threshold
-            stays = -math.expm1(-math.exp(min(odds, 50.0)))
-            return aged / max(stays, 1e-12)
+            return math.exp(min((entry.time_ms - now_ms) / LIFE_MS, 0.0)) * self._counts(entry)
 
         return merged(Query(where=entry.where, weight=weight(entry)) for entry in self.entries)
+
+    def shares_since(self, moments: Sequence[int]) -> list[tuple[float | None, int]]:
+        """Share (0 to 1) of the table's rows that scans read, mean, and how many of the sample say so, None where none.
+
+        moments: ascending, in milliseconds; for each the scans from it to the next one.
+        """
+        sums = [(0.0, 0.0, 0)] * (len(moments) + 1)
+        for entry in self.entries:
+            if entry.rows >= 0 and entry.rows_total > 0:
+                place, weight = bisect_right(moments, entry.time_ms), self._counts(entry)
+                read, weights, count = sums[place]
+                sums[place] = read + weight * entry.rows / entry.rows_total, weights + weight, count + 1
+        return [(read / weights if count else None, count) for read, weights, count in sums[1:]]
+
+    def _counts(self, entry: Entry) -> float:
+        """How many scans of its time an entry stands for."""
+        odds = entry.time_ms / LIFE_MS - self.threshold
+        return 1 / max(-math.expm1(-math.exp(min(odds, 50.0))), 1e-12)
 
     def to_bytes(self) -> bytes:
         """A line of JSON with the format and a checksum of the rest, then zlib-compressed JSON; at most 1 MB."""
         held = self
         while True:
-            parts = zip(*held.entries, strict=True) if held.entries else iter([[]] * 5)
+            parts = zip(*held.entries, strict=True) if held.entries else iter([[]] * len(Entry._fields))
             document = {
                 "threshold": None if math.isinf(held.threshold) else held.threshold,
                 "scans": held.scans,
@@ -132,9 +150,11 @@ class Reservoir:
 
 def _checked(document: dict[str, Any]) -> Reservoir:
     entries = []
+    # Earlier versions did not write down how many rows there were in all.
+    document.setdefault("rows_total", [-1] * len(document["files"]))
     for row in zip(*(document[name] for name in Entry._fields), strict=True):
         entry = Entry._make(row)
-        numbers = (entry.time_ms, entry.rows, entry.files)
+        numbers = (entry.time_ms, entry.rows, entry.files, entry.rows_total)
         if not isinstance(entry.where, str) or any(type(n) is not int for n in numbers):
             raise ValueError("its entries are not scans")
         entries.append(entry._replace(priority=float(entry.priority)))

@@ -10,7 +10,7 @@ from zskip.index.bind import BoundIndex, bind_without_index
 from zskip.index.collect.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
 from zskip.index.describe import describe_parts
 from zskip.index.index import Index, footers_only, garbage, refresh, refresh_sketches
-from zskip.index.row_groups import prune_row_groups
+from zskip.index.row_groups import KeptRowGroups, prune_row_groups
 from zskip.index.store.manifest import DamagedIndexError
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "DamagedIndexError",
     "Gaps",
     "Index",
+    "KeptRowGroups",
     "bind_without_index",
     "describe_parts",
     "first_sure",

@@ -24,6 +24,8 @@ class KeptRowGroups:
 
     of_file: Mapping[int, tuple[int, ...]]
     """By the place of a kept file in the snapshot; without those that must be read whole."""
+    counts: Ints
+    """(files,) of the snapshot: row groups that the index lists."""
     total: int | None
     """Row groups of all files; None where those of any file are unknown."""
 
@@ -49,6 +51,7 @@ def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> Ke
         found[file].append(number)
     return KeptRowGroups(
         of_file={file: tuple(held) for file, held in found.items()},
+        counts=counts,
         total=int(counts.sum()) if known.all() else None,
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,7 @@ from zskip.report.values import clean
 from zskip.units import show_size
 
 COLORS = ("#3b82c4", "#d9772b", "#4a9d5f", "#a05fb5", "#b5974a")
+NEEDLESS = "#c0392b"
 _BINS = 30
 _SHAPES = 12
 
@@ -45,19 +46,28 @@ def file_sizes(sizes: Ints) -> Figure:
     return {"data": [bars], "layout": {"xaxis": axis, "yaxis": _files(), "bargap": 0.05}}
 
 
-def depths(spreads: Sequence[Spread]) -> Figure:
-    """How many files lie under how many others, for each column."""
-    found = sorted({depth for spread in spreads for depth in spread.clustering.depth_histogram})
+def depths(spreads: Sequence[Spread], deep: Mapping[str, Mapping[int, int]]) -> Figure:
+    """How many files lie under how many others, for each column.
+
+    deep: the same before the last rewrite, of columns of which it is known.
+    """
+    shown: list[tuple[str, Mapping[int, int], str, float]] = []
+    for i, spread in enumerate(spreads):
+        color = COLORS[i % len(COLORS)]
+        if spread.name in deep:
+            shown.append((f"{spread.name}, before", deep[spread.name], color, 0.4))
+        shown.append((spread.name, spread.clustering.depth_histogram, color, 1.0))
+    found = sorted({depth for _, counts, _, _ in shown for depth in counts})
     traces = [
         {
             "type": "bar",
-            "name": escaped(spread.name),
+            "name": escaped(name),
             "x": [_depth(depth) for depth in found],
-            "y": [spread.clustering.depth_histogram.get(depth, 0) for depth in found],
-            "marker": {"color": COLORS[i % len(COLORS)]},
+            "y": [counts.get(depth, 0) for depth in found],
+            "marker": {"color": color, "opacity": opacity},
             "hovertemplate": "%{y} files at depth %{x}<extra></extra>",
         }
-        for i, spread in enumerate(spreads)
+        for name, counts, color, opacity in shown
     ]
     axis = {"type": "category", "title": {"text": "files that share a value"}}
     return {
@@ -88,29 +98,36 @@ def reads(queries: Queries, total_bytes: int) -> Figure:
 
 
 def prunings(queries: Queries, files: int) -> Figure:
-    """By what files are skipped, for each shape of queries."""
-    kinds = ("by_partitions", "by_bounds", "by_sketches")
-    names = ("partitions", "bounds", "sketches", "read")
+    """By what files are skipped, for each shape of queries, and which are read for nothing where that is known."""
+    kinds = {
+        "partitions": ("are skipped by partitions", COLORS[0]),
+        "bounds": ("are skipped by bounds", COLORS[1]),
+        "sketches": ("are skipped by sketches", COLORS[2]),
+        "read": ("are read", GRAY),
+        "read for nothing": ("are read, and no row group of them holds a match", NEEDLESS),
+    }
+    if all(query.idle_files is None for query in queries.asked):
+        del kinds["read for nothing"]
     groups: dict[str, list[float]] = {}
     for query in queries.asked:
-        sums = groups.setdefault(query.shape, [0.0] * 5)
-        counts = [*(getattr(query, kind) for kind in kinds), query.files]
+        sums = groups.setdefault(query.shape, [0.0] * 6)
+        idle = query.idle_files or 0
+        counts = (query.by_partitions, query.by_bounds, query.by_sketches, query.files - idle, idle, 1)
         for i, count in enumerate(counts):
             sums[i] += query.weight * count
-        sums[4] += query.weight
-    most = sorted(groups.items(), key=lambda item: -item[1][4])[:_SHAPES]
+    most = sorted(groups.items(), key=lambda item: -item[1][-1])[:_SHAPES]
     shown = [escaped(clean(shape, 36)) for shape, _ in most]
     traces = [
         {
             "type": "bar",
             "orientation": "h",
-            "name": names[i],
+            "name": name,
             "y": list(range(len(shown))),
-            "x": [round(100 * sums[i] / (sums[4] * max(files, 1)), 2) for _, sums in most],
-            "marker": {"color": GRAY if i == 3 else COLORS[i]},
+            "x": [round(100 * sums[i] / (sums[-1] * max(files, 1)), 2) for _, sums in most],
+            "marker": {"color": color},
             "hovertemplate": f"%{{x}} % of the files {done}<extra></extra>",
         }
-        for i, done in enumerate(["are read" if name == "read" else f"are skipped by {name}" for name in names])
+        for i, (name, (done, color)) in enumerate(kinds.items())
     ]
     axis = {"tickvals": list(range(len(shown))), "ticktext": shown, "autorange": "reversed", "automargin": True}
     layout = {"barmode": "stack", "xaxis": _percents("files, %"), "yaxis": axis, **_legend()}
@@ -167,11 +184,11 @@ def _interval(found: Sequence[Candidate], side: str, figure: str) -> dict[str, A
 
 
 def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
-    """What each rewrite promised: share of its rows that a query reads, before and after."""
+    """What each rewrite promised, share of its rows that a query reads, and what scans of the table read after it."""
     known = [
         (of, moment)
         for of, moment in zip(history, moments, strict=True)
-        if of.share_before is not None and of.share_after is not None
+        if (of.share_before is not None and of.share_after is not None) or of.share_measured is not None
     ]
     known = known[:40][::-1]
     traces = [
@@ -184,7 +201,12 @@ def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
             "hovertext": [f"{of.operation}, {moment}" for of, moment in known],
             "hovertemplate": "%{y} % " + name + ": %{hovertext}<extra></extra>",
         }
-        for name, field, color in (("before", "share_before", GRAY), ("after", "share_after", COLORS[0]))
+        for name, field, color in (
+            ("before", "share_before", GRAY),
+            ("after, predicted", "share_after", COLORS[0]),
+            ("after, measured", "share_measured", COLORS[1]),
+        )
+        if field != "share_measured" or any(of.share_measured is not None for of, _ in known)
     ]
     shown = [i for i in range(len(known)) if i % max(1, len(known) // 6) == 0]
     axis = {"tickvals": shown, "ticktext": [known[i][1][:10] for i in shown]}

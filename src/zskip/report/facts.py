@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from zskip.advisor.advice import Advice
 from zskip.records import Floats, IndexedPart, Maintenance, Operation, Snapshot, TableInfo
@@ -30,6 +31,10 @@ class Asked:
     """Share (0 to 1) of the table's row groups that it reads; None where they are not known."""
     reason: str
     """Why it does not read less."""
+    idle_files: int | None = None
+    """Of those that it reads, the ones of which all row groups are known to hold no match; None where nobody knows."""
+    idle_bytes: int | None = None
+    """In row groups that are known to hold no match, as far as a file's bytes divide evenly among them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -48,6 +53,13 @@ class Queries:
     def weight(self) -> float:
         """Of all queries together."""
         return sum(query.weight for query in self.asked)
+
+    @property
+    def idle(self) -> float | None:
+        """Share (0 to 1) of the bytes read that lie in row groups known to hold no match; None where nobody knows."""
+        known = [query for query in self.asked if query.idle_bytes is not None]
+        read = sum(query.weight * query.bytes for query in known)
+        return sum(query.weight * (query.idle_bytes or 0) for query in known) / read if read else None
 
     def share(self, total_bytes: int) -> float:
         """Share (0 to 1) of the table's bytes that lie in the files which a query reads, mean by weight."""
@@ -68,6 +80,8 @@ class Facts:
     parts: tuple[IndexedPart, ...]
     history: tuple[Operation, ...]
     """The latest first."""
+    deep: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """By column how many files there were at each depth before the last rewrite; those of which that is known."""
     queries: Queries | None = None
     upkeep: Maintenance | None = None
     """What a maintain would do; None where that is not known."""

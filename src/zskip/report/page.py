@@ -91,7 +91,7 @@ def _figures(facts: Facts, places: Ints) -> dict[str, Figure]:
         if spread.clustering.files:
             found[f"depth-{i}"] = depth_line(spread)
     if any(spread.clustering.files for spread in spreads):
-        found["depths"] = charts.depths(spreads)
+        found["depths"] = charts.depths(spreads, facts.deep)
     colors = [0.0] * len(places)  # The page has each file's bytes and reads once, for all pairs of columns.
     for i in range(len(spreads)):
         for j in range(i + 1, len(spreads)):
@@ -105,7 +105,7 @@ def _figures(facts: Facts, places: Ints) -> dict[str, Figure]:
         found["candidates"] = charts.candidates(facts.advice)
         if len(facts.advice.by_number_of_columns) > 1:
             found["by-columns"] = charts.by_columns(facts.advice)
-    if any(of.share_before is not None and of.share_after is not None for of in facts.history):
+    if any(of.share_after is not None or of.share_measured is not None for of in facts.history):
         moments = [words.moment(of.time_ms) for of in facts.history]
         found["operations"] = charts.operations(facts.history, moments)
     return found

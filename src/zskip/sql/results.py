@@ -64,7 +64,7 @@ _MAINTAINED = (
 _HISTORY = (
     "time timestamp, version bigint, operation string, by array<string>, where string, rows bigint, "
     "files_removed bigint, files_added bigint, bytes_removed bigint, bytes_added bigint, share_before double, "
-    "share_after double, seconds double"
+    "share_after double, share_measured double, scans bigint, seconds double"
 )
 _INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
 _DESCRIBED = (
@@ -169,6 +169,8 @@ def history(spark: SparkSession, found: Sequence[Operation]) -> DataFrame:
             of.bytes_added,
             of.share_before,
             of.share_after,
+            of.share_measured,
+            of.scans,
             of.seconds,
         )
         for of in found

@@ -8,7 +8,7 @@ import numpy as np
 
 from zskip.advisor.workload import Query, shape
 from zskip.errors import ZskipError
-from zskip.index import BoundIndex, prune_row_groups
+from zskip.index import BoundIndex, KeptRowGroups, prune_row_groups
 from zskip.predicate import Predicate, columns_of, conjunction, conjuncts
 from zskip.prune import prune
 from zskip.records import Bools, LeafReport, Snapshot
@@ -63,9 +63,10 @@ def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked
     by_partitions = prune(conjunction(tuple(of_partitions)), bound).kept if of_partitions else np.ones_like(kept)
     by_bounds = by_partitions & (kept if bound.sketches is None else prune(predicate, bound).kept | kept)
     row_groups = prune_row_groups(bound, predicate, kept)
-    share = None
+    share, idle = None, None
     if row_groups is not None and row_groups.total:
         share = sum(map(len, row_groups.of_file.values())) / row_groups.total
+        idle = _idle(snapshot, row_groups)
     columns = {".".join(column.path) for column in columns_of(predicate)}
     found = Asked(
         where=query.where,
@@ -79,8 +80,18 @@ def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked
         by_sketches=int((by_bounds & ~kept).sum()),
         row_groups=share,
         reason=_reason(result.leaves, int(kept.sum()), len(snapshot)),
+        idle_files=None if idle is None else idle[0],
+        idle_bytes=None if idle is None else idle[1],
     )
     return found, kept
+
+
+def _idle(snapshot: Snapshot, row_groups: KeptRowGroups) -> tuple[int, int]:
+    """Files that are read though none of their row groups holds a match, and bytes in all row groups without one."""
+    files = np.array(list(row_groups.of_file), np.int64)
+    needed = np.array([len(numbers) for numbers in row_groups.of_file.values()], np.int64)
+    idle = 1 - needed / np.maximum(row_groups.counts[files], 1)
+    return int((needed == 0).sum()), int((snapshot.sizes[files] * idle).sum())
 
 
 def _reason(leaves: Sequence[LeafReport], files: int, total: int) -> str:

@@ -25,7 +25,7 @@ from zskip.table.choose import checked, with_columns
 from zskip.table.clock import Clock
 from zskip.table.compact import named
 from zskip.table.handle import Handle
-from zskip.table.journal import read_journal
+from zskip.table.journal import Depths, depths_of, read_journal
 from zskip.table.maintain import beside, bounds_of, known_bounds
 from zskip.table.optimize import optimize, unchanged
 from zskip.table.query import check_whole
@@ -48,6 +48,8 @@ class _Look:
     rows: Ints
     columns: tuple[Bounds, ...]
     """Of the clustering columns; none where files are not their rows."""
+    depths: Depths | None = None
+    """Of the table; None of a part of it."""
 
     def kept(self, linear: bool) -> float | None:
         """Share of the rows that lie in files which a query reads, mean."""
@@ -74,6 +76,8 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
             return unchanged(handle, clock)
         before = _look(handle, chosen, by_engine=reads_rows)
         note, left = _begin(handle, request, chosen, before, found)
+    if len(left) < len(note.batches):
+        before = dataclasses.replace(before, depths=None)
     done = _Done(left, before.snapshot.root)
     with clock.step("batches"), target_of(handle, request.into) as target, done.shown():
         if chosen.curve == AUTO and left:
@@ -129,7 +133,12 @@ def _look(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look
     if by_engine or snapshot.reader is not None:
         return _Look(snapshot=chosen, rows=np.zeros(len(chosen), np.int64), columns=())
     bound = known_bounds(handle, chosen, writes=request.into is None)
-    return _Look(snapshot=chosen, rows=np.maximum(bound.rows, 0), columns=tuple(bounds_of(bound, fields)))
+    return _Look(
+        snapshot=chosen,
+        rows=np.maximum(bound.rows, 0),
+        columns=tuple(bounds_of(bound, fields)),
+        depths=depths_of(bound, fields) if request.where is None else None,
+    )
 
 
 def _look_after(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look:
@@ -260,6 +269,7 @@ class _Work:
             files=batch.wanted,
             only=frozenset(batch.files),
             beside=self._beside(batch),
+            depths=None if self.done.results else self.look.depths,
             max_batch=None,
             jobs=1,
         )

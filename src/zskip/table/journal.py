@@ -22,17 +22,24 @@ import numpy as np
 
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.formats import OPERATIONS
+from zskip.index import BoundIndex
 from zskip.layout.layout import Layout
-from zskip.records import Bools, Operation, Snapshot
+from zskip.prune import clustering
+from zskip.records import Bools, Field, Operation, Snapshot
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 
 CLUSTERS = ("optimize", "maintain")
 """Operations that bring rows into the order of a layout."""
 _FORMAT = 1
+_ASKED = ("share_measured", "scans")
+"""What a record does not keep of an operation."""
 _KEPT = 1_000
 """Records that stay; older ones go unless their files are live."""
 _log = logging.getLogger("zskip")
+
+Depths = Mapping[str, Mapping[int, int]]
+"""For columns by which rows are clustered: how many files there are at each depth, as `ClusteringInfo` counts it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -47,6 +54,8 @@ class Record:
     files: Mapping[str, int] | None = None
     """Paths and bytes of the files it wrote by a layout; None where that is not known any more."""
     layout_json: str | None = None
+    depths: Depths | None = None
+    """Of the whole table as it was before; None where that was not looked at."""
 
     @property
     def clusters(self) -> bool:
@@ -94,7 +103,14 @@ def _read(name: str, data: bytes) -> Record:
         target_file_size=content["target_file_size"],
         files=content["files"],
         layout_json=None if content["layout"] is None else json.dumps(content["layout"]),
+        depths=_depths(content.get("depths")),
     )
+
+
+def _depths(said: Mapping[str, Mapping[str, int]] | None) -> Depths | None:
+    if said is None:
+        return None
+    return {name: {int(depth): files for depth, files in counts.items()} for name, counts in said.items()}
 
 
 def keep(
@@ -104,10 +120,11 @@ def keep(
     names: Sequence[str] = (),
     layout: Layout | None = None,
     target_file_size: int | None = None,
+    depths: Depths | None = None,
 ) -> None:
     """Write a record of an operation that is committed, so that a failure here is no failure of it.
 
-    names: of the files it wrote by the layout, without directories.
+    names: of the files it wrote by the layout, without directories; depths: of the table before it.
     """
     try:
         snapshot = handle.format.snapshot()
@@ -123,6 +140,7 @@ def keep(
             target_file_size=target_file_size,
             files=files if layout is not None else None,
             layout_json=None if layout is None else layout.to_json(),
+            depths=depths,
         )
         _write(handle.home, record)
         _forget(handle.home, snapshot, record.name)
@@ -130,14 +148,21 @@ def keep(
         warnings.warn(f"it is committed, but the record of it could not be kept: {error}", ZskipWarning, stacklevel=4)
 
 
+def depths_of(bound: BoundIndex, fields: Sequence[Field]) -> Depths:
+    """How deep the files of a table lie in each clustering column of which something is known."""
+    found = ((of.name, bound.column((of.name,))) for of in fields)
+    return {name: clustering(name, stats).depth_histogram for name, stats in found if stats is not None}
+
+
 def _write(home: Storage, record: Record, *, overwrite: bool = False) -> None:
-    said = {name: getattr(record.operation, name) for name in Operation.__dataclass_fields__}
+    said = {name: getattr(record.operation, name) for name in Operation.__dataclass_fields__ if name not in _ASKED}
     content = {
         "format": _FORMAT,
         "operation": {**said, "by": list(record.operation.by)},
         "target_file_size": record.target_file_size,
         "files": record.files,
         "layout": None if record.layout_json is None else json.loads(record.layout_json),
+        "depths": record.depths,
     }
     text = json.dumps(content, separators=(",", ":")).encode()
     home.write(f"{OPERATIONS}/{record.name}", gzip.compress(text, 5, mtime=0), overwrite=overwrite)

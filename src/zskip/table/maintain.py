@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import math
 import time
@@ -24,7 +25,7 @@ from zskip.table.collect import refresh_index
 from zskip.table.compact import BINS_AT_ONCE, compact_files, named
 from zskip.table.handle import Handle
 from zskip.table.info import layout_of
-from zskip.table.journal import Clustered, Record, clustered, read_journal
+from zskip.table.journal import Clustered, Record, clustered, depths_of, read_journal
 from zskip.table.optimize import optimize
 from zskip.table.query import check_whole
 from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields, read_size, repeatable
@@ -86,14 +87,21 @@ def _curve(by: Sequence[str]) -> str:
 class _Look:
     """The table at one moment, and what is to be done."""
 
-    snapshot: Snapshot
+    bound: BoundIndex
     by: tuple[str, ...]
+    fields: tuple[Field, ...]
+    """The same columns."""
     curve: str
     build: str
     target: int
     rows: Ints
     columns: Sequence[Bounds]
     plan: MaintenancePlan
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table's files."""
+        return self.bound.snapshot
 
 
 @dataclass(kw_only=True, slots=True)
@@ -175,7 +183,8 @@ def _do(handle: Handle, look: _Look, batches: Sequence[Batch], work: _Work) -> N
             return
         removed, added, version = done.removed, done.added, done.version
     else:
-        result = optimize(handle, _request(look, batches[0]))
+        depths = None if work.batches else depths_of(look.bound, look.fields)
+        result = optimize(handle, dataclasses.replace(_request(look, batches[0]), depths=depths))
         removed, added, version = result.removed, result.added, result.version
     work.batches += 1
     work.removed += removed.files
@@ -235,7 +244,15 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
         asked=_asked(handle, snapshot, fields, request.workload),
     )
     return _Look(
-        snapshot=snapshot, by=by, curve=curve, build=build, target=target, rows=rows, columns=columns, plan=plan
+        bound=bound,
+        by=by,
+        fields=fields,
+        curve=curve,
+        build=build,
+        target=target,
+        rows=rows,
+        columns=columns,
+        plan=plan,
     )
 
 

@@ -32,7 +32,7 @@ from zskip.table.clock import Clock
 from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
 from zskip.table.info import last_layout
-from zskip.table.journal import keep
+from zskip.table.journal import Depths, depths_of, keep
 from zskip.table.query import check_whole
 from zskip.table.request import (
     OptimizeRequest,
@@ -108,7 +108,9 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
                 sample = _sample(spark, plan, request)
             with clock.step("fit"):
                 chosen = choose_layout(handle, plan.schema.snapshot, sample, plan.files, plan.partition_rows, request)
-                before = _share_before(handle, plan, sample, chosen)
+                before, depths = _before(handle, plan, sample, chosen)
+                if request.where is None and request.only is None:
+                    request = dataclasses.replace(request, depths=depths)
             with clock.step("rewrite"):
                 writer.write(_rewrite(plan, chosen.layout, request))
             with clock.step("commit"):
@@ -157,7 +159,7 @@ def _keep(
         fitted_to=chosen.fitted_to,
     )
     size = request.aims_at or request.target_file_size or max(1, result.bytes_after // max(result.files_after, 1))
-    keep(target, operation, names=names, layout=chosen.layout, target_file_size=size)
+    keep(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
 
 
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
@@ -233,10 +235,13 @@ def _info(plan: _Plan, request: OptimizeRequest, chosen: Chosen) -> dict[str, An
     }
 
 
-def _share_before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> float | None:
-    """Share of the rows that the workload reads from the files as they are; of some of them, if many."""
+def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tuple[float | None, Depths | None]:
+    """Of the files as they are: the share of the rows that the workload reads, and how deep they lie.
+
+    Of many files the share is that of some, and the depth is not known.
+    """
     if plan.schema.snapshot.reader is not None:
-        return None
+        return None, None
     places = np.linspace(0, len(plan.found.rows) - 1, min(len(plan.found.rows), _MOST_FOOTERS)).astype(np.int64)
     some = plan.schema.snapshot.select(np.isin(np.arange(len(plan.found.rows)), places))
     with warnings.catch_warnings():
@@ -244,12 +249,13 @@ def _share_before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -
         # In memory: whatever goes wrong later, this table is left as it was.
         index = refresh(Overlay(handle.storage), some, workers=handle.workers)
         bound = index.bind(some, case_sensitive=handle.case_sensitive)
+    depths = depths_of(bound, plan.fields) if len(some) == len(plan.schema.snapshot) else None
     stats = [bound.column((field.name,)) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
-        return None
+        return None, depths
     known = [s for s in stats if s is not None]
     ends = ([s.lower for s in known], [s.upper for s in known], [s.bounded for s in known])
-    return share_of_boxes(sample, *ends, plan.found.rows[places], chosen.workload)
+    return share_of_boxes(sample, *ends, plan.found.rows[places], chosen.workload), depths
 
 
 def unchanged(handle: Handle, clock: Clock) -> OptimizeResult:

@@ -79,6 +79,16 @@ def read_workload(handle: Handle, *, clear: bool = False) -> Workload:
     )
 
 
+def recorded(handle: Handle) -> Reservoir:
+    """The scans that are kept; none where they cannot be read."""
+    flush()
+    try:
+        return _latest(home_of(handle))[1]
+    except (ZskipError, OSError) as error:
+        _log.info("the recorded workload is left out: %s", error)
+        return Reservoir()
+
+
 def add_scans(handle: Handle, entries: Sequence[Entry]) -> None:
     """Add scans that others have noted; raises StorageError where they cannot be written."""
     _publish(home_of(handle), lambda held: held.add(entries, len(entries)))
@@ -92,7 +102,7 @@ class Recorder:
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._random = random.Random()
-        self._pending: list[tuple[float, int, int, int, int, Text]] = []
+        self._pending: list[tuple[float, int, int, tuple[int, int, int], Text]] = []
         self._scans = 0
         self._turn = 0
         self._threshold = float("-inf")
@@ -107,7 +117,8 @@ class Recorder:
             if rank <= self._threshold:
                 return
             self._turn += 1
-            entry = (rank, self._turn, now, -1 if report.rows is None else report.rows, report.files, text)
+            rows, total = (-1 if n is None else n for n in (report.rows, report.rows_total))
+            entry = (rank, self._turn, now, (rows, report.files, total), text)
             if len(self._pending) < MOST_ENTRIES:
                 heapq.heappush(self._pending, entry)
             else:
@@ -125,9 +136,7 @@ class Recorder:
             if not scans:
                 return
             entries = [
-                Entry(rank, now, where, rows, files)
-                for rank, _, now, rows, files, text in pending
-                if (where := _text_of(text))
+                Entry(rank, now, where, *counts) for rank, _, now, counts, text in pending if (where := _text_of(text))
             ]
             self._threshold = _publish(self._home, lambda held: held.add(entries, scans, left)).threshold
             self._rests_until = time.monotonic() + (time.thread_time() - started) / _SHARE

@@ -24,6 +24,7 @@ from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_
 from zskip.table.advise import advise
 from zskip.table.asked import ask
 from zskip.table.handle import Handle
+from zskip.table.history import history
 from zskip.table.info import describe_snapshot, orderable
 from zskip.table.journal import read_journal
 from zskip.table.maintain import check_maintenance, maintain
@@ -75,7 +76,6 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
     info = describe_snapshot(handle, snapshot, by, bound if bound.info().version else None)
     queries = ask(handle, snapshot, bound, workload, notes)
     spreads = _spreads(bound, _columns(handle, snapshot, bound, by, (info, queries)), by is not None)
-    history = tuple(record.operation for record in reversed(read_journal(handle.home)))
     now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     facts = Facts(
         info=info,
@@ -83,7 +83,8 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
         made=f"zskip {__version__} report, {now}",
         spreads=spreads,
         parts=_parts(bound, spreads) if info.index is not None else (),
-        history=history,
+        history=history(handle),
+        deep=next((of.depths for of in reversed(read_journal(handle.home)) if of.depths), {}),
         queries=queries,
         upkeep=_upkeep(handle, info, workload, notes),
         advice=None if queries is None else _advice(handle, info, workload, notes),

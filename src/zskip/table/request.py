@@ -16,6 +16,7 @@ from zskip.predicate import Columns, columns_of, parse
 from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
+from zskip.table.journal import Depths
 from zskip.units import parse_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
@@ -54,6 +55,8 @@ class OptimizeRequest:
     """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
     beside: tuple[tuple[Values, Floats], ...] = ()
     """For each clustering column values of the files that stay, and how many rows each of them stands for."""
+    depths: Depths | None = None
+    """Of the whole table before the call of which this is the first part."""
     max_batch: int | None = None
     """Bytes of files that are rewritten in one commit; None for all in one."""
     jobs: int = 1

@@ -410,11 +410,12 @@ class Table:
     def history(self) -> tuple[Operation, ...]:
         """What zskip did to the table, the latest first: when, what, and how much it wrote; no Spark needed.
 
-        The table's home keeps the last 1,000 records, and older ones as long as files that they wrote are live.
+        Where scans are recorded, also what they read after it. The table's home keeps the last 1,000 records, and
+        older ones as long as files that they wrote are live.
         """
-        from zskip.table.journal import read_journal
+        from zskip.table.history import history
 
-        return tuple(record.operation for record in reversed(read_journal(self._handle.home)))
+        return history(self._handle)
 
     def clean(self, *, delete: bool = False) -> Cleaning:
         """List what interrupted operations left: staged and replaced files, unfinished tables; no Spark needed.

@@ -3,6 +3,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const trouble = document.getElementById("trouble");
   const charts = new Map();
+  const waiting = new Map();
   const still = { displayModeBar: false, responsive: true };
 
   async function library() {
@@ -86,21 +87,51 @@
   const colorAgain = () => charts.forEach((box) => Plotly.relayout(box, { "font.color": textColor() }));
   const fit = () => charts.forEach((box) => Plotly.relayout(box, { autosize: true, "font.color": textColor() }));
 
-  try {
-    await library();
-    for (const box of document.querySelectorAll("[data-figure]")) await draw(box.id, box.dataset.figure);
-    if (document.getElementById("picture")) {
-      for (const id of ["x", "y"]) document.getElementById(id).addEventListener("change", choose);
-      document.getElementById("color").addEventListener("change", picture);
-      await picture();
-      document.getElementById("picture").on("plotly_click", pick);
-    }
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colorAgain);
-    matchMedia("print").addEventListener("change", fit);
-    document.documentElement.dataset.drawn = String(charts.size);
-  } catch (error) {
+  function failed(error) {
     trouble.hidden = false;
     document.documentElement.dataset.drawn = "failed";
     console.error(error);
+  }
+
+  // A chart is drawn when it comes near the window, and all are before the page is printed.
+  function show(boxes) {
+    const works = boxes.map((box) => waiting.get(box)).filter(Boolean);
+    for (const box of boxes) waiting.delete(box);
+    const told = () => { document.documentElement.dataset.drawn = String(charts.size); };
+    return Promise.all(works.map((work) => work())).then(told, failed);
+  }
+
+  const near = new IntersectionObserver(
+    (entries) => show(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target)),
+    { rootMargin: "50% 0px" },
+  );
+
+  function expect(box, work) {
+    waiting.set(box, work);
+    near.observe(box);
+  }
+
+  try {
+    await library();
+    for (const box of document.querySelectorAll("[data-figure]")) {
+      const height = data.figures[box.dataset.figure].layout.height;
+      if (height) box.style.height = `${height}px`;
+      expect(box, () => draw(box.id, box.dataset.figure));
+    }
+    const files = document.getElementById("picture");
+    if (files) {
+      for (const id of ["x", "y"]) document.getElementById(id).addEventListener("change", choose);
+      document.getElementById("color").addEventListener("change", picture);
+      expect(files, async () => {
+        await picture();
+        files.on("plotly_click", pick);
+      });
+    }
+    addEventListener("beforeprint", () => show([...waiting.keys()]));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", colorAgain);
+    matchMedia("print").addEventListener("change", fit);
+    if (waiting.size === 0) await show([]);
+  } catch (error) {
+    failed(error);
   }
 })();
