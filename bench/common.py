@@ -6,6 +6,8 @@ import argparse
 import datetime as dt
 import json
 import platform
+import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -80,6 +82,33 @@ def lineitem(scale: float) -> Path:
     source = staging / "lineitem"
     (source if source.is_dir() else staging).rename(target)
     return target
+
+
+def in_a_process(script: str, part: str, given: list[str], make: Path | None = None) -> dict[str, Any]:
+    """The figures of a part of a script (`--only`), measured in a process of its own.
+
+    make: where its data goes, which another process makes (`--make`), so that what was made fills no memory.
+    """
+    me = [sys.executable, script, *given]
+    if make is not None:
+        log(f"{part}: making {make.name}")
+        shutil.rmtree(make, ignore_errors=True)
+        subprocess.run([*me, f"--make={make}"], check=True)
+    done = subprocess.run([*me, f"--only={part}"], check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def resident() -> float:
+    """Megabytes of this process in memory."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise LookupError("VmRSS")
+
+
+def peak() -> float:
+    """The most memory of this process so far, in megabytes."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
 
 
 def session(directory: Path | None = None, **conf: str) -> Any:

@@ -12,8 +12,6 @@ import json
 import os
 import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,14 +23,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import common
-from index_data import make_index
+from index_data import keep, make_index, read_snapshot
 from zskip.index import BoundIndex, Index
 from zskip.index.store.segment import INDEX_DIR, SegmentReader
 from zskip.predicate import Columns, Predicate, parse
 from zskip.prune import prune
-from zskip.records import Field, Partition, Snapshot
+from zskip.records import Snapshot
 from zskip.storage import LocalStorage
-from zskip.types import DataType
 
 PARTS = ("rfc27", "million")
 TEN = 10
@@ -57,43 +54,17 @@ def main() -> None:
 
 
 def in_a_process(part: str, options: Any) -> dict[str, Any]:
-    """Make the data of a part in one process and measure it in another, so that what was made fills no memory."""
     path = common.HOME / f"index-{part}"
-    shape = (options.files, options.columns) if part == "rfc27" else (options.million, 10)
-    given = [f"--seed={options.seed}", f"--files={shape[0]}", f"--columns={shape[1]}"]
+    files, columns = (options.files, options.columns) if part == "rfc27" else (options.million, 10)
+    given = [f"--seed={options.seed}", f"--files={files}", f"--columns={columns}"]
     given += [f"--rounds={options.rounds}", f"--spark={options.spark}"]
-    me = [sys.executable, __file__, *given]
-    shutil.rmtree(path, ignore_errors=True)
-    common.log(f"{part}: making the index of {shape[0]} files of {shape[1]} columns")
-    subprocess.run([*me, f"--make={path}"], check=True)
-    done = subprocess.run([*me, f"--only={part}"], check=True, stdout=subprocess.PIPE, text=True)
+    found = common.in_a_process(__file__, part, given, path)
     shutil.rmtree(path)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return found
 
 
 def make(path: Path, files: int, columns: int, seed: int) -> None:
-    """Write an index, and the list of files that a snapshot holds."""
-    snapshot = make_index(str(path), files, columns, seed).snapshot
-    listed = {"path": snapshot.paths, "size": snapshot.sizes, "mtime_ms": snapshot.mtimes_ms}
-    pq.write_table(pa.table(listed), path / "_snapshot.parquet")
-
-
-def read_snapshot(path: Path) -> Snapshot:
-    """The snapshot of a table, from what `make` wrote."""
-    listed = pq.read_table(path / "_snapshot.parquet")
-    manifest = Index.load(LocalStorage(str(path))).manifest  # type: ignore[union-attr]
-    columns = manifest.segments[0].columns
-    return Snapshot(
-        root=str(path),
-        version=1,
-        fields=tuple(Field(name=c.path[0], type=DataType(c.type or "")) for c in columns),
-        partition_fields=(),
-        partitions=(Partition(directory=""),),
-        paths=tuple(listed["path"].to_pylist()),
-        sizes=listed["size"].to_numpy(),
-        mtimes_ms=listed["mtime_ms"].to_numpy(),
-        partition_of=np.zeros(listed.num_rows, np.int32),
-    )
+    keep(path, make_index(str(path), files, columns, seed))
 
 
 def opened(snapshot: Snapshot) -> BoundIndex:
@@ -254,7 +225,7 @@ def million(path: Path, options: Any) -> dict[str, Any]:
     """A predicate on three columns of ten: from nothing, and again; `mb` is what the process grows by."""
     snapshot = read_snapshot(path)
     pa.default_memory_pool().release_unused()
-    before = resident()
+    before = common.resident()
     predicate = three_columns(snapshot, (0, 4, 2))
     held: list[BoundIndex] = []
     kept: list[int] = []
@@ -264,7 +235,7 @@ def million(path: Path, options: Any) -> dict[str, Any]:
         kept[:] = [prune(predicate, held[0]).files]
 
     first = cold(path, 1, from_nothing)[0][0]
-    grown = resident() - before
+    grown = common.resident() - before
     warm = [timed(lambda: prune(predicate, held[0])) for _ in range(3 * options.rounds)]
     return {
         "files": len(snapshot),
@@ -286,14 +257,6 @@ def three_columns(snapshot: Snapshot, places: tuple[int, int, int]) -> Predicate
     moment = np.datetime64(int(middle[1]), "us")
     text = f"{names[0]} > {int(middle[0])} AND {names[1]} < TIMESTAMP '{moment}' AND {names[2]} < {float(middle[2])!r}D"
     return parse(text, Columns(snapshot.fields))
-
-
-def resident() -> float:
-    """Megabytes of this process in memory."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmRSS"):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise LookupError("VmRSS")
 
 
 if __name__ == "__main__":

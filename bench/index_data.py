@@ -1,4 +1,4 @@
-"""Indexes of made-up tables, for `index.py`: the bounds that footers of such files would hold.
+"""Indexes of made-up tables: the bounds that footers of such files would hold.
 
 Each column has a type and a domain of its own, and each file the least and the greatest of some thousand values drawn
 from it, so that the low digits of all bounds are random:
@@ -11,13 +11,16 @@ from it, so that the low digits of all bounds are random:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from zskip.index import Index
 from zskip.index.store.leaves import Column
 from zskip.index.store.manifest import Manifest, manifest_path
 from zskip.index.store.segment import ENTRIES_SCHEMA, FILES_SCHEMA, MAX_ENTRIES, Segment, new_name, write_segment
@@ -42,8 +45,15 @@ class Made:
     segments: tuple[Segment, ...]
 
 
-def make_index(root: str, files: int, columns: int, seed: int) -> Made:
-    """Write the index of a table of some files and columns, as refreshes would."""
+Ends = tuple[Any, Any]
+"""The least and the greatest value of each file."""
+
+
+def make_index(root: str, files: int, columns: int, seed: int, ends: Sequence[Ends] | None = None) -> Made:
+    """Write the index of a table of some files and columns, as refreshes would.
+
+    ends: for each column; None for random ones.
+    """
     rng = np.random.default_rng(seed)
     types = [TYPES[i % len(TYPES)] for i in range(columns)]
     names = tuple(f"column_{i:04d}" for i in range(columns))
@@ -55,18 +65,19 @@ def make_index(root: str, files: int, columns: int, seed: int) -> Made:
     segments = []
     for start in range(0, files, each):
         count = min(each, files - start)
-        part = slice(start, start + count)
+        part = range(start, start + count)
+        rows = slice(part.start, part.stop)
         values = (
-            paths[part],
-            sizes[part],
-            times[part],
+            paths[rows],
+            sizes[rows],
+            times[rows],
             np.full(count, ROWS),
             np.zeros(count, np.int32),
             np.ones(count, np.int64),
         )
         listing = pa.table(dict(zip(FILES_SCHEMA.names, values, strict=True)), schema=FILES_SCHEMA)
         schema = (tuple(range(columns)),)
-        segments.append(write_segment(storage, new_name(), listing, held, schema, (), entries(rng, types, count)))
+        segments.append(write_segment(storage, new_name(), listing, held, schema, (), entries(rng, types, part, ends)))
     manifest = Manifest(version=1, table_version=1, zskip="bench", segments=tuple(segments))
     storage.write(manifest_path(1), manifest.to_bytes())
     snapshot = Snapshot(
@@ -83,10 +94,41 @@ def make_index(root: str, files: int, columns: int, seed: int) -> Made:
     return Made(storage, snapshot, tuple(segments))
 
 
-def entries(rng: np.random.Generator, types: list[str], files: int) -> Iterator[pa.Table]:
-    """What is known of one column after another."""
+def keep(path: Path, made: Made) -> None:
+    """Write the list of files that a snapshot holds beside an index."""
+    snapshot = made.snapshot
+    listed = {"path": snapshot.paths, "size": snapshot.sizes, "mtime_ms": snapshot.mtimes_ms}
+    pq.write_table(pa.table(listed), path / "_snapshot.parquet")
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """The snapshot of a table, from what `keep` wrote."""
+    listed = pq.read_table(path / "_snapshot.parquet")
+    manifest = Index.load(LocalStorage(str(path))).manifest  # type: ignore[union-attr]
+    columns = manifest.segments[0].columns
+    return Snapshot(
+        root=str(path),
+        version=1,
+        fields=tuple(Field(name=c.path[0], type=DataType(c.type or "")) for c in columns),
+        partition_fields=(),
+        partitions=(Partition(directory=""),),
+        paths=tuple(listed["path"].to_pylist()),
+        sizes=listed["size"].to_numpy(),
+        mtimes_ms=listed["mtime_ms"].to_numpy(),
+        partition_of=np.zeros(listed.num_rows, np.int32),
+    )
+
+
+def entries(rng: np.random.Generator, types: list[str], part: range, ends: Sequence[Ends] | None) -> Iterator[pa.Table]:
+    """What is known of one column after another.
+
+    part: places of the files.
+    """
+    files = len(part)
     for number, kind in enumerate(types):
-        lower, upper = bounds(rng, kind, files)
+        lower, upper = (
+            bounds(rng, kind, files) if ends is None else (side[part.start : part.stop] for side in ends[number])
+        )
         share = 0.0 if number % 3 == 0 else rng.random()
         form = DataType(kind).form
         assert form is not None

@@ -10,20 +10,15 @@ Chromium's, where there is one.
 from __future__ import annotations
 
 import json
-import resource
-import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 import common
-from index import read_snapshot, resident
-from index_data import make_index
+from index_data import keep, make_index, read_snapshot
 from zskip.formats.parquet.format import ParquetFormat
 from zskip.report.page import _library
 
@@ -36,7 +31,7 @@ def main() -> None:
     """Run the parts one after another, and print the figures."""
     options = common.arguments(__doc__ or "", million=1_000_000, scale=1.0, queries=200, only="", make="")
     if options.make:
-        make(Path(options.make), options.million, options.seed)
+        keep(Path(options.make), make_index(options.make, options.million, 3, options.seed))
     elif options.only:
         print(json.dumps(million(options) if options.only == "million" else lineitem(options)))
     else:
@@ -47,22 +42,8 @@ def main() -> None:
 
 
 def in_a_process(part: str, options: Any) -> dict[str, Any]:
-    me = [sys.executable, __file__, f"--million={options.million}", f"--scale={options.scale}"]
-    me += [f"--queries={options.queries}", f"--seed={options.seed}"]
-    if part == "million":
-        path = common.HOME / "report-million"
-        shutil.rmtree(path, ignore_errors=True)
-        common.log(f"making the index of {options.million} files")
-        subprocess.run([*me, f"--make={path}"], check=True)
-    done = subprocess.run([*me, f"--only={part}"], check=True, stdout=subprocess.PIPE, text=True)
-    return dict(json.loads(done.stdout.splitlines()[-1]))
-
-
-def make(path: Path, files: int, seed: int) -> None:
-    """Write an index, and the list of files that a snapshot holds; the files themselves are not there."""
-    snapshot = make_index(str(path), files, 3, seed).snapshot
-    listed = {"path": snapshot.paths, "size": snapshot.sizes, "mtime_ms": snapshot.mtimes_ms}
-    pq.write_table(pa.table(listed), path / "_snapshot.parquet")
+    given = [f"--{name}={getattr(options, name)}" for name in ("million", "scale", "queries", "seed")]
+    return common.in_a_process(__file__, part, given, common.HOME / "report-million" if part == "million" else None)
 
 
 def million(options: Any) -> dict[str, Any]:
@@ -94,10 +75,10 @@ def lineitem(options: Any) -> dict[str, Any]:
 
 
 def made(table: Any, target: Path, workload: list[str] | None = None) -> dict[str, Any]:
-    before, worked = resident(), time.process_time()
+    before, worked = common.resident(), time.process_time()
     took = common.seconds(lambda: table.report(target, workload=workload))
     worked = time.process_time() - worked
-    grown = peak() - before
+    grown = common.peak() - before
     again = [common.seconds(lambda: table.report(target, workload=workload)) for _ in range(3)]
     size = target.stat().st_size
     return {
@@ -112,7 +93,7 @@ def made(table: Any, target: Path, workload: list[str] | None = None) -> dict[st
 
 
 def painted(page: Path) -> dict[str, int]:
-    """How long Chromium takes until something is seen, and until all charts are drawn."""
+    """How long Chromium takes: something is seen, the charts near the window are drawn, all are."""
     sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
     from chromium import browser
 
@@ -120,17 +101,14 @@ def painted(page: Path) -> dict[str, int]:
         with browser() as opened:
             opened.open(page)
             opened.wait("document.documentElement.dataset.drawn")
+            near = opened.run("performance.now()")
+            opened.draw()
             drawn = opened.run("performance.now()")
             first = opened.run("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     except LookupError as error:
         common.log(str(error))
         return {}
-    return {"first_paint_ms": round(first), "drawn_ms": round(drawn)}
-
-
-def peak() -> float:
-    """The most memory of this process so far, in megabytes."""
-    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6, 1)
+    return {"first_paint_ms": round(first), "near_drawn_ms": round(near), "all_drawn_ms": round(drawn)}
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,9 +24,9 @@ from zskip.errors import ConflictError, UnsupportedError
 from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Values
 from zskip.table.choose import checked, with_columns
 from zskip.table.clock import Clock
-from zskip.table.compact import named
 from zskip.table.handle import Handle
 from zskip.table.journal import Depths, depths_of, read_journal
+from zskip.table.live import Live, named
 from zskip.table.maintain import beside, bounds_of, known_bounds
 from zskip.table.optimize import optimize, unchanged
 from zskip.table.query import check_whole
@@ -40,7 +41,7 @@ _MEGA = 1_000_000
 _log = logging.getLogger("zskip")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class _Look:
     """The files to rewrite before the first batch or after the last, and what is known of them."""
 
@@ -50,6 +51,11 @@ class _Look:
     """Of the clustering columns; none where files are not their rows."""
     depths: Depths | None = None
     """Of the table; None of a part of it."""
+
+    @cached_property
+    def live(self) -> Live:
+        """To find the files of batches by."""
+        return Live(self.snapshot)
 
     def kept(self, linear: bool) -> float | None:
         """Share of the rows that lie in files which a query reads, mean."""
@@ -153,7 +159,7 @@ def _begin(
 ) -> tuple[Note, list[Batch]]:
     """The batches of this call, or of the one that was cut short, and those of them that are still to be done."""
     if found is not None:
-        left = [live for batch in found.batches if (live := _live(look.snapshot, batch)) is not None]
+        left = [live for batch in found.batches if (live := _left(look.live, batch)) is not None]
         if left or _has_written(handle, look.snapshot, found):
             _log.info("%s: %d of %d batches are done already", handle.storage.root, *_counts(found, left))
             return found, left
@@ -187,10 +193,10 @@ def _batches(look: _Look, request: OptimizeRequest) -> list[Batch]:
     return [Batch(files=named(snapshot, places), wanted=n) for places, n in zip(found, wanted, strict=True)]
 
 
-def _live(snapshot: Snapshot, batch: Batch) -> Batch | None:
+def _left(live: Live, batch: Batch) -> Batch | None:
     """The same batch of those of its files that are as they were; None where there are none."""
-    files = zip(snapshot.paths, snapshot.sizes.tolist(), snapshot.mtimes_ms.tolist(), strict=True)
-    left = tuple(sorted(set(files) & set(batch.files)))
+    there = live.places(batch.files) >= 0
+    left = tuple(file for file, is_there in zip(batch.files, there.tolist(), strict=True) if is_there)
     return dataclasses.replace(batch, files=left) if left else None
 
 
@@ -257,7 +263,7 @@ class _Work:
                 if not left or self.request.into is not None:
                     raise
                 _log.info("%s; what is left of the batch is tried again", error)
-                batch = _live(self.handle.format.snapshot(), batch)
+                batch = _left(Live(self.handle.format.snapshot()), batch)
         self.done.add(self.batch, result)
         # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
         forget_shuffles(self.handle.need_spark("optimize()"))
@@ -275,9 +281,8 @@ class _Work:
         )
 
     def _beside(self, batch: Batch) -> tuple[tuple[Values, Floats], ...]:
-        names = {path for path, _, _ in batch.files}
-        places = [i for i, path in enumerate(self.look.snapshot.paths) if path in names]
-        return beside(self.look.columns, self.look.rows, np.array(places, np.int64))
+        places = self.look.live.places(batch.files)
+        return beside(self.look.columns, self.look.rows, places[places >= 0])
 
 
 def _result(

@@ -21,6 +21,7 @@ from zskip.table.clock import Clock
 from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
 from zskip.table.journal import keep
+from zskip.table.live import File, Live, named
 from zskip.table.query import check_whole
 from zskip.table.request import choose_files
 from zskip.table.writing import Merged, Rewrite, choose_engine, rewrite_in_place
@@ -141,16 +142,6 @@ def _check_writable(spark: SparkSession, schema: TableSchema) -> None:
     check_writable(scan_with_ordinals(spark, schema))
 
 
-File = tuple[str, int, int]
-"""Path, bytes and time: a file is the same where all three are."""
-
-
-def named(snapshot: Snapshot, places: Ints) -> tuple[File, ...]:
-    """The files of some places of a snapshot."""
-    files = [snapshot.file(i) for i in places.tolist()]
-    return tuple((file.path, file.size, file.mtime_ms) for file in files)
-
-
 def _merge(
     spark: SparkSession,
     handle: Handle,
@@ -190,11 +181,9 @@ def _merge(
 
 def _live(snapshot: Snapshot, bins: Sequence[Sequence[File]]) -> list[Ints]:
     """The places of each bin's files, of those bins all of whose files are as they were."""
-    wanted = {file[0] for files in bins for file in files}
-    places = {path: i for i, path in enumerate(snapshot.paths) if path in wanted}
-    found = [np.array([places.get(path, -1) for path, _, _ in files], np.int64) for files in bins]
-    same = [p.min() >= 0 and named(snapshot, p) == tuple(files) for p, files in zip(found, bins, strict=True)]
-    return [p for p, is_same in zip(found, same, strict=True) if is_same]
+    live = Live(snapshot)
+    found = [live.places(files) for files in bins]
+    return [places for places in found if places.min() >= 0]
 
 
 def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: Sequence[Ints], clock: Clock) -> Rewrite:

@@ -22,10 +22,11 @@ from zskip.records import ALL_NULL, Field, Floats, Ints, Maintenance, Snapshot, 
 from zskip.storage.overlay import Overlay
 from zskip.table.advise import asked_of
 from zskip.table.collect import refresh_index
-from zskip.table.compact import BINS_AT_ONCE, compact_files, named
+from zskip.table.compact import BINS_AT_ONCE, compact_files
 from zskip.table.handle import Handle
 from zskip.table.info import layout_of
 from zskip.table.journal import Clustered, Record, clustered, depths_of, read_journal
+from zskip.table.live import named
 from zskip.table.optimize import optimize
 from zskip.table.query import check_whole
 from zskip.table.request import DEFAULT_FILE_SIZE, Given, OptimizeRequest, clustering_fields, read_size, repeatable

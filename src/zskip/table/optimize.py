@@ -33,10 +33,10 @@ from zskip.table.collect import index_new_files
 from zskip.table.handle import Handle
 from zskip.table.info import last_layout
 from zskip.table.journal import Depths, depths_of, keep
+from zskip.table.live import Live
 from zskip.table.query import check_whole
 from zskip.table.request import (
     OptimizeRequest,
-    all_live,
     choose_files,
     clustering_fields,
     files_by_partition,
@@ -76,7 +76,7 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
     try:
         return _optimize(handle, request, target)
     except (CorruptFileError, StorageError) as error:
-        if request.only is not None and not all_live(handle.format.snapshot(), request.only):
+        if request.only is not None and (Live(handle.format.snapshot()).places(request.only) < 0).any():
             raise ConflictError(
                 f'another writer replaced files of "{handle.storage.root}" while they were read; nothing was '
                 "committed, call again"

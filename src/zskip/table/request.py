@@ -17,6 +17,7 @@ from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.journal import Depths
+from zskip.table.live import File, Live
 from zskip.units import parse_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
@@ -49,8 +50,8 @@ class OptimizeRequest:
     """What the commit and the table's journal call it."""
     aims_at: int | None = None
     """Bytes that files aim at in the long run, where `files` says how many there are now."""
-    only: frozenset[tuple[str, int, int]] | None = None
-    """Path, bytes and time of the files to rewrite, as a planner has chosen them; None for all."""
+    only: frozenset[File] | None = None
+    """The files to rewrite, as a planner has chosen them; None for all."""
     workload: Given = None
     """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
     beside: tuple[tuple[Values, Floats], ...] = ()
@@ -195,24 +196,19 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
     return snapshot.select(result.kept)
 
 
-def only_files(snapshot: Snapshot, only: frozenset[tuple[str, int, int]] | None) -> Snapshot:
+def only_files(snapshot: Snapshot, only: frozenset[File] | None) -> Snapshot:
     """The files that a planner has chosen; raises ConflictError where one of them is no longer as it was."""
     if only is None:
         return snapshot
-    files = zip(snapshot.paths, snapshot.sizes.tolist(), snapshot.mtimes_ms.tolist(), strict=True)
-    keep = np.fromiter((file in only for file in files), np.bool_, len(snapshot))
-    if int(keep.sum()) < len(only):
+    places = Live(snapshot).places(only)
+    if (gone := int((places < 0).sum())) > 0:
         raise ConflictError(
-            f'another writer changed {len(only) - int(keep.sum())} of the files of "{snapshot.root}" that were to be '
-            "rewritten; nothing was committed, call again"
+            f'another writer changed {gone} of the files of "{snapshot.root}" that were to be rewritten; nothing was '
+            "committed, call again"
         )
+    keep = np.zeros(len(snapshot), np.bool_)
+    keep[places] = True
     return snapshot.select(keep)
-
-
-def all_live(snapshot: Snapshot, files: Iterable[tuple[str, int, int]]) -> bool:
-    """Whether files of a path, bytes and time each are all live, and as they were."""
-    live = set(zip(snapshot.paths, snapshot.sizes.tolist(), snapshot.mtimes_ms.tolist(), strict=True))
-    return live.issuperset(files)
 
 
 def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:

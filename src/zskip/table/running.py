@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import hashlib
 import json
 import logging
 import time
@@ -20,7 +21,7 @@ from typing import Any
 from zskip.errors import StorageError
 from zskip.formats import OPERATIONS
 from zskip.storage import Storage
-from zskip.table.compact import File
+from zskip.table.live import File
 from zskip.table.request import OptimizeRequest
 
 _NOTE = f"{OPERATIONS}/batches.gz"
@@ -62,8 +63,9 @@ def arguments_of(request: OptimizeRequest) -> str:
         name: getattr(request, name)
         for name in ("by", "curve", "build", "files", "target_file_size", "where", "sort_within_files", "max_batch")
     }
-    said |= {"compression": str(request.compression), "workload": repr(request.workload)}
-    return json.dumps(said, sort_keys=True)
+    # Not the queries themselves: their literals may be private.
+    digest = hashlib.sha256(repr(request.workload).encode("utf-8", "surrogatepass")).hexdigest()
+    return json.dumps(said | {"compression": str(request.compression), "workload": digest}, sort_keys=True)
 
 
 def new_note(asked: OptimizeRequest, chosen: OptimizeRequest, batches: Sequence[Batch]) -> Note:
