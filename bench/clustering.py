@@ -48,7 +48,9 @@ def target(name: str) -> Path:
 def cluster(spark: Any, source: Path, options: Any, **kwargs: Any) -> zskip.Table:
     """Cluster the source into a new table."""
     path = target(kwargs.get("curve", "zorder"))
-    zskip.table(spark, str(source)).optimize(common.CLUSTER_BY, files=options.files, into=str(path), **kwargs)
+    # As the session writes the copy; by default the codec of the source stays.
+    more = {"files": options.files, "into": str(path), "compression": "zstd", **kwargs}
+    zskip.table(spark, str(source)).optimize(common.CLUSTER_BY, **more)
     return zskip.table(spark, str(path))
 
 

@@ -5,6 +5,7 @@ ZSKIP_HUDI_ROUNDS in the environment says how many rounds each random writer mak
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -125,13 +126,13 @@ def test_a_random_writer_and_the_optimizer_never_lose_or_double_a_row(
 
 
 KILLED = """
-import os, signal, sys, threading, time
+import json, os, signal, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 import zskip
 from zskip.spark.engines.hudi.engine import HudiEngine
 
-path, step, jars = sys.argv[1:]
+path, step, jars, arguments, times = sys.argv[1:]
 spark = (SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")
     .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer").getOrCreate())
 java = spark.sparkContext._gateway.proc.pid
@@ -146,11 +147,17 @@ def watch():
         time.sleep(0.0005)
     kill()
 
-if step.startswith("_"):
-    setattr(HudiEngine, step, kill)
+done, called = getattr(HudiEngine, step, None), []
+
+def count(*arguments):
+    called.append(step)
+    return kill() if len(called) == int(times) else done(*arguments)
+
+if done:
+    setattr(HudiEngine, step, count)
 else:
     threading.Thread(target=watch, daemon=True).start()
-zskip.table(spark, path).optimize(by=["id", "ts"], files=3)
+zskip.table(spark, path).optimize(**json.loads(arguments))
 """
 STEPS = {
     "staged": ".hoodie/zskip/staging/*/_*",
@@ -169,6 +176,18 @@ COMMITTED = ("committed", "looked again", "index")
 WRITTEN = ("first file", "all files", "about to commit", *COMMITTED)
 
 
+def killed(path: Path, step: str, arguments: dict[str, Any], times: int = 1) -> None:
+    """Optimize a table in a process that is killed at a step, where that is a call the so many-th time."""
+    script, output = path.with_name("killed.py"), path.with_name("said")
+    script.write_text(KILLED)
+    jars = ",".join(os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep))
+    call = [sys.executable, str(script), str(path), step, jars, json.dumps(arguments), str(times)]
+    # Not a pipe: what a killed Java was about to start may hold on to it.
+    with output.open("w+") as said:
+        done = subprocess.run(call, stdout=said, stderr=said, timeout=300)
+        assert done.returncode == -signal.SIGKILL, output.read_text()[-2000:]
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
     step: str, engine_spark: SparkSession, tmp_path: Path
@@ -176,14 +195,7 @@ def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
     path = tmp_path / "t"
     rows: Rows = dict.fromkeys(range(12), 1)
     write(engine_spark, path, rows, "bulk_insert")
-    script = tmp_path / "killed.py"
-    script.write_text(KILLED)
-    jars = ",".join(os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep))
-    call = [sys.executable, str(script), str(path), STEPS[step], jars]
-    # Not a pipe: what a killed Java was about to start may hold on to it.
-    with (tmp_path / "said").open("w+") as said:
-        done = subprocess.run(call, stdout=said, stderr=said, timeout=300)
-        assert done.returncode == -signal.SIGKILL, (tmp_path / "said").read_text()[-2000:]
+    killed(path, STEPS[step], {"by": ["id", "ts"], "files": 3})
     assert held(engine_spark, path) == sorted(rows.items())
     table = zskip.table(engine_spark, str(path))
     assert table.df().count() == len(rows)
@@ -202,5 +214,25 @@ def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
     if not committed:
         assert not {file for file in dead if file.exists()}
     assert result.files_after == 2 == len(table.files())
+    write(engine_spark, path, {99: 1}, "insert", **GUARDED)
+    assert held(engine_spark, path) == [*sorted(rows.items()), (99, 1)]
+
+
+@pytest.mark.parametrize("step", ["_complete", "_check_after"])
+def test_of_batches_that_are_killed_those_that_are_committed_stay(
+    step: str, engine_spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    rows: Rows = dict.fromkeys(range(12), 1)
+    write(engine_spark, path, rows, "bulk_insert")
+    table = zskip.table(engine_spark, str(path))
+    most = max(Path(file).stat().st_size for file in table.files())
+    arguments = {"by": ["id"], "curve": "linear", "files": 2, "max_batch": most}
+    killed(path, step, arguments, times=2)
+    assert held(engine_spark, path) == sorted(rows.items())
+    done = table.optimize(**arguments)
+    before = 1 if step == "_complete" else 2
+    assert (done.batches, done.batches_before) == (2 - before, before)
+    assert held(engine_spark, path) == sorted(rows.items())
     write(engine_spark, path, {99: 1}, "insert", **GUARDED)
     assert held(engine_spark, path) == [*sorted(rows.items()), (99, 1)]
