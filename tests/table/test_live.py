@@ -1,0 +1,43 @@
+"""Files that a planner has named, found again in a table that others may have changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zskip.errors import ConflictError
+from zskip.records import Partition, Snapshot
+from zskip.table.live import File, Live, named
+from zskip.table.request import only_files
+
+
+def table(files: list[File]) -> Snapshot:
+    return Snapshot(
+        root="/t",
+        version=1,
+        fields=(),
+        partition_fields=(),
+        partitions=(Partition(directory=""),),
+        paths=tuple(path for path, _, _ in files),
+        sizes=np.array([size for _, size, _ in files], np.int64),
+        mtimes_ms=np.array([time for _, _, time in files], np.int64),
+        partition_of=np.zeros(len(files), np.int32),
+    )
+
+
+def test_a_file_is_there_while_its_path_bytes_and_time_are() -> None:
+    files = [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
+    snapshot = table(files)
+    assert named(snapshot, np.array([2, 0])) == (files[2], files[0])
+    asked = [("c", 3, 30), ("a", 9, 10), ("x", 1, 1), ("b", 2, 21), ("a", 1, 10)]
+    assert Live(snapshot).places(asked).tolist() == [2, -1, -1, -1, 0]
+    assert Live(snapshot).places([]).tolist() == []
+    assert Live(table([])).places(asked).tolist() == [-1] * 5
+
+
+def test_files_are_chosen_in_the_order_of_the_table_or_not_at_all() -> None:
+    snapshot = table([("a", 1, 10), ("b", 2, 20), ("c", 3, 30)])
+    assert only_files(snapshot, frozenset([("c", 3, 30), ("a", 1, 10)])).paths == ("a", "c")
+    assert only_files(snapshot, None) is snapshot
+    with pytest.raises(ConflictError, match="another writer changed 2 of the files"):
+        only_files(snapshot, frozenset([("c", 3, 31), ("z", 1, 10), ("a", 1, 10)]))
