@@ -36,7 +36,7 @@ def test_a_wrong_answer_is_found_and_cut_down(sides, tmp_path, monkeypatch):
     table = random_rows.table(rng, "wrongly")
     while sum(map(len, table.files)) < 5:
         table = random_rows.table(rng, "wrongly")
-    query_fuzz.open_view(sides.spark, table, tmp_path / "t", indexed=True)
+    query_fuzz.open_views(sides, table, tmp_path / "t", indexed=True)
     pruned = sides.pruned
     monkeypatch.setattr(sides, "pruned", lambda sql: pruned(sql)[1:])
     column = table.columns[0][0]
@@ -52,3 +52,10 @@ def test_a_wrong_answer_is_found_and_cut_down(sides, tmp_path, monkeypatch):
     smallest = query_fuzz.smallest(query, sides)
     assert smallest == random_queries.Query(random_queries.Source("wrongly", "a"), smallest.select)
     assert len(smallest.select) == 1
+
+
+def test_what_spark_answers_by_itself_is_not_wrong(sides, tmp_path, monkeypatch):
+    query_fuzz.open_views(sides, random_rows.table(random.Random(5), "rightly"), tmp_path / "t", indexed=True)
+    query = random_queries.Query(random_queries.Source("rightly", "a"), ("a.i0",))
+    monkeypatch.setattr(sides, "quickly", lambda query: [("another answer",)])
+    assert query_fuzz.wrong(query, sides) is None

@@ -2,13 +2,15 @@
 
 Each seed stands for three tables of a few small files and some queries over them: joins of all kinds, subqueries,
 top-k, limits, aggregates, unions. An answer must be the one that plain Spark gives; where a LIMIT leaves a choice, one
-that it might give. A failure is cut down to the smallest query that still fails, and shown with the tables' rows; it is
-repeated by `python3 dev.py fuzz --queries --seed SEED --tables 1`.
+that it might give. Spark gives it soonest for tables of one file without exchanges; it is asked again under the same
+settings, over the same files, where the answers differ. A failure is cut down to the smallest query that still fails,
+and shown with the tables' rows; it is repeated by `python3 dev.py fuzz --queries --seed SEED --tables 1`.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import math
 import os
 import random
@@ -33,14 +35,20 @@ QUICK = {
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "0",
+    "spark.sql.parquet.columnarReaderBatchSize": "16",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ui.explainMode": "simple",
 }
 """Under which queries of a few rows take least."""
+QUICKEST = QUICK | {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+"""Under which those of one file a table take least: a single task."""
 CHOICES = {
     "spark.sql.adaptive.enabled": ("true", "false"),
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "10485760"),
     "spark.zskip.joins": ("always", "always", "auto", "off"),
-    "spark.sql.files.maxPartitionBytes": ("1000", "134217728"),
+    "spark.sql.files.maxPartitionBytes": ("1000", "134217728", "134217728", "134217728"),
 }
 """What is drawn for each query."""
 
@@ -48,17 +56,23 @@ Answer = list[tuple[Any, ...]]
 
 
 class Sides:
-    """A session in which each query is answered with zskip and without."""
+    """A session that answers queries with zskip and without, and one that has the same rows in single files."""
 
     def __init__(self, spark: Any) -> None:
-        self.spark = spark
+        self.spark, self.whole = spark, spark.newSession()
         self.kinds: Counter[str] = Counter()
-        for name, value in QUICK.items():
-            spark.conf.set(name, value)
+        for session, settings in ((spark, QUICK), (self.whole, QUICKEST)):
+            for name, value in settings.items():
+                session.conf.set(name, value)
+        logging.getLogger("SQLQueryContextLogger").disabled = True  # It shows each query that Spark refuses.
         zskip.enable(spark)
 
+    def quickly(self, query: Query) -> Answer:
+        """All rows of the answer, from tables of one file, which takes Spark a single task."""
+        return rows_of(self.whole.sql(query.unlimited().sql()))
+
     def plain(self, sql: str) -> Answer:
-        """The answer of Spark alone."""
+        """The answer of Spark alone, from the same files under the same settings."""
         self.spark.conf.set("spark.zskip.enabled", "false")
         try:
             return rows_of(self.spark.sql(sql))
@@ -88,13 +102,30 @@ def _plain(value: Any) -> Any:
 def wrong(query: Query, sides: Sides) -> str | None:
     """What is wrong with the answer through zskip; None where nothing is, and where Spark refuses the query."""
     try:
-        whole = sides.plain(query.sql(limited=False))
+        whole = sides.quickly(query)
     except Exception:
         return None
     try:
         found = sides.pruned(query.sql())
     except Exception as error:
-        return f"raises {type(error).__name__}: {str(error)[:500]}"
+        raised = f"raises {type(error).__name__}: {str(error)[:500]}"
+        return None if _plainly(query, sides) is None else raised
+    if difference(query, found, whole) is None:
+        return None
+    plain = _plainly(query, sides)
+    return None if plain is None else difference(query, found, plain)
+
+
+def _plainly(query: Query, sides: Sides) -> Answer | None:
+    """All rows of the answer that Spark gives by itself, hints and all; None where it refuses the query."""
+    try:
+        return sides.plain(query.sql(limited=False))
+    except Exception:
+        return None
+
+
+def difference(query: Query, found: Answer, whole: Answer) -> str | None:
+    """What makes rows no possible answer, given all rows of the query without its LIMIT; None where they are one."""
     expected = whole[query.offset :] if query.limit is None else whole[query.offset :][: query.limit]
     if len(found) != len(expected):
         return f"gives {len(found)} rows instead of {len(expected)}: {found[:5]} instead of {expected[:5]}"
@@ -120,7 +151,7 @@ def run(seed: int, sides: Sides, queries: int = PER_TABLES) -> Counter[str]:
     try:
         tables = [random_rows.table(rng, f"t{i}") for i in range(3)]
         for table in tables:
-            open_view(sides.spark, table, directory / table.name, indexed=rng.random() < 0.9)
+            open_views(sides, table, directory / table.name, indexed=rng.random() < 0.9)
         for _ in range(queries):
             for name, values in CHOICES.items():
                 sides.spark.conf.set(name, rng.choice(values))
@@ -132,12 +163,16 @@ def run(seed: int, sides: Sides, queries: int = PER_TABLES) -> Counter[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def open_view(spark: Any, table: random_rows.Table, path: Path, *, indexed: bool) -> None:
-    """Write a table, index it, and make a view of plain Spark over it."""
+def open_views(sides: Sides, table: random_rows.Table, path: Path, *, indexed: bool) -> None:
+    """Write a table, index it, and make a view of plain Spark over it, and one over the same rows in one file."""
     random_rows.write(table, path)
     if indexed:
-        zskip.table(spark, str(path)).index()
-    spark.read.schema(table.ddl).parquet(str(path)).createOrReplaceTempView(table.name)
+        zskip.table(sides.spark, str(path)).index()
+    sides.spark.read.schema(table.ddl).parquet(str(path)).createOrReplaceTempView(table.name)
+    whole = path.with_name(f"{path.name}-whole")
+    random_rows.write_whole(table, whole)
+    # One partition lets Spark join and group without exchanges.
+    sides.whole.read.schema(table.ddl).parquet(str(whole)).coalesce(1).createOrReplaceTempView(table.name)
 
 
 def failure(seed: int, query: Query, sides: Sides, tables: list[random_rows.Table]) -> str:
@@ -178,7 +213,7 @@ def main(arguments: list[str]) -> int:
                 raise
             failed += 1
             print(error, file=sys.stderr, flush=True)
-        if i % 20 == 19:
+        if i % 5 == 4:
             print(summary(total, sides, time.monotonic() - started), file=sys.stderr, flush=True)
         if time.monotonic() - started > options.seconds:
             break

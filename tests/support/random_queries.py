@@ -88,6 +88,11 @@ class Query:
             text += f" LIMIT {self.limit}"
         return text + (f" OFFSET {self.offset}" if limited and self.offset else "")
 
+    def unlimited(self) -> Query:
+        """All rows of which a LIMIT and OFFSET leave some, asked without hints."""
+        union = self.union and self.union.unlimited()
+        return replace(self, limit=None, offset=0, hint="", union=union)
+
     def smaller(self) -> Iterator[Query]:
         """What it may be cut down to in one step; some of it may not be valid."""
         if self.union is not None:

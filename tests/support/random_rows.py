@@ -111,3 +111,14 @@ def write(table: Table, path: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         arrays = [pa.array([row[j] for row in rows], field.type) for j, field in enumerate(schema)]
         pq.write_table(pa.table(arrays, schema=schema), directory / f"part-{i:05d}.parquet")
+
+
+def write_whole(table: Table, path: Path) -> None:
+    """Write all rows as one Parquet file, the partition column among the others."""
+    partitions = table.partitions or (None,) * len(table.files)
+    pairs = zip(table.files, partitions, strict=True)
+    rows = [(*row, value) if table.partitions else row for file, value in pairs for row in file]
+    schema = pa.schema([(name, ARROW[kind]) for name, kind in table.columns])
+    path.mkdir(parents=True)
+    arrays = [pa.array([row[j] for row in rows], field.type) for j, field in enumerate(schema)]
+    pq.write_table(pa.table(arrays, schema=schema), path / "part-00000.parquet")

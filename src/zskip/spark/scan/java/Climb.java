@@ -75,6 +75,8 @@ final class Climb {
       LogicalPlan node = (LogicalPlan) path.get(i);
       if (node instanceof Join) columns = joined((Join) node, below, columns, offers, index);
       else columns = after(node, below, columns);
+      // Above it the first branch's attributes stand for all branches, of which the others never met that side.
+      if (node instanceof Union) pending.clear();
       below = node;
     }
     return offers;

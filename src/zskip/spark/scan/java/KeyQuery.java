@@ -87,7 +87,9 @@ final class KeyQuery implements Callable {
     ConcurrentHashMap of = new ConcurrentHashMap();
     Object before = ASKED.putIfAbsent(root, of);
     // What a stream does with a batch is one query to Spark, in which files may change.
-    Object asked = Arrays.asList(new Object[] {question.offer.canonical(), KeySide.files(question.offer.plan)});
+    Object files = KeySide.files(question.offer.plan);
+    // One scan may take fewer keys than another: what is too many for it may be few enough elsewhere.
+    Object asked = Arrays.asList(new Object[] {question.offer.canonical(), files, Integer.valueOf(question.most)});
     Object first = ((Map) (before == null ? of : before)).putIfAbsent(asked, task);
     if (first != null) return (FutureTask) first;
     task.run();
