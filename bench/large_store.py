@@ -15,6 +15,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -101,24 +102,36 @@ def measure(path: Path) -> dict[str, Any]:
     def query() -> None:
         kept.append(len(opened(storage).files(where)))
 
-    figures = {"files": len(files), "first_s": common.seconds(query)}
-    figures["warm_s"] = statistics.median(common.seconds(query) for _ in range(ROUNDS))
+    figures: dict[str, float] = {"files": len(files)}
+    figures |= timed("first", query)
+    figures |= timed("warm", query, ROUNDS)
     assert set(kept) == {KEPT}, kept
-    figures["info_s"] = common.seconds(lambda: opened(storage).info())
+    figures |= timed("info", lambda: opened(storage).info())
     figures["query_mb"] = peak_mb()
     size, start = len(one_file()), 1_800_000_000_000
     storage.files = files + [FileInfo(f"new-{i:05d}.parquet", size, start + i) for i in range(NEW)]
     snapshot = opened(storage)._handle.snapshot()
     new = snapshot.select(np.char.startswith(np.array(snapshot.paths), "new-"))
-    figures["read_new_s"] = common.seconds(lambda: footers_only(storage, new))
-    figures["refresh_s"] = common.seconds(lambda: opened(storage).index())
-    figures["refresh_beyond_reading_s"] = figures["refresh_s"] - figures["read_new_s"]
+    figures |= timed("read_new", lambda: footers_only(storage, new))
+    figures |= timed("refresh", lambda: opened(storage).index())
+    for unit in ("s", "cpu_s"):
+        figures[f"refresh_beyond_reading_{unit}"] = figures[f"refresh_{unit}"] - figures[f"read_new_{unit}"]
     found = Index.load(storage)
     assert found is not None
     assert sum(segment.files for segment in found.manifest.segments) == len(storage.files)
     return {name: round(value, 2) for name, value in figures.items()} | {
         "mb": peak_mb(), "mb_before": of_process,
     }  # fmt: skip
+
+
+def timed(name: str, work: Callable[[], Any], rounds: int = 1) -> dict[str, float]:
+    """The median of some rounds by the clock, and of the processors' seconds."""
+    clock, processors = [], []
+    for _ in range(rounds):
+        before = time.process_time()
+        clock.append(common.seconds(work))
+        processors.append(time.process_time() - before)
+    return {f"{name}_s": statistics.median(clock), f"{name}_cpu_s": statistics.median(processors)}
 
 
 def opened(storage: Listed) -> zskip.Table:

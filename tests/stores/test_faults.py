@@ -7,6 +7,7 @@ import random
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import deltalake
@@ -26,14 +27,33 @@ OFTEN = ("slow", "slow", "reset", "late", "torn")
 QUICK = {"max_retries": "3", "retry_timeout": "5s", "timeout": "5s"}
 
 
-def add(bucket: Bucket, name: str, start: int) -> None:
+def rows_from(start: int) -> pa.Table:
     ids = np.arange(start, start + ROWS)
-    rows = pa.table({"id": ids, "v": (ids * 7919) % 1000})
+    return pa.table({"id": ids, "v": (ids * 7919) % 1000})
+
+
+def maker(bucket: Bucket, name: str, place: Path) -> tuple[str, Callable[[int], object]]:
+    """Where a table of a format lies, and what adds rows to it from a number on, by a way without faults."""
     if name == "parquet":
-        bucket.put_table(f"t/part-{start:07}.parquet", rows)
-    else:
+        return bucket.uri("t"), lambda start: bucket.put_table(f"t/part-{start:07}.parquet", rows_from(start))
+    if name == "delta":
         options = bucket.options | {"aws_allow_http": "true"}
-        deltalake.write_deltalake(bucket.uri("t"), rows, mode="append", storage_options=options)
+        return bucket.uri("t"), lambda start: deltalake.write_deltalake(
+            bucket.uri("t"), rows_from(start), mode="append", storage_options=options
+        )
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    keys = bucket.options
+    reach = {
+        "s3.endpoint": bucket.endpoint,
+        "s3.region": keys["aws_region"],
+        "s3.access-key-id": keys["aws_access_key_id"],
+        "s3.secret-access-key": keys["aws_secret_access_key"],
+    }
+    catalog = SqlCatalog("c", uri=f"sqlite:///{place}/catalog.db", warehouse=bucket.uri("wh"), **reach)
+    catalog.create_namespace("n")
+    made = catalog.create_table("n.t", schema=rows_from(0).schema)
+    return made.location(), lambda start: made.append(rows_from(start))
 
 
 def wrongs(rate: float, forbidden: bool) -> Callable[[str, str, random.Random], str | None]:
@@ -55,13 +75,14 @@ def wrongs(rate: float, forbidden: bool) -> Callable[[str, str, random.Random], 
     return fault
 
 
-@pytest.mark.parametrize("name", ["parquet", "delta"])
-def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str) -> None:
+@pytest.mark.parametrize("name", ["parquet", "delta", "iceberg"])
+def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str, tmp_path: Path) -> None:
     outcomes: Counter[str] = Counter()
     problems: list[str] = []
     count = 0
+    place, add = maker(bucket, name, tmp_path)
     for _ in range(FILES):
-        add(bucket, name, count * ROWS)
+        add(count * ROWS)
         count += 1
     options = bucket.options | {"aws_endpoint_url": proxy.endpoint} | QUICK
     for run in range(RUNS):
@@ -69,14 +90,14 @@ def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str) -> None:
         proxy.random = random.Random(run)
         proxy.fault = wrongs(chance.choice([0.02, 0.1, 0.3]), chance.random() < 0.3)
         if run % 8 == 7:
-            add(bucket, name, count * ROWS)
+            add(count * ROWS)
             count += 1
         low = chance.randrange(count * ROWS)
         act = chance.choice(ACTS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = act(zskip.open(bucket.uri("t"), storage_options=options), low)
+                found = act(zskip.open(place, storage_options=options), low)
             except ZskipError as error:
                 outcomes["error"] += 1
                 problems.append(str(error))
@@ -86,7 +107,7 @@ def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str) -> None:
         outcomes["answer"] += 1
         if found is not None:
             check(bucket, found, low, count)
-    table = zskip.open(bucket.uri("t"), storage_options=bucket.options)
+    table = zskip.open(place, storage_options=bucket.options)
     table.index()
     check(bucket, table.files(f"id between {low} and {low + 5}"), low, count)
     assert len(table.files(f"id = {low}")) == 1

@@ -33,6 +33,9 @@ _THREADS_FAR = 16
 _GIVE_UP = 20
 """So many failures before the first success are no fault of the files."""
 
+_BRIEF = {"max_retries": "2", "retry_timeout": "10s"}
+"""An executor that does not reach the store says so soon: the driver has its turn."""
+
 _Open = Callable[[str, int], BinaryIO]
 _Part = Iterable[tuple[str, int]]
 
@@ -134,7 +137,7 @@ def _opener_in_store(root: str, options: Mapping[str, str]) -> Callable[[], _Ope
     """root: the URI of a place in an object store."""
     from zskip.storage.objects import ObjectStorage
 
-    given = dict(options)
+    given = {**_BRIEF, **options}
 
     def reach() -> _Open:
         place = parse_place(root)
