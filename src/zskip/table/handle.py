@@ -131,9 +131,9 @@ class Handle:
             yield self
         except BaseException:
             with suppress(Exception):
-                tell(spark, named, self.format.snapshot())
+                tell(spark, named, self.format.snapshot)
             raise
-        tell(spark, named, self.format.snapshot())
+        tell(spark, named, self.format.snapshot)
 
     @property
     def workers(self) -> Workers | None:

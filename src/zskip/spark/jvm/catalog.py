@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -118,22 +118,21 @@ def check_partitions(spark: SparkSession, named: Named, snapshot: Snapshot) -> N
         )
 
 
-def tell(spark: SparkSession, named: Named, snapshot: Snapshot) -> None:
+def tell(spark: SparkSession, named: Named, snapshot: Callable[[], Snapshot]) -> None:
     """Have Spark forget which files a table had, and the catalog know how large it is now.
 
-    A rewrite keeps rows and values: their numbers and statistics stay as they were. A catalog that does not take the
-    sizes costs a ZskipWarning.
+    snapshot: takes one of the table as it is. A rewrite keeps rows and values: their numbers and statistics stay as
+    they were. A catalog that cannot be told costs a ZskipWarning.
     """
-    spark.catalog.refreshTable(named.sql)
-    if named.relation is None:
-        return
     try:
-        _resize(spark, named.relation, snapshot)
+        spark.catalog.refreshTable(named.sql)
+        if named.relation is not None:
+            _resize(spark, named.relation, snapshot())
     except Exception as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f'the rewrite is committed, but the catalog\'s statistics of "{".".join(named.parts)}" are those of before '
-            f"({said}); run ANALYZE TABLE {named.sql} COMPUTE STATISTICS",
+            f'the rewrite of "{".".join(named.parts)}" is done, but its catalog could not be told of it ({said}); run '
+            f"REFRESH TABLE {named.sql} and ANALYZE TABLE {named.sql} COMPUTE STATISTICS",
             ZskipWarning,
             stacklevel=5,
         )
