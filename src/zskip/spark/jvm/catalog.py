@@ -131,7 +131,7 @@ def tell(spark: SparkSession, named: Named, snapshot: Callable[[], Snapshot]) ->
     except Exception as error:
         said = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f'the rewrite of "{".".join(named.parts)}" is done, but its catalog could not be told of it ({said}); run '
+            f'the catalog could not be told what "{".".join(named.parts)}" holds now ({said}); run '
             f"REFRESH TABLE {named.sql} and ANALYZE TABLE {named.sql} COMPUTE STATISTICS",
             ZskipWarning,
             stacklevel=5,
