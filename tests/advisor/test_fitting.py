@@ -16,8 +16,8 @@ from zskip.advisor.suggest import suggestions
 from zskip.advisor.synthetic import made_up
 from zskip.errors import InputError
 from zskip.layout.fit import fit
-from zskip.layout.predict import predict_share
-from zskip.predicate import And, Columns, Predicate, Unknown, nodes, parse
+from zskip.layout.predict import predict_share, predict_shares
+from zskip.predicate import And, Columns, Predicate, Unknown, columns_of, nodes, parse
 from zskip.prune import prune
 from zskip.records import Bools, Field, Ints, Partition, Sample, Values
 from zskip.types import DataType
@@ -175,7 +175,20 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
 
     assert kept(layout, hot.predicates) < 0.95 * kept(default, hot.predicates)
     assert kept(layout, others) < 1.2 * kept(default, others)
+    for name in ("a", "b"):
+        named = [p for p in made_up(sample, 10).predicates if (name,) in {c.path for c in columns_of(p)}]
+        assert kept(layout, named) < 1.9 * kept(default, named)
     assert "linear" not in safe_curves(sample, target(), hot)
+
+
+def test_the_share_of_each_query_is_that_of_the_workload() -> None:
+    sample = some(whole(), 3_000)
+    layout = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
+    asked = workload(60, 3)
+    boxes = ranked(asked.predicates, asked.weights, sample)
+    each = predict_shares(layout, sample, boxes)
+    assert each.shape == boxes.weights.shape
+    assert float(each @ boxes.weights) == pytest.approx(predict_share(layout, sample, boxes))
 
 
 def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -13,18 +14,22 @@ from zskip.advisor.patterns import PatternSearch
 from zskip.advisor.sampled import Groups, SampledTable, pushed
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
-from zskip.layout.predict import predict_share, sample_ranks
-from zskip.layout.workload import Workload, synthetic_workload
+from zskip.layout.predict import predict_share, predict_shares, sample_ranks
+from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Ranks, Workload, synthetic_workload
 from zskip.predicate import Predicate
 from zskip.records import Floats, Ints, Sample
 
-SYNTHETIC = (0.15, 0.3, 0.5, 0.7)
-"""Weights of the made-up workload in a fit; more than the first only where it would read too much else."""
-_HARMLESS = 1.15
-"""Times what made-up queries read under a layout that nothing was fitted to, at most."""
+SYNTHETIC = 0.15
+"""Weight of the made-up workload in a fit."""
+_SEARCHED = (SYNTHETIC, 0.7, 1.0)
+"""The same where orders of bits are searched; those found with more of it are taken where others would harm."""
+_HARMLESS, _HARMLESS_OF_COLUMN = 1.15, 1.8
+"""Times what made-up queries read under a layout that nothing was fitted to, at most: all of them, and those that name
+any one column."""
 FITTED = "fitted"
 """A separable curve whose order of bits was found by search."""
-_SYNTHETIC_QUERIES = 300
+_SYNTHETIC_QUERIES, _TRIED_QUERIES = 300, 1_000
+"""That are made up to fit to, and to see what a fit does to others."""
 _RISK = 1.03
 """A fitted order of bits is chosen where, times this, it still reads less than the others."""
 _FOLDS = 3
@@ -97,16 +102,16 @@ def fitted(
 ) -> Layout:
     """Fit one layout to a workload; an empty one is the made-up alone. curve: `fitted`, too.
 
-    Where made-up queries would read noticeably more than under the same curve that nothing was fitted to, they get
-    more of the weight, so that a workload which no longer holds does little harm.
+    An order of bits under which made-up queries would read noticeably more than under a Z-order that nothing was fitted
+    to is not taken, so that a workload which no longer holds does little harm.
     """
     asked = asked.drawn(_MOST_QUERIES, target.seed)
     ranks = sample_ranks(sample)
     made_up = synthetic_workload(ranks, queries=_SYNTHETIC_QUERIES, seed=target.seed)
-    boxes = limiting(ranked(asked.predicates, asked.weights, sample)) if len(asked) else None
+    boxes = limiting(ranked(asked.predicates, asked.weights, sample))
     plain = "zorder" if curve == FITTED else curve
 
-    def made(workload: Workload, pattern: Sequence[int] | None = None) -> Layout:
+    def made(workload: Workload, pattern: Sequence[int] | None = None, like: Layout | None = None) -> Layout:
         return fit(
             sample,
             target.files,
@@ -115,30 +120,46 @@ def fitted(
             build=build,
             pattern=pattern,
             workload=workload,
+            bounds=None if like is None else like.bounds,
             seed=target.seed,
         )
 
-    shares = SYNTHETIC if boxes is not None and len(boxes) else (1.0,)
-    boxes = boxes if boxes is not None and len(boxes) else made_up
-
-    def asked_for(share: float) -> Workload:
-        return mixed(boxes, made_up, share) if share < 1 else made_up
-
+    wanted = mixed(boxes, made_up, SYNTHETIC)
     if curve != FITTED:
-        return made(asked_for(shares[0]))
+        return made(wanted)
     default = made(made_up)
-    most = _HARMLESS * predict_share(default, sample, made_up)
+    others = Others(sample, ranks, default, target)
     files = int(max(target.files.sum(), 1))
+    boxes = boxes if len(boxes) else made_up
     search = PatternSearch(sample, ranks, default.bounds, files, boxes, made_up, seed=target.seed)
+    patterns = {pattern for share in _SEARCHED for pattern in search.best(share, evaluations)}
     best, least = default, np.inf
-    for pattern in sorted({pattern for share in shares for pattern in search.best(share, evaluations)}):
-        for share in shares:
-            layout = made(asked_for(share), pattern)
-            if predict_share(layout, sample, made_up) <= most:
-                own = predict_share(layout, sample, asked_for(shares[0]))
-                best, least = (layout, own) if own < least else (best, least)
-                break
+    for layout in (made(wanted, pattern, default) for pattern in sorted(patterns)):
+        share = predict_share(layout, sample, wanted)
+        if share < least and others.bear(layout):
+            best, least = layout, share
     return best
+
+
+class Others:
+    """Queries that are not in a workload: made-up ones, of which no large part may read much more than it would."""
+
+    def __init__(self, sample: Sample, ranks: Sequence[Ranks], default: Layout, target: Target) -> None:
+        """default: the layout that nothing was fitted to."""
+        self._sample = sample
+        self._workload = synthetic_workload(ranks, queries=_TRIED_QUERIES, seed=target.seed + 1)
+        names = (self._workload.lower != ANY_LOWER) | (self._workload.upper != ANY_UPPER)
+        self._groups: Floats = np.column_stack([np.ones(len(names)), names])
+        self._most = self._reads(default) * np.array([_HARMLESS, *[_HARMLESS_OF_COLUMN] * len(ranks)])
+
+    def bear(self, layout: Layout) -> bool:
+        """Whether neither all of them nor those that name one of the columns would read noticeably more."""
+        return bool((self._reads(layout) <= self._most).all())
+
+    def _reads(self, layout: Layout) -> Floats:
+        """(1 + columns,) share of the rows that all of them read, and those that name a column."""
+        shares = predict_shares(layout, self._sample, self._workload)
+        return cast(Floats, shares @ self._groups / np.maximum(self._groups.sum(axis=0), 1))
 
 
 def plain_curve(columns: int) -> str:
@@ -152,15 +173,14 @@ def curves_for(columns: int) -> tuple[str, ...]:
 
 
 def safe_curves(sample: Sample, target: Target, asked: Asked) -> tuple[str, ...]:
-    """The same without the linear order where queries by other columns than its first would read noticeably more."""
+    """The same without those under which other queries would read noticeably more than under a plain Z-order."""
     curves = curves_for(len(sample.fields))
     if len(curves) == 1:
         return curves
-    made_up = synthetic_workload(sample_ranks(sample), queries=_SYNTHETIC_QUERIES, seed=target.seed)
-    linear, zorder = (
-        predict_share(fitted(sample, target, asked, curve), sample, made_up) for curve in ("linear", "zorder")
-    )
-    return curves if linear <= _HARMLESS * zorder else tuple(curve for curve in curves if curve != "linear")
+    nothing = Asked(predicates=(), weights=np.empty(0))
+    default = fitted(sample, target, nothing, "zorder")
+    others = Others(sample, sample_ranks(sample), default, target)
+    return tuple(c for c in curves if c in ("zorder", FITTED) or others.bear(fitted(sample, target, asked, c)))
 
 
 def reads(

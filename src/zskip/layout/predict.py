@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
@@ -21,13 +22,27 @@ def predict_share(layout: Layout, sample: Sample, workload: Workload | None = No
     if not len(sample):
         return 0.0
     ranks = sample_ranks(sample)
+    return _mean_share(ranks, *_files(layout, sample, ranks), workload)
+
+
+def predict_shares(layout: Layout, sample: Sample, workload: Workload) -> Floats:
+    """Predict the same share for each query of a workload: (queries,)."""
+    if not len(sample):
+        return np.zeros(len(workload))
+    lowest, highest, rows = _files(layout, sample, sample_ranks(sample))
+    meets = np.ones((len(rows), len(workload)), np.bool_)
+    for low, high, first, last in zip(lowest, highest, workload.lower.T, workload.upper.T, strict=True):
+        meets &= (high[:, None] >= first) & (low[:, None] <= last)
+    return cast(Floats, rows @ meets / rows.sum())
+
+
+def _files(layout: Layout, sample: Sample, ranks: Sequence[Ranks]) -> tuple[list[Ranks], list[Ranks], Floats]:
+    """The boxes of a layout's files, and the rows in each."""
     tie = np.random.default_rng(0).integers(0, 2**63, len(sample), dtype=np.uint64)
     files = layout.file_ids(layout.keys(sample.columns, sample.nulls), sample.partition, tie)
     order = np.argsort(files, kind="stable")
     starts = np.flatnonzero(np.diff(files[order], prepend=-1))
-    rows = np.add.reduceat(sample.weights[order], starts)
-    lowest, highest = boxes(ranks, order, starts)
-    return _mean_share(ranks, lowest, highest, rows, workload)
+    return *boxes(ranks, order, starts), np.add.reduceat(sample.weights[order], starts)
 
 
 def share_of_boxes(
