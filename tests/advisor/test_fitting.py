@@ -9,7 +9,7 @@ import pytest
 
 from zskip.advisor.advice import Advice, Candidate
 from zskip.advisor.boxes import boxes_of, ranked
-from zskip.advisor.fitting import FITTED, Asked, Reads, Target, fitted, held_out, reads, safe_curves
+from zskip.advisor.fitting import FITTED, Asked, Reads, Target, fitted, held_out, in_proportion, reads, safe_curves
 from zskip.advisor.sampled import Groups, SampledTable, pushed
 from zskip.advisor.search import Question, as_it_is, candidates, columns_by_number, interval, usable_columns
 from zskip.advisor.suggest import suggestions
@@ -201,6 +201,7 @@ def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:
         float(exact), rel=0.25
     )
     assert float(held_out(sample, table, target(16), asked, ("zorder",))["zorder"].kept.mean()) > 1.25 * exact
+    assert in_proportion(np.array([900, 2, 0]), 90).tolist() == [89, 1, 0]
 
 
 def test_without_a_workload_a_fit_is_to_made_up_queries() -> None:

@@ -56,6 +56,11 @@ class Target:
     seed: int = 0
 
 
+def in_proportion(files: Ints, most: int) -> Ints:
+    """Fewer files for each partition, but one at least where there are some."""
+    return np.maximum(files * most // max(int(files.sum()), 1), (files > 0).astype(np.int64))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Asked:
     """The queries of a workload, understood."""

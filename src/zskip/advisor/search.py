@@ -16,6 +16,7 @@ from zskip.advisor.fitting import (
     chosen_columns,
     fitted,
     held_out,
+    in_proportion,
     plain_curve,
     reads,
     safe_curves,
@@ -101,7 +102,7 @@ def _quick(question: Question) -> Question:
     rows = np.sort(random.permutation(len(sample))[:_QUICK_ROWS])
     files = target.files
     if files.sum() > _QUICK_FILES:
-        files = np.maximum(files * _QUICK_FILES // max(int(files.sum()), 1), (files > 0).astype(np.int64))
+        files = in_proportion(files, _QUICK_FILES)
     table = SampledTable(_rows_of(sample, rows), question.table.partition_fields, question.table.partitions)
     smaller = dataclasses.replace(question, table=table, target=dataclasses.replace(target, files=files))
     return smaller.drawn(_QUICK_QUERIES)

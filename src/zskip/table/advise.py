@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from zskip.advisor.advice import WORTH, Advice, Candidate
-from zskip.advisor.fitting import Asked, Reads, Target, chosen_columns, curves_for, read_shares
+from zskip.advisor.fitting import Asked, Reads, Target, chosen_columns, curves_for, in_proportion, read_shares
 from zskip.advisor.queries import read_text, understood
 from zskip.advisor.sampled import SampledTable
 from zskip.advisor.search import Question, as_it_is, best_by_number, candidates, usable_columns
@@ -40,8 +40,8 @@ _MOST_SAMPLED = 24
 """Columns."""
 _PAGE_SAMPLES, _MOST_ROWS = 40, 200_000
 """Rows of the sample for a page, and for all of them."""
-_MOST_FITTED = 512
-"""Files of a layout that is only looked at; where more are wanted, each is cut into several along its order."""
+_MOST_FITTED, _FITTED_OF_MORE = 512, 256
+"""Files of a layout that is only looked at; where more are wanted, so many, each cut into several along its order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -133,10 +133,11 @@ def studied(
     if not rows.sum():
         raise InputError(f'"{snapshot.root}" has no rows')
     wanted = files_by_partition(request, rows, sizes)
+    many = int(wanted.sum()) > _MOST_FITTED
     target = Target(
-        files=_at_most(wanted, _MOST_FITTED),
+        files=in_proportion(wanted, _FITTED_OF_MORE) if many else wanted,
         partition_rows=rows,
-        file_rows=float(rows.sum() / wanted.sum()) if wanted.sum() > _MOST_FITTED else None,
+        file_rows=float(rows.sum() / wanted.sum()) if many else None,
         page_rows=page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields)),
         seed=seed,
     )
@@ -289,12 +290,6 @@ def _draw(
     file_of = sample.partition.astype(np.int64)
     partition = some.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of
-
-
-def _at_most(files: Ints, most: int) -> Ints:
-    """Fewer files in proportion, but one at least where there are some."""
-    scale = min(1.0, most / max(int(files.sum()), 1))
-    return np.maximum((files * scale).astype(np.int64), (files > 0).astype(np.int64))
 
 
 def _now(stats: BoundIndex, table: SampledTable, file_of: Ints, row_of: Ints, target: Target, asked: Asked) -> Reads:
