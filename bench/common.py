@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import os
 import platform
 import resource
 import shutil
@@ -12,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,6 @@ def median(values: list[float]) -> float:
 
 def machine() -> str:
     """A line that says what a figure was measured on, and how busy it was in the last quarter of an hour."""
-    import os
-
     system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
     return f"{system}, load {os.getloadavg()[2]:.1f}, Python {platform.python_version()}"
 
@@ -116,6 +115,7 @@ def session(directory: Path | None = None, **conf: str) -> Any:
     from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     builder = (
@@ -158,16 +158,20 @@ def jobs_reading_input(directory: Path, since_ms: int, until_ms: int) -> int:
     )
 
 
-def queries(path: Path, columns: list[str], count: int, seed: int) -> list[str]:
+def queries(path: Path, columns: Sequence[str], count: int, seed: int) -> list[str]:
     """Random predicates: 35 % equality, 30 % one range of 0.1-5 %, 35 % two ranges of 1-20 % of the rows."""
     rng = np.random.default_rng(seed)
-    table = ds.dataset(path, format="parquet").to_table(columns=columns)
+    table = ds.dataset(path, format="parquet").to_table(columns=list(columns))
     taken = table.take(np.sort(rng.choice(table.num_rows, min(400_000, table.num_rows), replace=False)))
     values = {name: np.sort(_whole(taken[name])) for name in columns}
-    dates = {name for name in columns if str(table.schema.field(name).type).startswith("date")}
+    kinds = {name: str(table.schema.field(name).type)[:4] for name in columns}
 
     def literal(name: str, value: int) -> str:
-        return f"DATE '{EPOCH + dt.timedelta(days=int(value))}'" if name in dates else str(int(value))
+        if kinds[name] == "date":
+            return f"DATE '{EPOCH + dt.timedelta(days=int(value))}'"
+        if kinds[name] == "time":
+            return f"TIMESTAMP '{dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(value))}'"
+        return str(int(value))
 
     def between(name: str, low: float, high: float) -> str:
         share = float(np.exp(rng.uniform(np.log(low), np.log(high))))
@@ -194,6 +198,8 @@ def _whole(column: Any) -> np.ndarray:
 
     if pa.types.is_date32(column.type):
         column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
     return np.asarray(column.to_numpy(), dtype=np.int64)
 
 

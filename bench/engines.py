@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import shutil
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import common
 import zskip
+from table_data import TABLES, Table
 
 JARS = Path(__file__).resolve().parent.parent / ".engines"
 WAREHOUSE = common.HOME / "engines"
-BY = ", ".join(common.CLUSTER_BY)
 
 
 class Engine(Protocol):
     """A table format as its own engine writes, clusters and reads it."""
 
     conf: ClassVar[dict[str, str]]
+    by: Sequence[str]
+    """Columns to cluster by."""
+
+    def __init__(self, table: Table) -> None:
+        """table: that is clustered."""
 
     def create(self, spark: Any, source: Path, name: str) -> None:
         """Write the source as a new table."""
@@ -45,6 +50,9 @@ class Delta:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     }
 
+    def __init__(self, table: Table) -> None:
+        self.by, self.key = table.by, table.key
+
     def create(self, spark: Any, source: Path, name: str) -> None:
         spark.read.parquet(str(source)).write.format("delta").save(self.address(name))
 
@@ -54,7 +62,7 @@ class Delta:
     def cluster(self, spark: Any, name: str, file_bytes: int) -> None:
         for limit in ("max", "min"):
             spark.conf.set(f"spark.databricks.delta.optimize.{limit}FileSize", str(file_bytes))
-        spark.sql(f"OPTIMIZE delta.`{self.address(name)}` ZORDER BY ({BY})").collect()
+        spark.sql(f"OPTIMIZE delta.`{self.address(name)}` ZORDER BY ({', '.join(self.by)})").collect()
 
     def read(self, spark: Any, name: str) -> Any:
         return spark.read.format("delta").load(self.address(name))
@@ -68,6 +76,9 @@ class Iceberg:
         "spark.sql.catalog.local.warehouse": str(WAREHOUSE),
     }
 
+    def __init__(self, table: Table) -> None:
+        self.by, self.key = table.by, table.key
+
     def create(self, spark: Any, source: Path, name: str) -> None:
         writer = spark.read.parquet(str(source)).writeTo(self.address(name)).using("iceberg")
         writer.tableProperty("write.parquet.compression-codec", "zstd").create()
@@ -79,7 +90,7 @@ class Iceberg:
         options = f"map('rewrite-all', 'true', 'target-file-size-bytes', '{file_bytes}')"
         spark.sql(
             f"CALL local.system.rewrite_data_files(table => 'db.{name}', strategy => 'sort', "
-            f"sort_order => 'zorder({BY})', options => {options})"
+            f"sort_order => 'zorder({', '.join(self.by)})', options => {options})"
         ).collect()
 
     def read(self, spark: Any, name: str) -> Any:
@@ -94,11 +105,14 @@ class Hudi:
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
     }
 
+    def __init__(self, table: Table) -> None:
+        self.by, self.key = table.by, table.key
+
     def create(self, spark: Any, source: Path, name: str) -> None:
         options = {
             "hoodie.table.name": name,
             "hoodie.datasource.write.operation": "bulk_insert",
-            "hoodie.datasource.write.recordkey.field": "l_orderkey,l_linenumber",
+            "hoodie.datasource.write.recordkey.field": self.key,
             "hoodie.bulkinsert.sort.mode": "NONE",
             "hoodie.parquet.compression.codec": "zstd",
         }
@@ -116,7 +130,7 @@ class Hudi:
             "hoodie.parquet.compression.codec": "zstd",
         }
         shown = ",".join(f"{key}={value}" for key, value in options.items())
-        order = ",".join(common.CLUSTER_BY)
+        order = ",".join(self.by)
         spark.sql(
             f"CALL run_clustering(path => '{self.address(name)}', order => '{order}', order_strategy => 'z-order', "
             f'options => "{shown}")'
@@ -126,18 +140,21 @@ class Hudi:
         return spark.read.format("hudi").load(self.address(name))
 
 
-ENGINES: dict[str, Callable[[], Engine]] = {"delta": Delta, "iceberg": Iceberg, "hudi": Hudi}
+ENGINES: dict[str, Callable[[Table], Engine]] = {"delta": Delta, "iceberg": Iceberg, "hudi": Hudi}
 
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", engine="delta", scale=2.0, files=64, rounds=3, queries=40)
-    engine = ENGINES[options.engine]()
+    options = common.arguments(
+        __doc__ or "", engine="delta", data="lineitem", scale=2.0, files=64, rounds=3, queries=40
+    )
+    table = TABLES[options.data]
+    engine = ENGINES[options.engine](table)
     jars = sorted(str(path) for path in JARS.glob(f"{options.engine}-*.jar"))
     if not jars:
         raise SystemExit(f"no jar of {options.engine} in {JARS}: run python3 dev.py test-engines")
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
-    source = common.lineitem(options.scale)
+    source = table.make(options.scale)
     spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})
     times: dict[str, list[float]] = {"engine": [], "zskip": []}
     for number in range(options.rounds):
@@ -151,9 +168,9 @@ def main() -> None:
     figures |= {f"{who}_s": common.median(took) for who, took in times.items()}
     pairs = zip(times["zskip"], times["engine"], strict=True)
     figures["time_over_engine"] = common.median([ours / theirs for ours, theirs in pairs])
-    wanted = common.queries(source, common.CLUSTER_BY, options.queries, options.seed)
+    wanted = common.queries(source, table.by, options.queries, options.seed)
     last = options.rounds - 1
-    found = {who: reading(engine.read(spark, f"{who}{last}"), wanted) for who in times}
+    found = {who: reading(engine.read(spark, f"{who}{last}"), wanted, table.summed) for who in times}
     for who, (files, decoded, _) in found.items():
         # Spark does not know the files of Iceberg's scans.
         figures |= {f"{who}_files": files} if files else {}
@@ -168,15 +185,15 @@ def work(spark: Any, engine: Engine, who: str, name: str, files: int, size: int)
     """The call that clusters a table."""
     if who == "engine":
         return lambda: engine.cluster(spark, name, int(size / files * 1.01))
-    return lambda: zskip.table(spark, engine.address(name)).optimize(common.CLUSTER_BY, files=files)
+    return lambda: zskip.table(spark, engine.address(name)).optimize(list(engine.by), files=files)
 
 
-def reading(frame: Any, wanted: list[str]) -> tuple[int, float, list[Any]]:
+def reading(frame: Any, wanted: list[str], summed: str) -> tuple[int, float, list[Any]]:
     """Files of the table, the mean share of its rows that the engine's scan decodes for a query, and the answers."""
     rows = frame.count()
     decoded, answers = [], []
     for where in wanted:
-        query = frame.where(where).selectExpr("count(*)", "sum(l_extendedprice)")
+        query = frame.where(where).selectExpr("count(*)", f"sum({summed})")
         decoded.append(common.decoded_rows(query) / rows)
         answers.append(query.collect())
     return len(set(frame.inputFiles())), statistics.mean(decoded), answers

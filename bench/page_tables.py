@@ -59,11 +59,23 @@ def of_sketches(figures: Figures) -> list[str]:
     return table(head, rows)
 
 
+def of_workloads(figures: Figures) -> list[str]:
+    """What each workload reads."""
+    what = ("delta_pct", "without_pct", "with_pct", "predicted_pct", "stale_pct", "curve")
+    names = [name.removesuffix("_curve") for name in figures if name.endswith("_curve")]
+    rows = [(name, *(str(figures[f"{name}_{part}"]) for part in what)) for name in names]
+    return table(("workload", *(part.removesuffix("_pct") for part in what)), rows)
+
+
 def table(head: tuple[str, ...], rows: list[Any]) -> list[str]:
     """Lines of Markdown."""
     lines = [head, ("---",) * len(head), *rows]
     return ["| " + " | ".join(line) + " |" for line in lines]
 
 
-TABLES = {"The index by itself": beside_rfc27, "What sketches save": of_sketches}
+TABLES = {
+    "The index by itself": beside_rfc27,
+    "What sketches save": of_sketches,
+    "Layouts fitted to a workload": of_workloads,
+}
 """By the titles of sections; each stands above the section's figures."""

@@ -4,8 +4,8 @@ python bench/workloads.py --rows 1500000 --files 256
 
 No Spark: rows are placed in NumPy, and `prune` answers on the exact bounds of each file. For each workload the share of
 rows in kept files: Delta's way (1,000 ranges a column, Z-order, files of equal size), the default layout, the layout
-chosen for 200 training queries, what was predicted of it from the sample alone, and the layout chosen for the next
-workload of the same table (one that no longer holds).
+chosen for 200 training queries, what was predicted of it from the sample alone, and under that of the layouts chosen
+for the table's other workloads that reads most (those that no longer hold).
 """
 
 from __future__ import annotations
@@ -52,19 +52,18 @@ class Place:
         self.sampled = SampledTable(self.sample, (), partitions)
         self.target = Target(files=np.array([files]), partition_rows=np.array([len(whole)]))
 
-    def share(self, ids: Ints, predicates: list[Predicate]) -> float:
+    def groups(self, ids: Ints) -> Groups:
         order = np.argsort(ids, kind="stable")
         starts = np.flatnonzero(np.diff(ids[order], prepend=-1))
         sizes = np.diff(np.append(starts, len(ids))).astype(float)
-        groups = Groups(self.table, order, starts, sizes)
-        return float(np.mean([groups.share(p) for p in predicates]))
+        return Groups(self.table, order, starts, sizes)
 
-    def measured(self, layout: Layout, predicates: list[Predicate]) -> float:
+    def placed(self, layout: Layout) -> Groups:
         tie = np.random.default_rng(1).integers(0, 2**63, len(self.whole), dtype=np.uint64)
         keys = layout.keys(self.whole.columns, self.whole.nulls)
-        return self.share(layout.file_ids(keys, self.whole.partition, tie).astype(np.int64), predicates)
+        return self.groups(layout.file_ids(keys, self.whole.partition, tie).astype(np.int64))
 
-    def as_delta(self) -> Ints:
+    def as_delta(self) -> Groups:
         codes = []
         for values, some in zip(self.whole.columns, self.sample.columns, strict=True):
             bounds = determine_bounds(some, np.ones(len(some)), 1000)
@@ -73,12 +72,17 @@ class Place:
         for column, column_codes in enumerate(codes):
             keys |= spread(column_codes, zorder_pattern([10] * len(codes)), column)
         place = np.argsort(np.argsort(keys, kind="stable"), kind="stable")
-        return (place * self.files // len(keys)).astype(np.int64)
+        return self.groups((place * self.files // len(keys)).astype(np.int64))
 
     def choose(self, asked: Asked) -> tuple[str, Layout]:
         found = held_out(self.sample, self.sampled, self.target, asked, safe_curves(self.sample, self.target, asked))
         curve = best_curve(found, asked.weights)
         return curve, fitted(self.sample, self.target, asked, curve)
+
+
+def share(files: Groups, predicates: list[Predicate]) -> float:
+    """Mean share of the rows in files that a query reads."""
+    return float(np.mean([files.share(p) for p in predicates]))
 
 
 def main() -> None:
@@ -93,13 +97,18 @@ def main() -> None:
     for name, make in makers.items():
         kinds = [k for k in data.WORKLOADS[name][1] if not options.only or k.split()[0] in options.only.split(",")]
         if kinds:
-            found += measured(Place(make(), options.files, options.sample), data.WORKLOADS[name][0], kinds)
+            rows = measured(Place(make(), options.files, options.sample), data.WORKLOADS[name][0], kinds)
+            found += [{"table": name, **row} for row in rows]
     figures: dict[str, Any] = {"machine": common.machine()}
     for row in found:
-        short = row.pop("workload").split()[0]
-        figures |= {f"{short}_{name}": value for name, value in row.items()}
+        short = row["workload"].split()[0]
+        figures |= {f"{short}_{name}": row[name] for name in row if name not in ("table", "workload")}
     for name in ("delta", "without", "with"):
         figures[f"{name}_pct"] = round(float(np.exp(np.mean([np.log(row[f"{name}_pct"]) for row in found]))), 2)
+    for name in makers:
+        ratios = [row["with_pct"] / row["without_pct"] for row in found if row["table"] == name]
+        if ratios:
+            figures[f"{name}_with_over_without"] = round(float(np.exp(np.mean(np.log(ratios)))), 3)
     figures["with_over_without"] = round(figures["with_pct"] / figures["without_pct"], 3)
     stale = [row["stale_pct"] / row["without_pct"] for row in found]
     figures["stale_over_without_mean"] = round(float(np.mean(stale)), 3)
@@ -111,27 +120,27 @@ def main() -> None:
 
 def measured(place: Place, asking: Callable[..., list[Predicate]], kinds: list[str]) -> list[dict[str, Any]]:
     """The figures of each workload of a table, in percent of its rows."""
-    default = fit(place.sample, place.target.files, partition_rows=place.target.partition_rows)
+    default = place.placed(fit(place.sample, place.target.files, partition_rows=place.target.partition_rows))
     delta, layouts, found = place.as_delta(), {}, []
     for kind in kinds:
-        started = time.perf_counter()
+        started = time.process_time()
         predicates = asking(place.whole, kind, TRAINED, 11)
         asked = Asked(predicates=predicates, weights=np.full(TRAINED, 1 / TRAINED))
-        layouts[kind] = (*place.choose(asked), time.perf_counter() - started)
-    for i, kind in enumerate(kinds):
+        curve, layout = place.choose(asked)
+        layouts[kind] = curve, layout, place.placed(layout), time.process_time() - started
+    for kind in kinds:
         tested = asking(place.whole, kind, TESTED, 99)
-        curve, layout, seconds = layouts[kind]
-        other = layouts[kinds[(i + 1) % len(kinds)]][1]
+        curve, layout, files, seconds = layouts[kind]
         predicted = reads(layout, place.sample, place.sampled, place.target, tested)
         shares = {
-            "delta": place.share(delta, tested),
-            "without": place.measured(default, tested),
-            "with": place.measured(layout, tested),
+            "delta": share(delta, tested),
+            "without": share(default, tested),
+            "with": share(files, tested),
             "predicted": float(predicted.kept.mean()),
-            "stale": place.measured(other, tested),
+            "stale": max((share(layouts[other][2], tested) for other in kinds if other != kind), default=0.0),
         }
         percents = {f"{name}_pct": round(100 * share, 2) for name, share in shares.items()}
-        found.append({"workload": kind, **percents, "curve": curve, "seconds": round(seconds, 1)})
+        found.append({"workload": kind, **percents, "curve": curve, "cpu_s": round(seconds, 1)})
         common.log(str(found[-1]))
     return found
 
