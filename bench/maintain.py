@@ -61,6 +61,7 @@ def main() -> None:
         pq.write_table(one, path / "one-percent.parquet", compression="zstd")
         again = zskip.table(spark, str(path)).maintain(target_file_size=target)
         figures[f"{order}_one_percent_written_pct"] = round(100 * again.bytes_written / before, 2)
+        common.log(f"{order}: {figures}")
         if jars:
             peer = Delta(spark, target)
             path = grow(common.HOME / f"maintain-{order}-delta", parts, peer, peer.append)
