@@ -56,11 +56,10 @@ def main() -> None:
         grow(common.HOME / f"maintain-{order}-budget", parts, capped)
         figures[f"{order}_budget_most_over_files"] = round(capped.over, 2)
         figures[f"{order}_budget_share_falls"] = capped.falls
-        one = pq.read_table(files_of(path)[0]).slice(0, max(len(rows) // 100, 1))
-        before = sum(file.stat().st_size for file in files_of(path))
-        pq.write_table(one, path / "one-percent.parquet", compression="zstd")
-        again = zskip.table(spark, str(path)).maintain(target_file_size=target)
-        figures[f"{order}_one_percent_written_pct"] = round(100 * again.bytes_written / before, 2)
+        drawn = np.random.default_rng(options.seed).choice(len(rows), max(len(rows) // 100, 1), replace=False)
+        pq.write_table(rows.take(pa.array(drawn)), whole / "one-percent.parquet", compression="zstd")
+        again = zskip.table(spark, str(whole)).maintain(target_file_size=target)
+        figures[f"{order}_one_percent_written_pct"] = round(100 * again.bytes_written / size, 2)
         common.log(f"{order}: {figures}")
         if jars:
             peer = Delta(spark, target)

@@ -66,12 +66,13 @@ def growing(order: str) -> tuple[str, str, str, dict[str, str]]:
     words, written, kept = ORDERS[order]
     return (
         f"A table that grows by tenths {words}",
-        f"maintain.py --scale 0.05 --files 64 --orders {order}",
+        f"maintain.py --scale 0.1 --files 64 --orders {order}",
         f"Ten appends of two files each, rows {words}, with `maintain` after each: bytes of all files that it wrote, "
         "over those of the table at the end (`written`), mean share of rows in the files that 100 queries keep, also "
         "over that of one full optimize into 64 files (`kept_over_full`). `budget`: by how much of a file a call went "
         "over a budget of a tenth of the table, and whether each call lowered the predicted share. `one_percent`: what "
-        "`maintain` writes, in % of the table, once 1 % was appended. Delta's OPTIMIZE of a CLUSTER BY table, where "
+        "`maintain` writes, in % of the table, once 1 % of new rows was appended to that of the full "
+        "optimize. Delta's OPTIMIZE of a CLUSTER BY table, where "
         "its jars are there.",
         {
             f"{order}_zskip_written": written,
