@@ -41,17 +41,7 @@ def maker(bucket: Bucket, name: str, place: Path) -> tuple[str, Callable[[int], 
         return bucket.uri("t"), lambda start: deltalake.write_deltalake(
             bucket.uri("t"), rows_from(start), mode="append", storage_options=options
         )
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    keys = bucket.options
-    reach = {
-        "s3.endpoint": bucket.endpoint,
-        "s3.region": keys["aws_region"],
-        "s3.access-key-id": keys["aws_access_key_id"],
-        "s3.secret-access-key": keys["aws_secret_access_key"],
-    }
-    catalog = SqlCatalog("c", uri=f"sqlite:///{place}/catalog.db", warehouse=bucket.uri("wh"), **reach)
-    catalog.create_namespace("n")
+    catalog = bucket.catalog(place)
     made = catalog.create_table("n.t", schema=rows_from(0).schema)
     return made.location(), lambda start: made.append(rows_from(start))
 

@@ -30,17 +30,7 @@ def test_hudi(bucket: Bucket) -> None:
 
 
 def test_iceberg(bucket: Bucket, tmp_path: Path) -> None:
-    from pyiceberg.catalog.sql import SqlCatalog
-
-    keys = bucket.options
-    reach = {
-        "s3.endpoint": bucket.endpoint,
-        "s3.region": keys["aws_region"],
-        "s3.access-key-id": keys["aws_access_key_id"],
-        "s3.secret-access-key": keys["aws_secret_access_key"],
-    }
-    catalog = SqlCatalog("c", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=bucket.uri("wh"), **reach)
-    catalog.create_namespace("n")
+    catalog = bucket.catalog(tmp_path)
     rows = pa.table({"id": list(range(90)), "v": [i % 7 for i in range(90)]})
     made = catalog.create_table("n.t", schema=rows.schema)
     for i in range(3):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 from obstore.store import S3Store
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog.sql import SqlCatalog
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,21 @@ class Bucket:
 
     def names(self, prefix: str = "") -> list[str]:
         return sorted(meta["path"] for meta in obstore.list(self.store, prefix or None).collect())
+
+    def catalog(self, place: Path) -> SqlCatalog:
+        """A catalog of Iceberg with a namespace "n", whose tables lie in the bucket, and its own file at a place."""
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        keys = self.options
+        reach = {
+            "s3.endpoint": self.endpoint,
+            "s3.region": keys["aws_region"],
+            "s3.access-key-id": keys["aws_access_key_id"],
+            "s3.secret-access-key": keys["aws_secret_access_key"],
+        }
+        made = SqlCatalog("c", uri=f"sqlite:///{place}/catalog.db", warehouse=self.uri("wh"), **reach)
+        made.create_namespace("n")
+        return made
 
     def table(self, key: str, files: int = 10, rows: int = 100) -> None:
         """Files that hold `id` in order, so that a range of it lies in few of them, and `v` in none."""
