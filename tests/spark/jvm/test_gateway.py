@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.jvm.gateway import Jvm, in_pieces
 
 
 @pytest.mark.parametrize("count", [0, 1, 700, 30_000])
@@ -20,3 +20,18 @@ def test_pieces_are_cut_at_any_place(spark: SparkSession) -> None:
     for length in range(3990, 4010):
         text = "a" * length + "😀" * 3
         assert jvm.read(jvm.list_of(text, None, 7)) == [text, None, 7]
+
+
+def test_no_piece_of_a_long_text_is_more_than_py4j_sends_at_once() -> None:
+    asked = []
+
+    class LongText:
+        def length(self) -> int:
+            return 5_000_000
+
+        def substring(self, start: int, end: int) -> str:
+            asked.append(end - start)
+            return "a" * (end - start)
+
+    assert in_pieces(LongText()) == "a" * 5_000_000
+    assert max(asked) <= 8_192

@@ -23,7 +23,6 @@ JavaObject: TypeAlias = Any
 _CACHE = "_zskip_jvm"
 _PIECE = 4_000
 """ASCII characters, some of which py4j sends as two."""
-_PIECES = 400
 _PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "Void"}
 T = TypeVar("T")
 
@@ -31,12 +30,11 @@ T = TypeVar("T")
 def in_pieces(text: JavaObject) -> str:
     """Bring a long text of ASCII over to Python.
 
-    py4j sends more than 8,192 bytes in several writes, the second of which waits some 40 ms for an acknowledgement; so
-    it comes in pieces. text: `StringBuilder` or `StringBuffer`.
+    py4j sends more than 8,192 bytes in several writes, each of which waits some 40 ms for the last one to be
+    acknowledged; so it comes in pieces. text: `StringBuilder` or `StringBuffer`.
     """
     length = text.length()
-    step = max(_PIECE, length // _PIECES)
-    return "".join(text.substring(i, min(i + step, length)) for i in range(0, length, step))
+    return "".join(text.substring(i, min(i + _PIECE, length)) for i in range(0, length, _PIECE))
 
 
 class Jvm:

@@ -6,8 +6,8 @@ final class JoinSettings {
   private static final String MODE = "spark.zskip.joins";
   /** Bytes of a scan below which looking for keys costs more than it saves. */
   private static final long SMALLEST_SCAN = 1L << 20;
-  /** Bytes that are read while one key is looked at. */
-  private static final long BYTES_PER_KEY = 64;
+  /** Bytes of a scan for each key that is looked at: so the keys cost a fraction of the scan. */
+  private static final long BYTES_PER_KEY = 1024;
   /** Bytes that are read in the time that a job takes, whatever it does. */
   private static final long JOB = 64L << 20;
 
