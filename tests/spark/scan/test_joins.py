@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import random_joins
 from job_groups import job_group
@@ -359,6 +362,21 @@ def test_a_key_query_that_is_not_worth_it_costs_no_question(spark: SparkSession,
         (scan,) = [scan for scan in zskip.scans(spark) if scan.table.endswith("/big")]
     assert not listed.called
     assert join_leaf(scan).reason == "key query not worth it: 2 MB to scan"
+
+
+def test_scans_that_no_key_would_prune_are_shared(spark: SparkSession, star: Star, tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    for name in "ab":
+        rows = pa.table({"k": np.arange(2_000) % 40, "pad": [np.random.default_rng(0).bytes(40_000)] * 2_000})
+        pq.write_table(rows, tmp_path / "big" / f"{name}.parquet", compression="none", use_dictionary=["k"])
+    zskip.table(spark, str(tmp_path / "big")).index()
+    star.views()
+    spark.read.parquet(str(tmp_path / "big")).createOrReplaceTempView("big")
+    one = "SELECT w.* FROM (SELECT k, count(*) AS n FROM big GROUP BY k) w JOIN dim ON k = di WHERE y = {}"
+    with setting(spark, {"spark.zskip.joins": "auto", BROADCAST: "-1"}), zskip.enabled(spark):
+        spark.sql(f"{one.format(1)} UNION ALL {one.format(2)}").collect()
+        (scan,) = [scan for scan in zskip.scans(spark) if scan.table.endswith("/big")]
+    assert join_leaf(scan).reason == "most files span most of k"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
@@ -26,6 +27,8 @@ final class Climb {
   private final List inPruning = new ArrayList();
   /** From a relation to the one in its place. */
   private final Map others = new IdentityHashMap();
+  /** Of the bytes of a table, by its files and a column, those that one key leaves. */
+  private final Map shares = new HashMap();
 
   private Climb(JoinSettings settings) { this.settings = settings; }
 
@@ -151,7 +154,22 @@ final class Climb {
   }
 
   private void add(String column, String name, KeySide side, Offers offers, zskip index) {
-    offers.add(new Offer(column, name, side, settings.whyNot(index.query.bytes, KeySide.bytes(side.plan))));
+    long bytes = KeySide.bytes(side.plan);
+    String reason = settings.whyNot(index.query.bytes, bytes);
+    // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
+    if (reason.isEmpty() && !settings.whyNot(saved(index, column), bytes).isEmpty()) {
+      reason = "most files span most of " + column;
+    }
+    offers.add(new Offer(column, name, side, reason));
+  }
+
+  /** Bytes of a scan that one key of a column leaves out, on average. */
+  private long saved(zskip index, String column) {
+    if (settings.always) return index.query.bytes;
+    Object asked = java.util.Arrays.asList(new Object[] {index.files, column});
+    if (!shares.containsKey(asked)) shares.put(asked, index.ask("share", new Object[] {column}));
+    Number share = (Number) shares.get(asked);
+    return share == null ? 0 : (long) (index.query.bytes * (1 - share.doubleValue()));
   }
 
   /** Filters sides that were met before by what joins them here. */

@@ -51,7 +51,7 @@ final class Joins {
     List found = Broadcasts.of(index, settings.most(scan));
     for (int i = 0; i < offers.used.size(); i++) {
       Offer offer = (Offer) offers.used.get(i);
-      if (!known(offer, found)) found.add(asked(index, offer, settings));
+      if (!known(offer, found)) found.add(KeyQuery.ask(offer, settings.most(scan), settings.seconds));
     }
     for (int i = 0; i < index.query.unused.size(); i++) {
       Offer offer = (Offer) index.query.unused.get(i);
@@ -68,16 +68,5 @@ final class Joins {
       if (one.column.equals(offer.column) && one.name.equals(offer.name)) return true;
     }
     return false;
-  }
-
-  private static JoinKeys asked(zskip index, Offer offer, JoinSettings settings) {
-    long scan = index.query.bytes;
-    if (!settings.always) {
-      Object share = index.ask("share", new Object[] {offer.column});
-      double saved = share == null ? 0 : scan * (1 - ((Number) share).doubleValue());
-      String reason = settings.whyNot((long) saved, offer.bytes);
-      if (!reason.isEmpty()) return new JoinKeys(offer.column, offer.name, "most files span most of " + offer.column);
-    }
-    return KeyQuery.ask(offer, settings.most(scan), settings.seconds);
   }
 }
