@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ from zskip.types import DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _LIST = re.compile(r"list<\w+: ")
+_WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _THREADS = 8
 _BATCH = 512
 
@@ -138,6 +140,47 @@ def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
     nested = {field.name: _LIST.sub("list<", str(field.type)) for field in schema.to_arrow_schema()}
     read = ((f.name, nested[f.name] if f.type.form is None else f.type.name) for f in fields_of(schema))
     return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in read))
+
+
+def dictionaries(storage: Storage, snapshot: Snapshot, *, without: Sequence[str]) -> list[tuple[float, int]]:
+    """Columns of fixed width that a table keeps as dictionaries: how many values, and the bytes of each.
+
+    Told by its first and its last row group. Left out are columns of other values in each, which have few only where
+    rows are, and the names `without`; one that gave its dictionary up looks as if hardly a value came twice. Raises
+    CorruptFileError where a file cannot be read.
+    """
+    if not len(snapshot):
+        return []
+    ends = [_metadata(storage, snapshot.paths[i], int(snapshot.sizes[i])) for i in (0, -1)]
+    if not all(end.num_row_groups for end in ends):
+        return []
+    groups = ends[0].row_group(0), ends[1].row_group(ends[1].num_row_groups - 1)
+    found = []
+    for i in range(min(group.num_columns for group in groups)):
+        first, last = (group.column(i) for group in groups)
+        width = _WIDTHS.get(first.physical_type)
+        kept = any(encoding.endswith("_DICTIONARY") for encoding in first.encodings)
+        if width is not None and kept and first.path_in_schema not in without and not _apart(first, last):
+            found.append((_distinct(first.total_uncompressed_size, first.num_values, width), width))
+    return found
+
+
+def _apart(one: pq.ColumnChunkMetaData, other: pq.ColumnChunkMetaData) -> bool:
+    """Whether no value lies within the bounds of both, as far as they are known."""
+    known = all(part.statistics is not None and part.statistics.has_min_max for part in (one, other))
+    if not known or one.path_in_schema != other.path_in_schema:
+        return False
+    a, b = one.statistics, other.statistics
+    return bool(a.max < b.min or b.max < a.min)
+
+
+def _distinct(size: int, count: int, width: int) -> float:
+    """How many values a dictionary has, given the bytes of it and of the places in it that the rows hold."""
+    low, high = 1.0, float(max(count, 1))
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if width * middle + count * math.log2(middle) / 8 < size else (low, middle)
+    return high
 
 
 def _metadata(storage: Storage, path: str, size: int | None = None) -> pq.FileMetaData:

@@ -17,6 +17,7 @@ from zskip.advisor.suggest import suggestions
 from zskip.advisor.synthetic import made_up
 from zskip.advisor.workload import Workload, drawn
 from zskip.errors import InputError, UnsupportedError
+from zskip.formats.schema import dictionaries
 from zskip.index import BoundIndex, refresh
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
@@ -134,16 +135,17 @@ def studied(
         raise InputError(f'"{snapshot.root}" has no rows')
     wanted = files_by_partition(request, rows, sizes)
     many = int(wanted.sum()) > _MOST_FITTED
+    asked = _weighted(workload, predicates)
+    usable = usable_columns([f.name for f in fields], asked)
+    names = [f.name for f in fields] if columns is not None else usable
+    kept = dictionaries(handle.storage, snapshot, without=names)
     target = Target(
         files=in_proportion(wanted, _FITTED_OF_MORE) if many else wanted,
         partition_rows=rows,
         file_rows=float(rows.sum() / wanted.sum()) if many else None,
-        page_rows=page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields)),
+        page_rows=page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), kept),
         seed=seed,
     )
-    asked = _weighted(workload, predicates)
-    usable = usable_columns([f.name for f in fields], asked)
-    names = [f.name for f in fields] if columns is not None else usable
     sampled = _to_sample(snapshot, names, predicates)
     sample, file_of, row_of = _draw(handle, schema, stats, sampled, target, seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)

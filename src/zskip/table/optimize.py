@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,13 @@ import numpy as np
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipWarning
 from zskip.formats.compression import Compression
-from zskip.formats.schema import Inspection, inspect
+from zskip.formats.schema import Inspection, dictionaries, inspect
 from zskip.index import refresh
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
+from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample, Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.choose import Chosen, checked, choose_layout, with_columns
 from zskip.table.clock import Clock
@@ -66,6 +67,7 @@ class _Plan:
     files: Ints
     """(partitions,) how many files each partition gets."""
     compression: Compression
+    page_rows: int
 
 
 def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = None) -> OptimizeResult:
@@ -190,6 +192,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
         partition_rows=rows,
         files=files_by_partition(request, rows, sizes),
         compression=request.compression or Compression(codec=found.codec or "zstd"),
+        page_rows=_page_rows(handle, chosen, int(rows.sum()), fields) if request.sort_within_files else MOST_ROWS,
     )
 
 
@@ -212,13 +215,13 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
         arrangement=Clustered(layout=layout, sort_within_files=request.sort_within_files),
         partition_rows=plan.partition_rows,
         compression=plan.compression,
-        page_rows=_page_rows(plan) if request.sort_within_files else MOST_ROWS,
+        page_rows=plan.page_rows,
     )
 
 
-def _page_rows(plan: _Plan) -> int:
-    snapshot = plan.schema.snapshot
-    return page_rows(snapshot.bytes, int(plan.found.rows.sum()), len(snapshot.fields))
+def _page_rows(handle: Handle, snapshot: Snapshot, rows: int, fields: Sequence[Field]) -> int:
+    kept = dictionaries(handle.storage, snapshot, without=[field.name for field in fields])
+    return page_rows(snapshot.bytes, rows, len(snapshot.fields), kept)
 
 
 def _info(plan: _Plan, request: OptimizeRequest, chosen: Chosen) -> dict[str, Any]:
