@@ -8,7 +8,7 @@ import query_fuzz
 import random_queries
 import random_rows
 
-SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "5"))
+SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "20"))
 """Of three tables each, and of 100 queries over them; a seed takes half a minute."""
 
 
