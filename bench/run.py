@@ -161,8 +161,8 @@ RUNS = (
         "store_rewrite.py --scale 1 --files 64 --rounds 2",
         "TPC-H lineitem by l_partkey, l_suppkey, l_shipdate into a new table, through Spark's S3A, beside the same on "
         "the local disk, in turns. The store is an emulator of S3 that answers at once and shares the two cores. "
-        "`copies` are objects that it was asked to copy, one a file by Spark's own commit and one by zskip; `asked` are "
-        "its other requests in the last round.",
+        "`copies` are objects that it was asked to copy, one a file by Spark's own commit and one by zskip; `asked` "
+        "are its other requests in the last round.",
         {"store_over_disk": "<= 1.5", "copies": "<= 128"},
     ),
     (
