@@ -27,7 +27,7 @@ Ranges = Mapping[int, tuple[Any, Any]]
 """Lowest and highest value, None where that is open, by the number of the column; in the form of its type."""
 MADE_UP = 0.15
 """Weight of made-up queries beside those that are known."""
-WORTH = 0.62
+WORTH = 0.45
 """A batch of the whole table must lower what queries read by this part of the least there could be, others by less in
 proportion to their bytes: higher writes less, lower reads less."""
 _STAYS = 0.5
