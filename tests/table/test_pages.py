@@ -65,3 +65,17 @@ def test_a_column_keeps_its_dictionary(spark: SparkSession, tmp_path: Path) -> N
     some = pq.read_metadata(file).row_group(0).column(1)
     assert some.path_in_schema == "some"
     assert some.total_uncompressed_size < 0.5 * 8 * 2 * ROWS
+
+
+def test_values_that_python_has_not_are_compared(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    for i in range(2):
+        rows = {
+            "day": pa.array([-4_000_000 + i] * 9, pa.int32()).cast(pa.date32()),
+            "at": pa.array([1 + i] * 9, pa.int64()).cast(pa.timestamp("ns")),
+            "same": pa.array([-4_000_000] * 9, pa.int32()).cast(pa.date32()),
+        }
+        pq.write_table(pa.table(rows), tmp_path / "t" / f"{i}.parquet", version="2.6")
+    storage = LocalStorage(str(tmp_path / "t"))
+    found = dictionaries(storage, ParquetFormat(storage).snapshot(), without=[])
+    assert [width for _, width in found] == [4]

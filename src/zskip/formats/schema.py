@@ -171,7 +171,8 @@ def _apart(one: pq.ColumnChunkMetaData, other: pq.ColumnChunkMetaData) -> bool:
     if not known or one.path_in_schema != other.path_in_schema:
         return False
     a, b = one.statistics, other.statistics
-    return bool(a.max < b.min or b.max < a.min)
+    # As they are stored: a date before year 1 or nanoseconds are no values of Python.
+    return bool(a.max_raw < b.min_raw or b.max_raw < a.min_raw)
 
 
 def _distinct(size: int, count: int, width: int) -> float:
