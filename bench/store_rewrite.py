@@ -35,7 +35,7 @@ def main() -> None:
     found = [str(path) for name in ("hadoop-aws", "bundle") for path in JARS.glob(f"{name}-*.jar")]
     jars = options.jars or ",".join(found)
     if not jars:
-        raise SystemExit("no jars of S3A: run `python3 dev.py test-stores core`, or name them with --jars A,B")
+        raise SystemExit("no jars of S3A: run `python3 dev.py test-stores`, or name them with --jars A,B")
     server = subprocess.Popen([sys.executable, __file__, "--serve", "x"], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
