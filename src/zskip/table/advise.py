@@ -17,9 +17,8 @@ from zskip.advisor.suggest import suggestions
 from zskip.advisor.synthetic import made_up
 from zskip.advisor.workload import Workload, drawn
 from zskip.errors import InputError, UnsupportedError
-from zskip.formats.schema import dictionaries
 from zskip.index import BoundIndex, refresh
-from zskip.layout.pages import MOST_ROWS, page_rows
+from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
 from zskip.predicate import Predicate, columns_of
 from zskip.records import Field, Ints, Partition, Sample, Snapshot
@@ -29,7 +28,7 @@ from zskip.table.handle import Handle
 from zskip.table.info import last_layout
 from zskip.table.query import check_whole, columns_of_table
 from zskip.table.recording import read_workload
-from zskip.table.request import AUTO, Given, check_request, clustering_fields, files_by_partition
+from zskip.table.request import AUTO, Given, check_request, clustering_fields, files_by_partition, rows_a_page
 
 _MOST_FILES = 4_000
 """That a sample is drawn from."""
@@ -138,12 +137,11 @@ def studied(
     asked = _weighted(workload, predicates)
     usable = usable_columns([f.name for f in fields], asked)
     names = [f.name for f in fields] if columns is not None else usable
-    kept = dictionaries(handle.storage, snapshot, without=names)
     target = Target(
         files=in_proportion(wanted, _FITTED_OF_MORE) if many else wanted,
         partition_rows=rows,
         file_rows=float(rows.sum() / wanted.sum()) if many else None,
-        page_rows=page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), kept),
+        page_rows=rows_a_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
         seed=seed,
     )
     sampled = _to_sample(snapshot, names, predicates)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import time
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,13 +19,13 @@ import numpy as np
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipWarning
 from zskip.formats.compression import Compression
-from zskip.formats.schema import Inspection, dictionaries, inspect
+from zskip.formats.schema import Inspection, inspect
 from zskip.index import refresh
 from zskip.layout.layout import Layout
-from zskip.layout.pages import MOST_ROWS, page_rows
+from zskip.layout.pages import MOST_ROWS
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
-from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample, Snapshot
+from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
 from zskip.storage.overlay import Overlay
 from zskip.table.choose import Chosen, checked, choose_layout, with_columns
 from zskip.table.clock import Clock
@@ -42,6 +41,7 @@ from zskip.table.request import (
     clustering_fields,
     files_by_partition,
     only_files,
+    rows_a_page,
 )
 from zskip.table.writing import Clustered, EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 
@@ -192,7 +192,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
         partition_rows=rows,
         files=files_by_partition(request, rows, sizes),
         compression=request.compression or Compression(codec=found.codec or "zstd"),
-        page_rows=_page_rows(handle, chosen, int(rows.sum()), fields) if request.sort_within_files else MOST_ROWS,
+        page_rows=rows_a_page(handle.storage, chosen, rows, fields) if request.sort_within_files else MOST_ROWS,
     )
 
 
@@ -217,11 +217,6 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
         compression=plan.compression,
         page_rows=plan.page_rows,
     )
-
-
-def _page_rows(handle: Handle, snapshot: Snapshot, rows: int, fields: Sequence[Field]) -> int:
-    kept = dictionaries(handle.storage, snapshot, without=[field.name for field in fields])
-    return page_rows(snapshot.bytes, rows, len(snapshot.fields), kept)
 
 
 def _info(plan: _Plan, request: OptimizeRequest, chosen: Chosen) -> dict[str, Any]:

@@ -11,9 +11,12 @@ from zskip.advisor.fitting import FITTED
 from zskip.advisor.workload import Query, Workload
 from zskip.errors import ColumnError, ConflictError, InputError, PredicateError
 from zskip.formats.compression import Compression, read_compression
+from zskip.formats.schema import dictionaries
 from zskip.index import refresh
+from zskip.layout.pages import page_rows
 from zskip.predicate import Columns, columns_of, parse
 from zskip.records import Field, Floats, Ints, Snapshot, Values
+from zskip.storage import Storage
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.journal import Depths
@@ -234,3 +237,9 @@ def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Int
     extra[np.argsort(extra - shares, kind="stable")[:rest]] += 1
     files: Ints = np.minimum(least + extra, rows)
     return files
+
+
+def rows_a_page(storage: Storage, snapshot: Snapshot, rows: Ints, by: Sequence[Field]) -> int:
+    """Decide how many rows a page of files sorted by some columns holds; rows: (partitions,)."""
+    kept = dictionaries(storage, snapshot, without=[field.name for field in by])
+    return page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), kept)
