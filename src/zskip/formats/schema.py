@@ -107,32 +107,43 @@ def read_footers(
 
 
 def _looker() -> Look:
-    known: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}
+    tell = _Teller()
 
     def look(stream: BinaryIO, size: int) -> tuple[int, tuple[tuple[str, str], ...], str]:
-        rows, columns, codec = _told(pq.read_metadata(stream))
-        return rows, known.setdefault(columns, columns), codec
+        return tell(pq.read_metadata(stream))
 
     return look
 
 
 def _read_here(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
-    remaining = iter(paths)
+    remaining, tell = iter(paths), _Teller()
+
+    def read(path: str) -> Footer:
+        rows, columns, codec = tell(_metadata(storage, path))
+        return Footer(rows=rows, columns=columns, codec=codec)
+
     with ThreadPoolExecutor(_THREADS) as pool:
         while batch := list(islice(remaining, _BATCH)):
-            yield from pool.map(lambda path: _footer(storage, path), batch)
+            yield from pool.map(read, batch)
 
 
-def _footer(storage: Storage, path: str) -> Footer:
-    rows, columns, codec = _told(_metadata(storage, path))
-    return Footer(rows=rows, columns=columns, codec=codec)
+class _Teller:
+    """Rows, columns and codec as `Footer` has them; columns are read once of files that say the same of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes | None], tuple[tuple[str, str], ...]] = {}
+
+    def __call__(self, metadata: pq.FileMetaData) -> tuple[int, tuple[tuple[str, str], ...], str]:
+        shown = str(metadata.schema).partition("\n")[2]
+        said = shown, (metadata.metadata or {}).get(b"ARROW:schema")
+        if said not in self._known:
+            self._known[said] = _columns(metadata.schema)
+        return metadata.num_rows, self._known[said], _codec(metadata)
 
 
-def _told(metadata: pq.FileMetaData) -> tuple[int, tuple[tuple[str, str], ...], str]:
-    """Rows, columns and codec as `Footer` has them."""
+def _codec(metadata: pq.FileMetaData) -> str:
     groups = metadata.num_row_groups and metadata.num_columns
-    codec = metadata.row_group(0).column(0).compression.lower() if groups else ""
-    return metadata.num_rows, _columns(metadata.schema), codec
+    return metadata.row_group(0).column(0).compression.lower() if groups else ""
 
 
 def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:

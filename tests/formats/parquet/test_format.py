@@ -33,7 +33,7 @@ from zskip.errors import (
 from zskip.formats import ParquetFormat, Staged, data_files, into
 from zskip.formats.hive import is_hidden
 from zskip.formats.parquet import log
-from zskip.formats.schema import inspect
+from zskip.formats.schema import _columns, inspect, read_footers
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage
 
@@ -675,3 +675,22 @@ def test_a_corrupt_file_is_named(tmp_path: Path, damage: Callable[[bytes], bytes
     with pytest.raises(CorruptFileError, match=r"b\.parquet.*restore it") as caught:
         inspected(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_files_that_differ_in_little_are_told_apart(tmp_path: Path) -> None:
+    """Columns are read once of footers that say the same of them."""
+    one, two = pa.struct([("x", pa.int64())]), pa.struct([("y", pa.int64())])
+    types = (pa.int64(), pa.string(), pa.int64(), one, two, pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.int64())
+    for i, kind in enumerate(types):
+        pq.write_table(pa.table({"a": pa.array([None] * i, kind)}), tmp_path / f"{i}.parquet", compression="gzip")
+    pq.write_table(pa.table({"b": [1, 2]}), tmp_path / "8.parquet", compression="zstd")
+    names = [f"{i}.parquet" for i in range(9)]
+    found = list(read_footers(LocalStorage(str(tmp_path)), [(name, 0) for name in names]))
+    assert [footer.rows for footer in found] == [*range(8), 2]
+    assert [footer.columns for footer in found] == [
+        _columns(pq.read_metadata(tmp_path / name).schema) for name in names
+    ]
+    kinds = [footer.columns[0][1] for footer in found]
+    assert kinds[0] == kinds[2] == kinds[7] != kinds[1]
+    assert len({kinds[i] for i in (1, 3, 4, 5, 6)}) == 5
+    assert [footer.codec for footer in found] == ["gzip"] * 8 + ["zstd"]

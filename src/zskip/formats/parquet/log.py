@@ -23,8 +23,8 @@ from zskip.storage import Storage
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
-_AT_ONCE = 16
-"""Requests, where a rename is a copy."""
+_AT_ONCE = {"disk": 4, "objects": 16}
+"""Files that are moved at a time, or copied where a rename is a copy; measured on a disk, where each move is synced."""
 KEEP = 20
 """Finished entries that stay for a reader to look at."""
 
@@ -152,7 +152,7 @@ def finish(storage: Storage, entry: Entry) -> None:
 
 def _finish_by_copies(storage: Storage, entry: Entry) -> None:
     """Where a rename is a copy: each new file is copied once, many at a time, and the old ones are just deleted."""
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="zskip-copies") as pool:
+    with _pool(storage) as pool:
         list(pool.map(lambda new: _place(storage, new), entry.added))
         list(pool.map(lambda new: check_added(storage, entry, [new]), entry.added))
         list(pool.map(lambda old: _drop(storage, old), entry.removed))
@@ -160,12 +160,15 @@ def _finish_by_copies(storage: Storage, entry: Entry) -> None:
 
 def _finish_by_renames(storage: Storage, entry: Entry) -> None:
     old_by_directory, new_by_directory = _by_directory(entry)
-    for directory in sorted({*old_by_directory, *new_by_directory}):
-        for old in old_by_directory[directory]:
-            _retire(storage, old, entry.trash)
-        for new in new_by_directory[directory]:
-            _place(storage, new)
+    with _pool(storage) as pool:
+        for directory in sorted({*old_by_directory, *new_by_directory}):
+            list(pool.map(lambda old: _retire(storage, old, entry.trash), old_by_directory[directory]))
+            list(pool.map(lambda new: _place(storage, new), new_by_directory[directory]))
     check_added(storage, entry, entry.added)
+
+
+def _pool(storage: Storage) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_AT_ONCE[storage.kind], thread_name_prefix="zskip-commit")
 
 
 def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, list[Added]]]:
