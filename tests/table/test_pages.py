@@ -17,6 +17,7 @@ from zskip.layout.pages import page_rows
 from zskip.storage import LocalStorage
 
 ROWS = 60_000
+DICTIONARIES = ["some", "few", "rare", "apart", "empty", "text"]
 
 
 def write(path: Path) -> None:
@@ -27,12 +28,13 @@ def write(path: Path) -> None:
             "by": rng.integers(0, 10**9, ROWS),
             "some": rng.integers(0, 10_000, ROWS),
             "few": rng.integers(0, 5, ROWS).astype("int32"),
+            "rare": rng.integers(0, 30_000, ROWS),
             "apart": rng.integers(0, 10_000, ROWS) + 10_000 * i,
             "empty": pa.nulls(ROWS, pa.int64()),
             "text": rng.integers(0, 100, ROWS).astype(str),
             "wide": rng.integers(0, 2**60, ROWS).astype(str),
         }
-        pq.write_table(pa.table(rows), path / f"{i}.parquet", use_dictionary=["some", "few", "apart", "empty", "text"])
+        pq.write_table(pa.table(rows), path / f"{i}.parquet", use_dictionary=DICTIONARIES)
 
 
 def test_dictionaries_are_told_by_footers(tmp_path: Path) -> None:
@@ -44,6 +46,17 @@ def test_dictionaries_are_told_by_footers(tmp_path: Path) -> None:
     assert found[0][0] == pytest.approx(10_000, rel=0.15)
     assert found[1][0] < 10
     assert dictionaries(storage, snapshot, without=["some", "few", "empty"]) == []
+    assert dictionaries(storage, snapshot, without=[], codec="uncompressed")
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+def test_a_codec_that_counts_values_needs_no_dictionary(codec: str, tmp_path: Path) -> None:
+    write(tmp_path / "t")
+    storage = LocalStorage(str(tmp_path / "t"))
+    assert dictionaries(storage, ParquetFormat(storage).snapshot(), without=[], codec=codec) == []
+    for file in (tmp_path / "t").glob("*.parquet"):
+        pq.write_table(pq.read_table(file), file, compression=codec)
+    assert dictionaries(storage, ParquetFormat(storage).snapshot(), without=[]) == []
 
 
 def test_no_file_and_no_row_have_none(tmp_path: Path) -> None:
@@ -59,7 +72,7 @@ def test_a_column_keeps_its_dictionary(spark: SparkSession, tmp_path: Path) -> N
     write(tmp_path / "t")
     table = zskip.table(spark, str(tmp_path / "t"))
     size = sum(file.stat().st_size for file in (tmp_path / "t").glob("*.parquet"))
-    assert page_rows(size, 2 * ROWS, 7) == 2_000
+    assert page_rows(size, 2 * ROWS, 8) == 2_000
     table.optimize(["by", "few"], files=1)
     (file,) = (tmp_path / "t").glob("*.parquet")
     some = pq.read_metadata(file).row_group(0).column(1)
@@ -71,9 +84,9 @@ def test_values_that_python_has_not_are_compared(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     for i in range(2):
         rows = {
-            "day": pa.array([-4_000_000 + i] * 9, pa.int32()).cast(pa.date32()),
-            "at": pa.array([1 + i] * 9, pa.int64()).cast(pa.timestamp("ns")),
-            "same": pa.array([-4_000_000] * 9, pa.int32()).cast(pa.date32()),
+            "day": pa.array([-4_000_000 + i] * 9_000, pa.int32()).cast(pa.date32()),
+            "at": pa.array([1 + i] * 9_000, pa.int64()).cast(pa.timestamp("ns")),
+            "same": pa.array([-4_000_000] * 9_000, pa.int32()).cast(pa.date32()),
         }
         pq.write_table(pa.table(rows), tmp_path / "t" / f"{i}.parquet", version="2.6")
     storage = LocalStorage(str(tmp_path / "t"))

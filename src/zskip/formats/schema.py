@@ -25,6 +25,8 @@ from zskip.types import DataType, read_type
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _LIST = re.compile(r"list<\w+: ")
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
+_ENTROPY_CODECS = {"zstd", "gzip", "brotli"}
+_OFTEN = 4
 _THREADS = 8
 _BATCH = 512
 
@@ -153,17 +155,22 @@ def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in read))
 
 
-def dictionaries(storage: Storage, snapshot: Snapshot, *, without: Sequence[str]) -> list[tuple[float, int]]:
-    """Columns of fixed width that a table keeps as dictionaries: how many values, and the bytes of each.
+def dictionaries(
+    storage: Storage, snapshot: Snapshot, *, without: Sequence[str], codec: str | None = None
+) -> list[tuple[float, int]]:
+    """Columns of fixed width that need the dictionaries a table keeps of them: how many values, and the bytes of each.
 
-    Told by its first and its last row group. Left out are columns of other values in each, which have few only where
-    rows are, and the names `without`; one that gave its dictionary up looks as if hardly a value came twice. Raises
+    Told by its first and its last row group. Left out are the names `without`, and columns that have few values only
+    where rows are: those of other values in each group, and those of which hardly a value comes four times. None needs
+    its dictionary where `codec`, or the table's own, writes frequent values in fewer bits by itself. Raises
     CorruptFileError where a file cannot be read.
     """
     if not len(snapshot):
         return []
     ends = [_metadata(storage, snapshot.paths[i], int(snapshot.sizes[i])) for i in (0, -1)]
-    if not all(end.num_row_groups for end in ends):
+    if not all(end.num_row_groups and end.num_columns for end in ends):
+        return []
+    if (codec or _codec(ends[0])) in _ENTROPY_CODECS:
         return []
     groups = ends[0].row_group(0), ends[1].row_group(ends[1].num_row_groups - 1)
     found = []
@@ -171,8 +178,11 @@ def dictionaries(storage: Storage, snapshot: Snapshot, *, without: Sequence[str]
         first, last = (group.column(i) for group in groups)
         width = _WIDTHS.get(first.physical_type)
         kept = any(encoding.endswith("_DICTIONARY") for encoding in first.encodings)
-        if width is not None and kept and first.path_in_schema not in without and not _apart(first, last):
-            found.append((_distinct(first.total_uncompressed_size, first.num_values, width), width))
+        if width is None or not kept or first.path_in_schema in without or _apart(first, last):
+            continue
+        values = _distinct(first.total_uncompressed_size, first.num_values, width)
+        if _OFTEN * values <= first.num_values:
+            found.append((values, width))
     return found
 
 

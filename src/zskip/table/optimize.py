@@ -185,14 +185,16 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     count = len(chosen.partitions)
     rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
     sizes = np.bincount(chosen.partition_of, chosen.sizes, count).astype(np.int64)
+    compression = request.compression or Compression(codec=found.codec or "zstd")
+    paged = request.sort_within_files
     return _Plan(
         schema=dataclasses.replace(schema, snapshot=chosen),
         fields=fields,
         found=found,
         partition_rows=rows,
         files=files_by_partition(request, rows, sizes),
-        compression=request.compression or Compression(codec=found.codec or "zstd"),
-        page_rows=rows_a_page(handle.storage, chosen, rows, fields) if request.sort_within_files else MOST_ROWS,
+        compression=compression,
+        page_rows=rows_a_page(handle.storage, chosen, rows, fields, compression) if paged else MOST_ROWS,
     )
 
 

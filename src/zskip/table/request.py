@@ -239,7 +239,10 @@ def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Int
     return files
 
 
-def rows_a_page(storage: Storage, snapshot: Snapshot, rows: Ints, by: Sequence[Field]) -> int:
+def rows_a_page(
+    storage: Storage, snapshot: Snapshot, rows: Ints, by: Sequence[Field], compression: Compression | None = None
+) -> int:
     """Decide how many rows a page of files sorted by some columns holds; rows: (partitions,)."""
-    kept = dictionaries(storage, snapshot, without=[field.name for field in by])
+    codec = None if compression is None else compression.codec
+    kept = dictionaries(storage, snapshot, without=[field.name for field in by], codec=codec)
     return page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), kept)
