@@ -155,7 +155,7 @@ def studied(
     question = Question(
         table=table, target=target, asked=asked, texts=texts, now=now, bytes=snapshot.bytes, files=int(wanted.sum())
     )
-    layout = last_layout(handle)
+    layout = last_layout(handle, snapshot)
     return Studied(
         question=question,
         workload=workload,

@@ -92,9 +92,8 @@ def _clustering(bound: BoundIndex, names: list[str]) -> tuple[ClusteringInfo, ..
     return tuple(clustering(name, stats) for name, stats in found if stats is not None)
 
 
-def last_layout(handle: Handle) -> LayoutInfo | None:
+def last_layout(handle: Handle, snapshot: Snapshot) -> LayoutInfo | None:
     """How the table was last clustered; None where it never was."""
-    snapshot = handle.snapshot()
     return layout_of(handle, snapshot, clustered(read_journal(handle.home), snapshot))
 
 

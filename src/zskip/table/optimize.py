@@ -260,7 +260,8 @@ def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tupl
 
 def unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
     """Of a table that is best left as it is."""
-    snapshot, layout = handle.snapshot(), last_layout(handle)
+    snapshot = handle.snapshot()
+    layout = last_layout(handle, snapshot)
     return OptimizeResult(
         path=handle.storage.root,
         version=snapshot.version,
