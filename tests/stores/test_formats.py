@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,10 +13,7 @@ from zskip.errors import InputError
 
 
 def test_hudi(bucket: Bucket) -> None:
-    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "hudi" / "hive.zip") as packed:
-        for name in packed.namelist():
-            if not name.endswith("/"):
-                bucket.put(f"h/{name}", packed.read(name))
+    bucket.unpack("h", Path(__file__).parents[1] / "data" / "hudi" / "hive.zip")
     table = zskip.open(bucket.uri("h"), storage_options=bucket.options)
     everything = table.files()
     assert table.index().files == len(everything) > 1

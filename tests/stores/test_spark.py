@@ -7,7 +7,6 @@ import os
 import random
 import socket
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -186,10 +185,7 @@ def test_iceberg_in_a_catalog_of_the_session(s3a_spark: SparkSession, bucket: Bu
 
 
 def test_hudi_is_read_through_spark(s3a_spark: SparkSession, bucket: Bucket) -> None:
-    with zipfile.ZipFile(Path(__file__).parents[1] / "data" / "hudi" / "hive.zip") as packed:
-        for name in packed.namelist():
-            if not name.endswith("/"):
-                bucket.put(f"h/{name}", packed.read(name))
+    bucket.unpack("h", Path(__file__).parents[1] / "data" / "hudi" / "hive.zip")
     table = zskip.table(s3a_spark, s3a(bucket, "h"))
     everything = table.files()
     assert table.index().files == len(everything) > 1

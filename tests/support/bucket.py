@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,6 +58,13 @@ class Bucket:
         stream = io.BytesIO()
         pq.write_table(table, stream)
         self.put(key, stream.getvalue())
+
+    def unpack(self, key: str, packed: Path) -> None:
+        """Put the files of a zip archive below a key."""
+        with zipfile.ZipFile(packed) as archive:
+            for name in archive.namelist():
+                if not name.endswith("/"):
+                    self.put(f"{key}/{name}", archive.read(name))
 
     def names(self, prefix: str = "") -> list[str]:
         return sorted(meta["path"] for meta in obstore.list(self.store, prefix or None).collect())

@@ -20,6 +20,7 @@ from zskip.formats.schema import declared_fields
 from zskip.records import Field, Partition, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.hadoop import reaching
 from zskip.spark.jvm.statuses import FileStatuses, path_maker, qualified
 from zskip.types import DataType, Encoded, Form, encode
 
@@ -154,9 +155,10 @@ def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
     """Statuses of the old summary files in the root, whose schema Spark prefers."""
     path = jvm.find("org.apache.hadoop.fs.Path")
     directory = path(qualified(root))
-    files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    named = [path(directory, name) for name in _SUMMARY_FILES]
-    return [files.getFileStatus(p) for p in named if files.exists(p)]
+    with reaching("look for old summary files in", root):
+        files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        named = [path(directory, name) for name in _SUMMARY_FILES]
+        return [files.getFileStatus(p) for p in named if files.exists(p)]
 
 
 def _partitions(

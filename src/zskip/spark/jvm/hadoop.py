@@ -51,7 +51,7 @@ def storage_for(spark: SparkSession, path: str) -> Storage:
         raise InputError("the path is empty; give the directory of a table")
     jvm = Jvm.of(spark)
     try:
-        with _explained("open", path):
+        with reaching("open", path):
             files, root = _resolve(spark, jvm, path)
     except StorageError as error:
         raise _without_jars(spark, path, error) from error
@@ -86,7 +86,7 @@ class HadoopStorage:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._jvm = Jvm.of(spark)
-        with _explained("open", path):
+        with reaching("open", path):
             self._files, self._root_path = _resolve(spark, self._jvm, path)
             self._root = str(self._root_path.toString()).rstrip("/")
             self._local = self._below()
@@ -133,7 +133,7 @@ class HadoopStorage:
         )
         for attempt in range(_TRIES):
             try:
-                with _explained("list", self._root):
+                with reaching("list", self._root):
                     statuses = listing(self._files.listFiles(self._root_path, True))
                 break
             except FileNotFoundError:  # a directory went away while it was being listed
@@ -143,7 +143,7 @@ class HadoopStorage:
 
     def list_dir(self, path: str) -> list[FileInfo]:
         """What lies directly in a directory; empty where there is none."""
-        with _explained("list", self.uri(path)):
+        with reaching("list", self.uri(path)):
             try:
                 iterator = self._files.listStatusIterator(self._at(path))
                 statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
@@ -168,7 +168,7 @@ class HadoopStorage:
 
     def stat(self, path: str) -> FileInfo | None:
         """One file or directory, or None where there is none."""
-        with _explained("look at", self.uri(path)):
+        with reaching("look at", self.uri(path)):
             try:
                 status = self._files.getFileStatus(self._at(path))
             except Py4JJavaError as error:
@@ -182,7 +182,7 @@ class HadoopStorage:
 
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
-        with _explained("read", self.uri(path)):
+        with reaching("read", self.uri(path)):
             stream = self._files.open(self._at(path))
             try:
                 return b"".join(iter(lambda: bytes(stream.readNBytes(_CHUNK)), b""))
@@ -196,7 +196,7 @@ class HadoopStorage:
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading; size: in bytes, where it is known."""
-        with _explained("open", self.uri(path)):
+        with reaching("open", self.uri(path)):
             if size is None:
                 size = int(self._files.getFileStatus(self._at(path)).getLen())
             raw = _Stream(self._opened(path, size), size, self.uri(path))
@@ -215,7 +215,7 @@ class HadoopStorage:
         """
         if self._local is not None:
             return self._local.write(path, data, overwrite=overwrite)
-        with _explained("write", self.uri(path)):
+        with reaching("write", self.uri(path)):
             if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE:
                 return self._create(path, data, overwrite)
             target = self._at(path)
@@ -257,7 +257,7 @@ class HadoopStorage:
         if self.kind != "objects":
             return True
         if self._files.getUri().getScheme() == "s3a":
-            with _explained("look at", self._root):
+            with reaching("look at", self._root):
                 if not self._files.hasPathCapability(self._root_path, _CONDITIONAL):
                     return False
         path = f"_zskip/.{uuid.uuid4().hex}.tmp"
@@ -274,7 +274,7 @@ class HadoopStorage:
         """Move a file or directory without ever replacing one; makes the parents of the target."""
         if self._local is not None:
             return self._local.rename(source, target)
-        with _explained("move", self.uri(source)):
+        with reaching("move", self.uri(source)):
             new = self._at(target)
             self._files.getFileStatus(self._at(source))
             self._files.mkdirs(new.getParent())
@@ -293,7 +293,7 @@ class HadoopStorage:
 
     def delete(self, path: str) -> None:
         """Remove a file or a directory with all in it; nothing where there is none."""
-        with _explained("delete", self.uri(path)), contextlib.suppress(FileNotFoundError):
+        with reaching("delete", self.uri(path)), contextlib.suppress(FileNotFoundError):
             self._files.delete(self._at(path), True)
 
 
@@ -331,7 +331,7 @@ class _Stream(RangeStream):
         count = min(count, self._size - self._position, _CHUNK)
         if count <= 0:
             return b""
-        with _explained("read", self._name):
+        with reaching("read", self._name):
             self._stream.seek(self._position)
             data = bytes(self._stream.readNBytes(count))
         self._position += len(data)
@@ -355,7 +355,7 @@ def raised_as(error: Py4JJavaError, *names: str) -> bool:
 
 
 @contextlib.contextmanager
-def _explained(action: str, path: str) -> Iterator[None]:
+def reaching(action: str, path: str) -> Iterator[None]:
     """Raise what Java raises as FileNotFoundError, FileExistsError or StorageError."""
     try:
         yield
