@@ -104,7 +104,7 @@ def pairs(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, opti
         for number, (columns, curve, part) in enumerate(LAYOUTS):
             by, files = [table.by[i] for i in columns], int(options.files * part)
             path = home / f"{name}{number}"
-            made, _ = clustered(spark, source, path, by, curve=curve, workload=train, files=files)
+            made, _ = clustered(spark, home / "today", path, by, curve=curve, workload=train, files=files)
             said = today.what_if(by, curve=curve, files=files, workload=tested)
             after = kept(made, tested)
             few = tested[: options.decoded]
@@ -139,12 +139,12 @@ def pairs(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, opti
 def pages(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, options: Any) -> dict[str, Any]:
     """Rows decoded, bytes, and seconds a query, by the rows of a page; queries take turns."""
     tested = mixes["even"][1]
-    chosen = job.page_rows
+    chosen = job.rows_a_page
     written = {}
     for rows in (20_000, 5_000, 2_000):
-        job.page_rows = lambda *_, rows=rows: rows  # type: ignore[assignment]
+        job.rows_a_page = lambda *_, rows=rows: rows  # type: ignore[assignment]
         written[rows] = clustered(spark, source, home / f"pages{rows}", table.by, files=options.files)
-    job.page_rows = chosen  # type: ignore[assignment]
+    job.rows_a_page = chosen  # type: ignore[assignment]
     took: dict[int, list[float]] = {rows: [] for rows in written}
     read: dict[int, list[float]] = {rows: [] for rows in written}
     frames = {rows: found[0].df() for rows, found in written.items()}

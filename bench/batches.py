@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def main() -> None:
     # More files than batches, as a large table has.
     shutil.rmtree(raw, ignore_errors=True)
     spark.read.parquet(str(source)).repartition(8 * BATCHES).write.parquet(str(raw))
+    forget(spark)
     size = sum(file.stat().st_size for file in raw.glob("*.parquet"))
     ways: dict[str, dict[str, Any]] = {"single": {}, "batched": {"max_batch": size // BATCHES, "jobs": options.jobs}}
     found: dict[str, dict[str, list[float]]] = {name: {"s": [], "shuffle_mb": [], "kept_pct": []} for name in ways}
@@ -39,7 +41,7 @@ def main() -> None:
             opened = zskip.table(spark, str(table))
             with Peak(common.HOME / "local") as peak:
                 took = common.seconds(lambda o=opened, m=more: o.optimize(common.CLUSTER_BY, files=options.files, **m))
-            spark._jvm.System.gc()
+            forget(spark)
             commits = max(commits, len(opened.history()))
             kept = [scan.rows / scan.rows_total for scan in map(opened.prune, queries)]
             for figure, value in (("s", took), ("shuffle_mb", peak.most / 1e6), ("kept_pct", 100 * np.mean(kept))):
@@ -58,6 +60,15 @@ def main() -> None:
         },
     }
     common.emit(figures, options.json)
+
+
+def forget(spark: Any) -> None:
+    """Have Spark delete the shuffles of jobs that are done."""
+    for _ in range(20):
+        spark._jvm.System.gc()
+        time.sleep(0.5)
+        if not list((common.HOME / "local").rglob("shuffle_*.data")):
+            return
 
 
 def fresh(source: Path, path: Path) -> Path:

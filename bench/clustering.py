@@ -28,6 +28,7 @@ def main() -> None:
     spark.read.parquet(str(source)).limit(10).count()
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "files": options.files}
     figures |= rewrite_cost(spark, source, options, events)
+    figures |= steps(spark, source, options)
     for curve in options.curves.split(","):
         # The last of the timed runs was a sorted Z-order.
         done = zskip.table(spark, str(common.HOME / "out" / "zorder"))
@@ -77,6 +78,40 @@ def rewrite_cost(spark: Any, source: Path, options: Any, events: Path) -> dict[s
         "sorted_over_copy": ratio["sorted"],
         "jobs_reading_input": jobs,
     }
+
+
+def steps(spark: Any, source: Path, options: Any) -> dict[str, float]:
+    """Seconds that each step adds to a sorted optimize: its query is run up to each, too, and the rows thrown away."""
+    from zskip.spark.write import rewrite
+
+    passed: dict[str, float] = {}
+    routed = rewrite.routed
+
+    def timed(frame: Any, ordinal: str, layout: Any, *, sort: bool) -> Any:
+        upto = {
+            "read": frame,
+            "key": rewrite.place(frame, layout, ordinal=ordinal, key="_key", file_id="_file"),
+            "shuffle": routed(frame, ordinal, layout, sort=False),
+            "sort": routed(frame, ordinal, layout, sort=True),
+        }
+        for name, rows in upto.items():
+            passed[name] = common.seconds(rows.write.format("noop").mode("overwrite").save)
+        return upto["sort"]
+
+    rewrite.routed = timed
+    try:
+        path = str(target("steps"))
+        result = zskip.table(spark, str(source)).optimize(
+            common.CLUSTER_BY, files=options.files, into=path, compression="zstd"
+        )
+    finally:
+        rewrite.routed = routed
+    # What came before a step is run again with it; the write is what the rewrite took beyond all of these.
+    write = result.seconds["rewrite"] - sum(passed.values())
+    rest = sum(result.seconds.values()) - result.seconds["rewrite"]
+    upto = [0.0, *passed.values(), write]
+    added = dict(zip([*passed, "write"], np.diff(upto).tolist(), strict=True))
+    return {f"step_{name}_s": round(seconds, 2) for name, seconds in {**added, "rest": rest}.items()}
 
 
 def reading(spark: Any, table: zskip.Table, wanted: list[str], options: Any) -> dict[str, float]:

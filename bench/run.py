@@ -170,10 +170,12 @@ RUNS = (
         "clustering.py --scale 2 --files 64 --rounds 3 --decoded-queries 40 --curves zorder",
         "12M rows by l_partkey, l_suppkey, l_shipdate into 64 files. `copy` is a plain Spark read and write of the "
         "same data with the same codec (zstd); `unsorted` and `sorted` are whole optimizes (snapshot, sample, fit, "
-        "rewrite, commit, index) without and with sorted files. The 100 random queries are 35 % equalities on one "
-        "column, 30 % ranges of 0.1-5 % on one, 35 % ranges of 1-20 % on two; `rows_in_kept_files` is the mean share "
-        "of the table's rows in files that the index keeps, `rows_decoded` the mean share that Spark's scan then "
-        "decodes for the first 40 of them (`numOutputRows`; it skips row groups and pages by itself).",
+        "rewrite, commit, index) without and with sorted files. `step`: seconds that reading, the key, the shuffle, "
+        "the sort and the write add to a sorted one, whose query was run up to each with its rows thrown away, and the "
+        "rest. The 100 random queries are 35 % equalities on one column, 30 % ranges of 0.1-5 % on one, 35 % ranges of "
+        "1-20 % on two; `rows_in_kept_files` is the mean share of the table's rows in files that the index keeps, "
+        "`rows_decoded` the mean share that Spark's scan then decodes for the first 40 of them (`numOutputRows`; it "
+        "skips row groups and pages by itself).",
         {
             "unsorted_over_copy": "<= 1.5 (Delta's z-order: 3.5)",
             "sorted_over_copy": "<= 1.75",
@@ -394,6 +396,15 @@ RUNS = (
         "A dry run of `maintain` by three columns on a table of which every fiftieth file lies across everything, from "
         "its index to the plan; `mb` is what the process grows by.",
         {"plan_s": "<= 10", "mb": "<= 1000"},
+    ),
+    (
+        "Writers beside maintenance",
+        "beside.py --seconds 60 --pause 1 --appends 5",
+        "A writer of a Delta table (delta-rs) appends rows every second and deletes two every five, beside `maintain` "
+        "by two columns, and on tables of their own beside delta-rs's compaction and Z-order, each again and again for "
+        "as long. `refused_pct`: writes that had to begin anew, of 100 that were done; `failed`: runs of the "
+        "maintenance that gave up. The run fails where a row is lost or doubled.",
+        {"maintain_refused_pct": "<= those of Delta's own"},
     ),
     (
         "Merging small files",
