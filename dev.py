@@ -26,7 +26,7 @@ UNFINISHED = "unfinished"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
     "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
-    "test-engines": "run the tests against Delta Lake, Iceberg and Hudi themselves; needs Maven, which fetches them",
+    "test-engines": "run the tests against Delta Lake, Iceberg, Hudi and HDFS themselves; Maven fetches them",
     "test-stores": "run the tests against an object store, an emulator if no other is named; `core` needs no Maven",
     "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
     "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
@@ -56,12 +56,14 @@ ENGINES = {
     "spark35": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
 }
 """The jars of table formats for the Spark of each environment, as Maven names them."""
+HDFS_JARS = ("org.apache.hadoop:hadoop-client-minicluster:3.4.2", "junit:junit:4.13.2")
+"""HDFS in one process, with the rest of Hadoop from PySpark; its test classes, which start it, ask for JUnit."""
 STORE_JARS = ("org.apache.hadoop:hadoop-aws:3.4.2", "software.amazon.awssdk:bundle:2.29.52")
 """What the Spark of the developer's environment reaches S3 with."""
 BROWSER = (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))
 """What has to be on the PATH for the tests in a browser, one of each, and below what holds it."""
 BROWSER_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
-ENGINE_TESTS = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
+ENGINE_TESTS = {"dev": ["delta", "hdfs", "iceberg"], "spark35": ["hudi"]}
 # In the order of names: the many short files of `src` come last and even out what the two have left.
 WORKERS = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 """Where nothing else is asked for: two processes, each with its own Spark session."""
@@ -162,9 +164,11 @@ def test_engines(rest: "list[str]") -> int:
     worst, more = 0, rest or WORKERS
     for packages, names in ENGINE_TESTS.items():
         files = [path for name in names for path in sorted((ROOT / "tests" / "engines" / name).glob("test_*.py"))]
-        python, jars = environment(packages), engine_jars(packages)
-        shown = [path.relative_to(ROOT).as_posix() for path in files]
-        worst = max(worst, run(python, "-m", "pytest", *shown, *more, ZSKIP_ENGINE_JARS=os.pathsep.join(jars)))
+        python, shown = environment(packages), [path.relative_to(ROOT).as_posix() for path in files]
+        jars = {"ZSKIP_ENGINE_JARS": os.pathsep.join(engine_jars(packages))}
+        if "hdfs" in names:
+            jars["ZSKIP_HDFS_JARS"] = os.pathsep.join(fetched(HDFS_JARS))
+        worst = max(worst, run(python, "-m", "pytest", *shown, *more, **jars))
     return worst
 
 

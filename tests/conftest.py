@@ -15,6 +15,7 @@ from hypothesis import settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.OPTIONS)
+pytest.register_assert_rewrite("storage_laws")
 settings.register_profile("zskip", deadline=None, print_blob=True)
 settings.load_profile("zskip")
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import socket
-import time
-from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +15,10 @@ import pyarrow as pa
 import pytest
 from bucket import Bucket
 from pyspark.sql import SparkSession
+from rounds import ADDED, run_rounds
 
 import zskip
-from zskip.errors import ConflictError, InputError, UnsupportedError
+from zskip.errors import InputError, UnsupportedError
 from zskip.index.collect.footers import FooterReader
 from zskip.index.collect.plain import PlainReader, looker
 from zskip.spark.collect import executors
@@ -97,39 +94,20 @@ def test_of_two_rewrites_and_an_appender_at_once_none_loses_a_row(
     s3a_spark: SparkSession, bucket: Bucket, name: str
 ) -> None:
     (make_parquet if name == "parquet" else make_delta)(bucket)
-    key, rows = ("t a%20b" if name == "parquet" else "t"), 1000
-    outcomes: Counter[str] = Counter()
+    key = "t a%20b" if name == "parquet" else "t"
 
-    def rewrite(seed: int) -> str:
-        try:
-            zskip.table(s3a_spark, s3a(bucket, key)).optimize(by=["id", "v"], files=2, seed=seed)
-        except ConflictError:
-            return "conflict"
-        return "committed"
-
-    def append(start: int) -> str:
-        ids = np.arange(start, start + 50)
+    def append(start: int) -> None:
+        ids = np.arange(start, start + ADDED)
         added = pa.table({"id": ids, "v": ids % 7})
         if name == "parquet":
-            bucket.put_table(f"{key}/d={start // 50 % 2}/more-{start}.parquet", added)
+            bucket.put_table(f"{key}/d={start // ADDED % 2}/more-{start}.parquet", added)
         else:
-            added = added.append_column("d", pa.array(ids // 50 % 2, pa.int32()))
+            added = added.append_column("d", pa.array(ids // ADDED % 2, pa.int32()))
             options = bucket.options | {"aws_allow_http": "true"}
             deltalake.write_deltalake(bucket.uri(key), added, mode="append", storage_options=options)
-        return "appended"
 
-    for number in range(ROUNDS):
-        with ThreadPoolExecutor(3) as pool:
-            begun = [pool.submit(rewrite, 2 * number), pool.submit(rewrite, 2 * number + 1)]
-            time.sleep(random.Random(number).random())
-            begun.append(pool.submit(append, rows))
-            outcomes.update(future.result() for future in begun)
-        rows += 50
-        found = zskip.table(s3a_spark, s3a(bucket, key)).df().select("id").collect()
-        assert sorted(row["id"] for row in found) == list(range(rows)), number
-    print(f"{name}: {ROUNDS} rounds, {rows} rows, {dict(outcomes)}")
-    assert outcomes["committed"] >= ROUNDS // 2
-    assert outcomes["appended"] == ROUNDS
+    outcomes = run_rounds(lambda: zskip.table(s3a_spark, s3a(bucket, key)), append, 1000, ROUNDS)
+    print(f"{name}: {ROUNDS} rounds, {dict(outcomes)}")
 
 
 def test_who_comes_second_is_told_so(s3a_spark: SparkSession, bucket: Bucket) -> None:

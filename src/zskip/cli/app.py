@@ -541,10 +541,14 @@ def open_table(path: str, index_path: str | None, format_name: str | None, *, sp
 
 
 def _needs_no_spark(path: str) -> bool:
-    from zskip.storage import parse_place
+    from importlib.util import find_spec
+
+    from zskip.storage import is_remote
 
     scheme, separator, _ = path.partition("://")
-    return not separator or scheme == "file" or parse_place(path) is not None
+    if scheme.lower() == "hdfs":
+        return find_spec("hdfs_native") is not None
+    return not separator or scheme == "file" or is_remote(path)
 
 
 def _spark() -> SparkSession:

@@ -1,4 +1,4 @@
-"""The few file operations that zskip needs: on disks, in object stores, and on top of another storage."""
+"""The few file operations that zskip needs: on disks, in object stores, on HDFS, and on top of another storage."""
 
 from collections.abc import Mapping
 
@@ -20,6 +20,7 @@ __all__ = [
     "again",
     "check_options",
     "expect",
+    "is_remote",
     "parse_place",
     "same_place",
     "storage_for",
@@ -27,7 +28,7 @@ __all__ = [
 
 
 def check_options(given: object) -> dict[str, str]:
-    """The options of an object store as text, True and False too; raises InputError for what is no mapping of such.
+    """Options of a store as text, True and False too; raises InputError for what is no mapping of such.
 
     No value is named: any may be a secret.
     """
@@ -44,12 +45,29 @@ def check_options(given: object) -> dict[str, str]:
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
 
 
-def storage_for(path: str, options: Mapping[str, str]) -> Storage:
-    """A directory as it is reached without Spark: on a disk, or in an object store.
+def is_remote(path: str) -> bool:
+    """Whether a path names a place that is reached across a network without Spark, and by options.
 
-    options: of the object store, as deltalake and Polars name them. Raises InputError for a scheme that only Spark
-    reaches and for options that cannot be right.
+    >>> is_remote("s3a://b/t"), is_remote("hdfs://nn/t"), is_remote("/t"), is_remote("dbfs://t")
+    (True, True, False, False)
     """
+    return _is_hdfs(path) or parse_place(path) is not None
+
+
+def _is_hdfs(path: str) -> bool:
+    return path[:7].lower() == "hdfs://"
+
+
+def storage_for(path: str, options: Mapping[str, str]) -> Storage:
+    """A directory as it is reached without Spark: on a disk, in an object store, or on HDFS.
+
+    options: of the object store, as deltalake and Polars name them, or settings of Hadoop for HDFS. Raises InputError
+    for a scheme that only Spark reaches and for options that cannot be right.
+    """
+    if _is_hdfs(path):
+        from zskip.storage.hdfs import HdfsStorage
+
+        return HdfsStorage(path, options)
     place = parse_place(path)
     if place is not None:
         from zskip.storage.objects import ObjectStorage
@@ -59,8 +77,10 @@ def storage_for(path: str, options: Mapping[str, str]) -> Storage:
     if separator and scheme.isalnum() and scheme != "file":
         raise InputError(
             f'"{path}" has the scheme {scheme}, which only Spark reaches: open it with zskip.table(spark, "{path}"). '
-            "Without Spark there are local paths, s3://, gs:// and abfss://"
+            "Without Spark there are local paths, s3://, gs://, abfss:// and hdfs://"
         )
     if options:
-        raise InputError(f'storage_options are for object stores, and "{path}" is a local path; leave them out')
+        raise InputError(
+            f'storage_options are for object stores and HDFS, and "{path}" is a local path; leave them out'
+        )
     return LocalStorage(path)

@@ -1,7 +1,7 @@
 """Where tables lie: the few file operations zskip needs, behind one protocol.
 
 Paths are relative to the root of the storage and use `/`. The implementations are `LocalStorage`, `ObjectStorage` for
-object stores and, for anything that the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
+object stores, `HdfsStorage` and, for anything that the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 from zskip.storage.base import FileInfo
 from zskip.storage.failures import again, explained, no_condition
 from zskip.storage.places import Place, connect, with_http
-from zskip.storage.stream import RangeStream
+from zskip.storage.stream import ReadAhead
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -25,8 +25,6 @@ _PAGE = 1000
 _DELETED_AT_ONCE = 10_000
 _WRITER = "zskipwriter"
 """In an object's metadata: which call has written it."""
-_READ_AHEAD = 64 << 10
-"""Bytes that are asked for at least, so that many small reads are few requests."""
 
 
 class ObjectStorage:
@@ -129,7 +127,7 @@ class ObjectStorage:
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading; nothing is asked of the store before something is read."""
-        return cast("BinaryIO", _Stream(self, path, size))
+        return cast("BinaryIO", ReadAhead(self, path, size))
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
         """Bytes of a file from `start` on, fewer where it ends before; raises FileNotFoundError where there is none."""
@@ -228,41 +226,3 @@ class ObjectStorage:
 
 def _info(path: str, meta: ObjectMeta) -> FileInfo:
     return FileInfo(path, meta["size"], round(meta["last_modified"].timestamp() * 1000))
-
-
-class _Stream(RangeStream):
-    """An object as a stream: each read is one request, but that small ones read ahead."""
-
-    def __init__(self, storage: ObjectStorage, path: str, size: int | None) -> None:
-        super().__init__()
-        self._storage = storage
-        self._path = path
-        self._size = size
-        self._ahead = (0, b"")
-
-    def _length(self) -> int:
-        if self._size is None:
-            found = self._storage.stat(self._path)
-            if found is None or found.is_dir:
-                raise FileNotFoundError(f'"{self._storage.uri(self._path)}" does not exist')
-            self._size = found.size
-        return self._size
-
-    def read(self, size: int | None = -1) -> bytes:
-        return self._next(self._length() - self._position if size is None or size < 0 else size)
-
-    def readall(self) -> bytes:
-        return self.read()
-
-    def _next(self, count: int) -> bytes:
-        start, held = self._ahead
-        offset = self._position - start
-        if not (offset >= 0 and offset + count <= len(held)):
-            wanted = max(count, _READ_AHEAD) if self._size is None or count < _READ_AHEAD else count
-            if self._size is not None:
-                wanted = min(wanted, self._size - self._position)
-            held = self._storage.read_range(self._path, self._position, wanted) if wanted > 0 and count > 0 else b""
-            self._ahead, offset = (self._position, held), 0
-        data = held[offset : offset + count]
-        self._position += len(data)
-        return data

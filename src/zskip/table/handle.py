@@ -15,7 +15,7 @@ from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_for
 from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.storage import Storage, Workers, parse_place, same_place, storage_for
+from zskip.storage import Storage, Workers, is_remote, same_place, storage_for
 from zskip.storage.rehomed import Rehomed
 
 if TYPE_CHECKING:
@@ -146,8 +146,8 @@ class Handle:
 
     def storage_at(self, path: str) -> Storage:
         """The storage of another directory, reached as this one is."""
-        in_store = self.spark is None and parse_place(path) is not None
-        return storage_at(path, self.spark, self.storage.options if in_store else {})
+        given = self.storage.options if self.spark is None and is_remote(path) else {}
+        return storage_at(path, self.spark, given)
 
     @property
     def case_sensitive(self) -> bool:

@@ -482,17 +482,19 @@ def open(
     format: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Table:
-    """Open a table without Spark, on a disk or in an object store: for `index`, `files`, `prune`, `info` and `clean`.
+    """Open a table without Spark, on a disk or in a store, for `index`, `files`, `prune`, `info`, `clean` and the like.
 
-    path: a directory, or `s3://`, `gs://` or `abfss://` with a bucket, for which `zskip[stores]` is to be installed;
-    also the name or the object of an Iceberg table, from pyiceberg's catalogs only; index_path, format: as in `table`;
-    storage_options: how to reach the object store, with the keys that deltalake and Polars know, such as
-    `aws_access_key_id`, `aws_region` or `aws_endpoint_url`; what is not given comes from the environment. Raises
-    InputError for arguments that cannot be right and MissingDependencyError for what is not installed; whether the
-    store answers is seen when something is asked of the table.
+    path: a directory; `s3://`, `gs://` or `abfss://` with a bucket, for which `zskip[stores]` is to be installed;
+    `hdfs://host:port/path`, for which `zskip[hdfs]` is; also the name or the object of an Iceberg table, from
+    pyiceberg's catalogs only; index_path, format: as in `table`; storage_options: how to reach the object store, with
+    the keys that deltalake and Polars know, such as `aws_access_key_id`, `aws_region` or `aws_endpoint_url`, or
+    settings of Hadoop for HDFS; what is not given comes from the environment, on HDFS from the files in
+    HADOOP_CONF_DIR.
+    Raises InputError for arguments that cannot be right and MissingDependencyError for what is not installed; whether
+    the store answers is seen when something is asked of the table.
     """
     from zskip.errors import InputError
-    from zskip.storage import check_options, parse_place, storage_for
+    from zskip.storage import check_options, is_remote, storage_for
     from zskip.table.address import find
 
     if index_path == "":
@@ -500,5 +502,5 @@ def open(
     options = check_options(storage_options)
     index_storage = None
     if index_path is not None:
-        index_storage = storage_for(index_path, options if parse_place(index_path) else {})
+        index_storage = storage_for(index_path, options if is_remote(index_path) else {})
     return Table(find(path, None, index_storage, format, options))

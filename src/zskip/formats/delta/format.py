@@ -222,8 +222,10 @@ def _uri(root: str) -> str:
         if "%" in path:
             raise UnsupportedError(f'deltalake cannot open a table below a path with "%", as "{root}" is; rename it')
         return "file://" + quote(path)
-    if scheme == "hdfs":
-        raise UnsupportedError(f'deltalake does not reach HDFS, where "{root}" lies; work on it with Delta Lake itself')
+    if scheme == "hdfs" and quote(rest, safe="/:") != rest:
+        raise UnsupportedError(
+            f'deltalake finds no table on HDFS below a path with spaces, "%" or the like, as "{root}" is; rename it'
+        )
     return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
 
 

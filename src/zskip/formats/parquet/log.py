@@ -23,7 +23,7 @@ from zskip.storage import Storage
 LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
-_AT_ONCE = {"disk": 4, "objects": 16}
+_AT_ONCE = {"disk": 4, "cluster": 16, "objects": 16}
 """Files that are moved at a time, or copied where a rename is a copy; measured on a disk, where each move is synced."""
 KEEP = 20
 """Finished entries that stay for a reader to look at."""

@@ -15,7 +15,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from zskip.errors import InputError, MissingDependencyError, StorageError
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.s3a import s3_options
+from zskip.spark.jvm.remote import hdfs_options, s3_options
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage
 from zskip.storage.stream import RangeStream
 
@@ -111,8 +111,9 @@ class HadoopStorage:
 
     @cached_property
     def options(self) -> Mapping[str, str]:
-        """Where and as whom the session reaches an S3 store, in the words of deltalake."""
-        return s3_options(self._files) if self._files.getUri().getScheme() == "s3a" else {}
+        """Where and as whom the session reaches an S3 store or HDFS, in the words of deltalake."""
+        found = {"s3a": s3_options, "hdfs": hdfs_options}.get(self._files.getUri().getScheme())
+        return {} if found is None else found(self._files)
 
     @property
     def root(self) -> str:
@@ -148,7 +149,7 @@ class HadoopStorage:
                 iterator = self._files.listStatusIterator(self._at(path))
                 statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
             except Py4JJavaError as error:
-                if raised_as(error, "java.io.FileNotFoundException"):
+                if _not_there(error):
                     return []
                 raise
         return [f for f in self._bring(statuses) if f.path != path]
@@ -172,9 +173,7 @@ class HadoopStorage:
             try:
                 status = self._files.getFileStatus(self._at(path))
             except Py4JJavaError as error:
-                if raised_as(
-                    error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"
-                ):
+                if _not_there(error):
                     return None
                 raise
             is_dir = status.isDirectory()
@@ -222,9 +221,7 @@ class HadoopStorage:
             hidden = self._jvm.find(_PATH)(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex}.tmp")
             try:
                 self._upload(hidden, data, False)
-                if overwrite:
-                    self._files.delete(target, False)
-                self._move(hidden, target)
+                (self._replace if overwrite else self._move)(hidden, target)
             finally:
                 self._files.delete(hidden, False)
 
@@ -280,6 +277,17 @@ class HadoopStorage:
             self._files.mkdirs(new.getParent())
             self._move(self._at(source), new)
 
+    def _replace(self, source: JavaObject, target: JavaObject) -> None:
+        """Move a file over another one: at once, but for file systems of others that know no such thing."""
+        find = self._jvm.call("org.apache.hadoop.fs.FileContext", "getFileContext")
+        rename = self._jvm.find("org.apache.hadoop.fs.Options$Rename")
+        try:
+            context = find(self._files.getUri(), self._files.getConf())
+        except Py4JJavaError:
+            self._files.delete(target, False)
+            return self._move(source, target)
+        context.rename(source, target, self._jvm.array("org.apache.hadoop.fs.Options$Rename", [rename.OVERWRITE]))
+
     def _move(self, source: JavaObject, target: JavaObject) -> None:
         if self._files.exists(target):
             raise FileExistsError(f"there is something already at {target.toString()}")
@@ -293,7 +301,7 @@ class HadoopStorage:
 
     def delete(self, path: str) -> None:
         """Remove a file or a directory with all in it; nothing where there is none."""
-        with reaching("delete", self.uri(path)), contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), reaching("delete", self.uri(path)):
             self._files.delete(self._at(path), True)
 
 
@@ -354,6 +362,14 @@ def raised_as(error: Py4JJavaError, *names: str) -> bool:
     return False
 
 
+def _not_there(error: Py4JJavaError) -> bool:
+    """Whether there is no such file, or what were its directory is a file; HDFS calls that a lack of permission."""
+    if raised_as(error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"):
+        return True
+    said = str(error.java_exception.getMessage())
+    return raised_as(error, "org.apache.hadoop.security.AccessControlException") and "(is not a directory)" in said
+
+
 @contextlib.contextmanager
 def reaching(action: str, path: str) -> Iterator[None]:
     """Raise what Java raises as FileNotFoundError, FileExistsError or StorageError."""
@@ -363,7 +379,7 @@ def reaching(action: str, path: str) -> Iterator[None]:
         raise StorageError(f'cannot {action} "{path}": {error}') from error
     except Py4JJavaError as error:
         message = f'cannot {action} "{path}": {error.java_exception.toString()}'
-        if raised_as(error, "java.io.FileNotFoundException"):
+        if action != "write" and _not_there(error):
             raise FileNotFoundError(message) from error
         if raised_as(error, "org.apache.hadoop.fs.FileAlreadyExistsException"):
             raise FileExistsError(message) from error

@@ -1,4 +1,4 @@
-"""How the session reaches S3, for the libraries of table formats that go there themselves."""
+"""How the session reaches S3 and HDFS, for the libraries of table formats that go there themselves."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ _SECRETS = {
     "fs.s3a.secret.key": "aws_secret_access_key",
     "fs.s3a.session.token": "aws_session_token",
 }
+_CLUSTER = ("dfs.nameservices", "dfs.ha.", "dfs.namenode.rpc-address", "dfs.client.failover.", "dfs.client.use.")
+"""What settings begin with that say where the NameNodes of HDFS are."""
 _PLAIN = {"fs.s3a.endpoint": "aws_endpoint_url", "fs.s3a.endpoint.region": "aws_region"}
 
 
@@ -41,3 +43,10 @@ def s3_options(files: JavaObject) -> dict[str, str]:
     if endpoint.startswith("http://"):
         found["aws_allow_http"] = "true"
     return found
+
+
+def hdfs_options(files: JavaObject) -> dict[str, str]:
+    """What a `DistributedFileSystem` is told of NameNodes, by Hadoop's own names."""
+    conf = files.getConf()
+    found = ((start, conf.getPropsWithPrefix(start)) for start in _CLUSTER)
+    return {f"{start}{rest}": str(value) for start, properties in found for rest, value in properties.items()}
