@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -132,6 +133,47 @@ def test_a_directory_comes_before_a_name(spark: SparkSession, base: str) -> None
         assert zskip.table(spark, f"default.{there.name}").path == zskip.table(spark, base).path
     finally:
         spark.sql(f"DROP TABLE {there.name}")
+
+
+@pytest.mark.parametrize("name", ["named.new", "spark_catalog.named.new", "`named`.new"])
+def test_a_new_table_gets_a_name(spark: SparkSession, base: str, name: str) -> None:
+    try:
+        result = zskip.table(spark, base).optimize(by=["id", "v"], files=9, into=name)
+        found = spark.table(name)
+        assert found.schema == spark.table(base).schema
+        assert sorted(found.collect()) == sorted(spark.table(base).collect())
+        shown = [spark.sql(f"SHOW PARTITIONS {each}").collect() for each in (name, base)]
+        assert sorted(shown[0]) == sorted(shown[1])
+        new = zskip.table(spark, name)
+        assert new.path == result.path
+        assert len(new.files("id < 60")) < len(new.files()) == result.files_after
+        with pytest.raises(InputError, match="is a table already"):
+            zskip.table(spark, base).optimize(by=["id", "v"], into=name)
+    finally:
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+    shutil.rmtree(result.path)
+
+
+def test_a_new_table_has_the_types_of_the_catalog(spark: SparkSession, base: str) -> None:
+    spark.sql("CREATE TABLE named.texts (id bigint, v bigint, p string) USING parquet PARTITIONED BY (p)")
+    spark.sql("INSERT INTO named.texts SELECT id, id, concat('0', id % 3) FROM range(30)")
+    result = zskip.table(spark, "named.texts").optimize(by=["id", "v"], files=3, into="named.typed")
+    assert spark.table("named.typed").schema == spark.table("named.texts").schema
+    assert spark.table("named.typed").where("p = '01'").count() == 10
+    spark.sql("DROP TABLE named.typed")
+    shutil.rmtree(result.path)
+
+
+def test_a_new_name_that_cannot_be(spark: SparkSession, base: str, tmp_path: Path) -> None:
+    table = zskip.table(spark, base)
+    spark.conf.set("spark.sql.catalog.ice", "org.example.Catalog")
+    with pytest.raises(InputError, match=r"ice\.named\.new.*catalog ice.*spark_catalog"):
+        table.optimize(by=["id", "v"], into="ice.named.new")
+    spark.conf.unset("spark.sql.catalog.ice")
+    with pytest.raises(InputError, match="letters, digits and underscores"):
+        table.optimize(by=["id", "v"], into="named.`a new one`")
+    # What is no name in a database is a path.
+    assert table.optimize(by=["id", "v"], into=str(tmp_path / "no.database")).path == str(tmp_path / "no.database")
 
 
 @pytest.mark.parametrize("name", ["named.none", "nodb.t", "t", "spark_catalog.named.none", "nocatalog.named.t"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -72,6 +73,27 @@ def _in_session(
     handle = Handle(storage_at(named.root, spark), spark, index_storage, named.format_name, named=named)
     check_partitions(spark, named, handle.format.snapshot())
     return handle
+
+
+@contextmanager
+def new_place(into: str | None, handle: Handle) -> Iterator[str | None]:
+    """The path of a table that is made from another one, which the catalog is told of once it is there.
+
+    into: its path, or a name like "db.t".
+
+    Raises InputError for the name of a table that exists, or of another catalog than the session's own.
+    """
+    spark = handle.spark
+    if into is None or spark is None or "." not in into or not _IN_SESSION.fullmatch(into):
+        yield into
+        return
+    from zskip.spark.jvm.catalog import make_known, place_of_new, split_name
+
+    parts = split_name(spark, into)
+    root = None if storage_at(into, spark).stat("") is not None else place_of_new(spark, parts)
+    yield into if root is None else storage_at(root, spark).root
+    if root is not None:
+        make_known(spark, parts, root, handle.named)
 
 
 def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None:

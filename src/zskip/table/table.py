@@ -5,6 +5,7 @@ Each method imports what it needs, so that `import zskip` and `zskip --help` tak
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -82,7 +83,8 @@ class Table:
         which queries that it was not fitted to read least; build: "sample" ranks values among bounds drawn from the
         table, "direct" takes their leading bytes; files or target_file_size: how many files, or how large (bytes, or
         text such as "128MB", the default);
-        where: rewrite only the Hive partitions that match; into: write a new table there and leave this one alone;
+        where: rewrite only the Hive partitions that match; into: write a new table there, a path or a new name in the
+        session's catalog, and leave this one alone;
         sort_within_files: so that row groups and pages are skipped as well; sampling: "bernoulli" or "reservoir";
         seed: the same seed on the same table gives the same files; compression: "keep" for the codec that most rows are
         in (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3";
@@ -98,6 +100,7 @@ class Table:
         must not be rewritten, StorageError if the file system refuses, and ConflictError if another writer has
         changed the files meanwhile. In each case the table is as it was, but for batches that are committed.
         """
+        from zskip.table.address import new_place
         from zskip.table.batches import optimize_in_batches
         from zskip.table.optimize import optimize
         from zskip.table.request import check_request
@@ -118,7 +121,8 @@ class Table:
             max_batch=max_batch,
             jobs=jobs,
         )
-        with self._handle.alone(exclusive).told() as handle:
+        with self._handle.alone(exclusive).told() as handle, new_place(into, handle) as place:
+            request = dataclasses.replace(request, into=place)
             return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
 
     def compact(

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.errors import InputError, UnsupportedError, ZskipWarning
 from zskip.records import Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, same_partitions
@@ -91,6 +91,57 @@ def find_named(spark: SparkSession, parts: tuple[str, ...]) -> Named:
     if odd is not None:
         raise UnsupportedError(f'"{label}" cannot be a table of zskip: {odd}')
     return Named(parts=parts, relation=relation, root=relation.root)
+
+
+def place_of_new(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+    """Where the session's catalog has the directory of a table that is yet to come; None for what is no name there.
+
+    Raises InputError where the table exists, for names of other catalogs, and for such as Spark does not take.
+    """
+    label = ".".join(parts)
+    if len(parts) == 3 and parts[0] != "spark_catalog":
+        if spark.conf.get(f"spark.sql.catalog.{parts[0]}", None) is None:
+            return None
+        raise InputError(
+            f'into="{label}" is a name in the catalog {parts[0]}; give a path, or a name in spark_catalog, for a new '
+            "table of plain Parquet"
+        )
+    catalog = spark._jsparkSession.sessionState().catalog()
+    if not 2 <= len(parts) <= 3 or not catalog.databaseExists(parts[-2]):
+        return None
+    jvm = Jvm.of(spark)
+    identifier = jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], jvm.some(parts[-2]))
+    if catalog.tableExists(identifier):
+        raise InputError(f'into="{label}" is a table already; give a new name')
+    if not re.fullmatch(r"\w+", parts[-1], re.ASCII):
+        raise InputError(f'into="{label}": names in spark_catalog are of letters, digits and underscores')
+    return unquote(str(catalog.defaultTablePath(identifier).toString()))
+
+
+def make_known(spark: SparkSession, parts: tuple[str, ...], root: str, like: Named | None) -> None:
+    """Give a new table of plain Parquet its name, which does not own the files: to drop it leaves them.
+
+    like: the table whose columns it has; without, they are what Spark sees there. A catalog that cannot be told costs a
+    ZskipWarning.
+    """
+    name, columns, partitioned = quoted(parts), "", ""
+    if like is not None:
+        columns = f" ({spark.table(like.sql)._jdf.schema().toDDL()})"
+        by = [quoted([column.name]) for column in spark.catalog.listColumns(like.sql) if column.isPartition]
+        partitioned = f" PARTITIONED BY ({', '.join(by)})" if by else ""
+    place = root.replace("\\", "\\\\").replace("'", "\\'")
+    sql = f"CREATE TABLE {name}{columns} USING parquet{partitioned} LOCATION '{place}'"
+    try:
+        spark.sql(sql)
+        if any(column.isPartition for column in spark.catalog.listColumns(name)):
+            spark.catalog.recoverPartitions(name)
+    except Exception as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0]
+        warnings.warn(
+            f'the new table lies at "{root}", but the catalog could not be told ({said}); run {sql}',
+            ZskipWarning,
+            stacklevel=6,
+        )
 
 
 def _with_log(spark: SparkSession, parts: tuple[str, ...]) -> Named | None:
