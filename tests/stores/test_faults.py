@@ -9,7 +9,7 @@ import os
 import random
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ import pyarrow as pa
 import pytest
 from bucket import Bucket
 from faulty import Proxy
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 import zskip
 from zskip.errors import ZskipError
@@ -118,11 +119,11 @@ def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str, tmp_path:
     assert outcomes["answer"] > outcomes["error"] if name != "hudi" else 3 * outcomes["answer"] > RUNS
 
 
-def broken(proxy: Proxy, run: int) -> random.Random:
-    """Let requests fail from here on; gives what else is drawn in this run."""
+def broken(proxy: Proxy, run: int, rates: Sequence[float] = (0.02, 0.1, 0.3)) -> random.Random:
+    """Let requests fail from here on, at one of some rates; gives what else is drawn in this run."""
     chance = random.Random(run)
     proxy.random = random.Random(run)
-    proxy.fault = wrongs(chance.choice([0.02, 0.1, 0.3]), chance.random() < 0.3)
+    proxy.fault = wrongs(chance.choice(rates), chance.random() < 0.3)
     return chance
 
 
@@ -155,6 +156,14 @@ def check(bucket: Bucket, files: list[Any], low: int, known: list[int]) -> None:
     assert sorted(number for number in found if low <= number <= low + 5) == wanted
 
 
+def collected(rows: DataFrame) -> list[Row]:
+    """The rows of a query of Spark's own; its errors too, some of which PySpark passes on as they come."""
+    try:
+        return rows.collect()
+    except Py4JJavaError as error:
+        raise PySparkException(str(error.java_exception)) from error
+
+
 REWRITING: list[Callable[[zskip.Table, int], Any]] = [
     lambda table, low: table.optimize(by=["id", "v"], files=3),
     lambda table, low: table.optimize(by=["v", "id"], files=4, max_batch=5_000),
@@ -162,7 +171,7 @@ REWRITING: list[Callable[[zskip.Table, int], Any]] = [
     lambda table, low: table.compact(target_file_size=6_000),
     lambda table, low: table.index(),
     lambda table, low: table.clean(delete=True),
-    lambda table, low: table.df(f"id between {low} and {low + 5}").collect(),
+    lambda table, low: collected(table.df(f"id between {low} and {low + 5}")),
 ]
 PATIENCE = {
     "retry.limit": "6",
@@ -189,7 +198,8 @@ def test_no_fault_of_a_rewrite_costs_a_row(
         for _ in range(FILES if run == 0 else 2):
             add(ROWS * outcomes["files"])
             outcomes["files"] += 1
-        chance = broken(proxy, run)
+        # A rewrite is a hundred requests and more.
+        chance = broken(proxy, run, (0.002, 0.01, 0.1))
         rows = ROWS * outcomes["files"]
         low = chance.randrange(rows)
         act = chance.choice(REWRITING)

@@ -19,6 +19,7 @@ from zskip.errors import UnsupportedError
 from zskip.formats.schema import declared_fields
 from zskip.records import Field, Partition, Snapshot
 from zskip.spark.jvm import compat
+from zskip.spark.jvm.failures import explained
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import reaching
 from zskip.spark.jvm.statuses import FileStatuses, path_maker, qualified
@@ -60,8 +61,8 @@ def read_schema(
 
     Reads the footer of one file, or of all where the session merges schemas, unless the columns are declared.
     declared: `StructType`s of the columns in the files and of the partition columns, as a catalog has them; by default
-    as the table itself has them. Raises what Spark raises for files it cannot read, and UnsupportedError for
-    directories that are no partitions of one table.
+    as the table itself has them. Raises CorruptFileError, StorageError or ConflictError for files that Spark cannot
+    read, and UnsupportedError for directories that are no partitions of one table.
     """
     jvm = Jvm.of(spark)
     if declared is None and snapshot.declared is not None:
@@ -141,7 +142,10 @@ def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObjec
     for summary in _summaries(spark, jvm, snapshot.root):
         files.add(summary)
     parquet = jvm.find("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
-    found = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
+    try:
+        found = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
+    except Exception as error:
+        raise explained(f'learn the columns of "{snapshot.root}"', error) from error
     if found.isEmpty():
         raise UnsupportedError(f'Spark finds no schema in "{snapshot.root}"; write its first file again')
     schema = found.get().asNullable()

@@ -286,6 +286,8 @@ def test_a_target_that_cannot_be_made(spark: SparkSession, tmp_path: Path) -> No
         ("x\nCaused by: org.apache.hadoop.security.AccessControlException: Permission denied: user=a", StorageError),
         ("x\nCaused by: java.lang.RuntimeException: file:/t/a.parquet is not a Parquet file.", CorruptFileError),
         ("x\nCaused by: java.lang.OutOfMemoryError: Java heap space", UnsupportedError),
+        ("x\nCaused by: java.io.EOFException", StorageError),
+        ("Could not read footer\nCaused by: java.net.SocketException: Connection reset", StorageError),
         ("Job aborted", UnsupportedError),
         ("", UnsupportedError),
     ],

@@ -17,6 +17,7 @@ _CORRUPT = re.compile(
     r"ParquetCryptoRuntimeException|FAILED_READ_FILE|Encountered error while reading file|corrupt|"
     r"Expected magic number|can not read class org.apache.parquet.format"
 )
+_BROKEN = re.compile(r"SocketException|SdkClientException|S3Exception|AWS\w+Exception|Connection reset")
 _GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|READ_FILE_NOT_EXIST|does not exist")
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|SparkOutOfMemoryError|ExecutorLostFailure")
 _FILE = re.compile(
@@ -58,11 +59,15 @@ def explained_text(step: str, text: str) -> ZskipError:
         return ConflictError(
             f"a file was gone before Spark could {step}: {cause}; call again to see the table as it is"
         )
+    if _BROKEN.search(cause):
+        return StorageError(f"the store failed to {step}: {cause}; call again")
     if _CORRUPT.search(text):
         named = _file(text)
         return CorruptFileError(
             f"Spark cannot read {named or 'a data file'}: {cause}; restore the file or move it out of the table"
         )
+    if "EOFException" in cause:
+        return StorageError(f"a file ended too soon to {step}: {cause}; call again, or restore it")
     if _MEMORY.search(text):
         return UnsupportedError(
             f"Spark ran out of memory to {step}: {cause}; give the executors (or the driver of a local session) more "
