@@ -14,14 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bucket import Bucket
+from far_footers import check_executors
 from pyspark.sql import SparkSession
 from rounds import ADDED, run_rounds
 
 import zskip
 from zskip.errors import InputError, UnsupportedError
-from zskip.index.collect.footers import FooterReader
-from zskip.index.collect.plain import PlainReader, looker
-from zskip.spark.collect import executors
 from zskip.spark.jvm.hadoop import HadoopStorage, storage_for
 
 ROUNDS = int(os.environ.get("ZSKIP_STORE_ROUNDS", "2"))
@@ -177,12 +175,4 @@ def test_executors_read_footers_in_the_store(
     s3a_spark: SparkSession, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bucket.table("t a%20b")
-    storage = storage_for(s3a_spark, s3a(bucket, "t a%20b"))
-    monkeypatch.setattr(s3a_spark.sparkContext, "master", "spark://elsewhere")
-    workers = executors.workers_of(s3a_spark, storage)
-    assert workers is not None
-    found = sorted((f.path, f.size) for f in storage.walk(lambda name: name.startswith("_")))
-    (told,) = workers.look("read the footers", looker(False), found)
-    for (path, size), plain in zip(found, told, strict=True):
-        with storage.open(path, size) as stream:
-            assert PlainReader().read(plain) == FooterReader().read(stream, size)
+    check_executors(s3a_spark, storage_for(s3a_spark, s3a(bucket, "t a%20b")), monkeypatch)

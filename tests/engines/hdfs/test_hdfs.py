@@ -10,6 +10,7 @@ import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
+from far_footers import check_executors
 from pyspark.sql import DataFrame, SparkSession
 from rounds import ADDED, run_rounds
 from storage_laws import MakeStorage, StorageLaws, live
@@ -133,6 +134,13 @@ def test_of_two_rewrites_and_an_appender_none_loses_a_row(engine_spark: SparkSes
             add(start, start + ADDED)
 
     run_rounds(lambda: zskip.table(engine_spark, called), append, 1000, 4)
+
+
+def test_executors_read_footers(engine_spark: SparkSession, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, path, add = make(engine_spark, "parquet", place)
+    add(0, 100)
+    add(100, 200)
+    check_executors(engine_spark, HadoopStorage(engine_spark, path), monkeypatch)
 
 
 def test_bad_input(cluster: str, place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

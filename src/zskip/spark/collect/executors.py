@@ -1,7 +1,7 @@
 """Spark's executors as the workers that look at many files at once: the driver only puts together what they say.
 
-They need the driver's version of pyarrow and, for tables on `s3a://`, `obstore`; zskip goes there by value. Whatever
-goes wrong there leaves the files to the driver, which then reads them itself.
+They need the driver's version of pyarrow and, for tables on `s3a://`, `obstore`, on HDFS `hdfs-native`; zskip goes
+there by value. Whatever goes wrong there leaves the files to the driver, which then reads them itself.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _GIVE_UP = 20
 """So many failures before the first success are no fault of the files."""
 
 _BRIEF = {"max_retries": "2", "retry_timeout": "10s"}
+_BRIEF_ON_HDFS = {"dfs.client.failover.max.attempts": "2"}
 """An executor that does not reach the store says so soon: the driver has its turn."""
 
 _Open = Callable[[str, int], BinaryIO]
@@ -48,6 +49,8 @@ def workers_of(spark: SparkSession, storage: Storage) -> Workers | None:
         return Executors(spark, storage, _opener_on_disk, _THREADS_NEAR)
     if isinstance(storage, HadoopStorage) and storage.root.startswith("s3a://"):
         return Executors(spark, storage, _opener_in_store(storage.root, storage.options), _THREADS_FAR)
+    if isinstance(storage, HadoopStorage) and storage.root.startswith("hdfs://"):
+        return Executors(spark, storage, _opener_on_hdfs(storage.root, storage.options), _THREADS_FAR)
     return None
 
 
@@ -145,3 +148,10 @@ def _opener_in_store(root: str, options: Mapping[str, str]) -> Callable[[], _Ope
         return ObjectStorage(place, given).open
 
     return reach
+
+
+def _opener_on_hdfs(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
+    from zskip.storage.hdfs import HdfsStorage
+
+    given = {**options, **_BRIEF_ON_HDFS}
+    return lambda: HdfsStorage(root, given).open

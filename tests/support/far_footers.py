@@ -1,0 +1,23 @@
+"""Footers that executors read, as on a cluster."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from zskip.index.collect.footers import FooterReader
+from zskip.index.collect.plain import PlainReader, looker
+from zskip.spark.collect import executors
+from zskip.storage import Storage
+
+
+def check_executors(spark: SparkSession, storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They read of each file what this process reads."""
+    monkeypatch.setattr(spark.sparkContext, "master", "spark://elsewhere")
+    workers = executors.workers_of(spark, storage)
+    assert workers is not None
+    found = sorted((f.path, f.size) for f in storage.walk(lambda name: name.startswith("_")))
+    (told,) = workers.look("read the footers", looker(False), found)
+    for (path, size), plain in zip(found, told, strict=True):
+        with storage.open(path, size) as stream:
+            assert PlainReader().read(plain) == FooterReader().read(stream, size)
