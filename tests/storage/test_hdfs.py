@@ -30,6 +30,10 @@ def test_places_across_a_network(path: str) -> None:
 
 
 def test_the_shell_goes_there_by_spark_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    found = {"pyspark"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in found else None)
     assert not _needs_no_spark("hdfs://nn/t")
     assert _needs_no_spark("s3://b/t")
+    # Without either, the error names the smaller one.
+    found.clear()
+    assert _needs_no_spark("hdfs://nn/t")

@@ -547,7 +547,7 @@ def _needs_no_spark(path: str) -> bool:
 
     scheme, separator, _ = path.partition("://")
     if scheme.lower() == "hdfs":
-        return find_spec("hdfs_native") is not None
+        return find_spec("hdfs_native") is not None or find_spec("pyspark") is None
     return not separator or scheme == "file" or is_remote(path)
 
 
