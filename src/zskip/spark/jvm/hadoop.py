@@ -144,15 +144,11 @@ class HadoopStorage:
 
     def list_dir(self, path: str) -> list[FileInfo]:
         """What lies directly in a directory; empty where there is none."""
-        with reaching("list", self.uri(path)):
-            try:
-                iterator = self._files.listStatusIterator(self._at(path))
-                statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
-            except Py4JJavaError as error:
-                if _not_there(error):
-                    return []
-                raise
-        return [f for f in self._bring(statuses) if f.path != path]
+        with contextlib.suppress(FileNotFoundError), reaching("list", self.uri(path)):
+            iterator = self._files.listStatusIterator(self._at(path))
+            statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
+            return [f for f in self._bring(statuses) if f.path != path]
+        return []
 
     def _bring(self, statuses: JavaObject) -> list[FileInfo]:
         """Bring a `java.util.List` of FileStatus over."""
@@ -169,15 +165,11 @@ class HadoopStorage:
 
     def stat(self, path: str) -> FileInfo | None:
         """One file or directory, or None where there is none."""
-        with reaching("look at", self.uri(path)):
-            try:
-                status = self._files.getFileStatus(self._at(path))
-            except Py4JJavaError as error:
-                if _not_there(error):
-                    return None
-                raise
+        with contextlib.suppress(FileNotFoundError), reaching("look at", self.uri(path)):
+            status = self._files.getFileStatus(self._at(path))
             is_dir = status.isDirectory()
             return FileInfo(path, 0 if is_dir else status.getLen(), status.getModificationTime(), is_dir)
+        return None
 
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
