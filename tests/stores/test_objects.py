@@ -10,6 +10,7 @@ import obstore
 import pytest
 from bucket import Bucket
 from faulty import Proxy
+from storage_laws import live, names
 
 from zskip.errors import InputError, StorageError
 from zskip.formats.hive import is_hidden
@@ -31,10 +32,6 @@ ODD_NAMES = [
 @pytest.fixture
 def storage(bucket: Bucket) -> Storage:
     return storage_for(bucket.uri("some dir/t%20"), bucket.options)
-
-
-def names(storage: Storage, path: str = "") -> set[str]:
-    return {file.path for file in storage.list_dir(path)}
 
 
 def test_what_is_written_is_read_and_listed(storage: Storage) -> None:
@@ -135,12 +132,7 @@ def test_delete_takes_files_and_directories_and_tolerates_nothing(storage: Stora
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_odd_names_live_a_whole_life(storage: Storage, name: str) -> None:
-    storage.write(f"{name}/{name}", b"1")
-    assert names(storage, name) == {f"{name}/{name}"}
-    storage.rename(f"{name}/{name}", f"{name}/moved {name}")
-    assert storage.read(f"{name}/moved {name}") == b"1"
-    storage.delete(name)
-    assert names(storage) == set()
+    live(storage, name)
 
 
 def test_a_store_without_conditional_requests_is_looked_at_first(storage: Storage, monkeypatch: Any) -> None:
