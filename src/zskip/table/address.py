@@ -87,13 +87,16 @@ def new_place(into: str | None, handle: Handle) -> Iterator[str | None]:
     if into is None or spark is None or "." not in into or not _IN_SESSION.fullmatch(into):
         yield into
         return
-    from zskip.spark.jvm.catalog import make_known, place_of_new, split_name
+    from zskip.spark.jvm.catalog import creation_of, make_known, place_of_new, split_name
 
     parts = split_name(spark, into)
     root = None if storage_at(into, spark).stat("") is not None else place_of_new(spark, parts)
-    yield into if root is None else storage_at(root, spark).root
-    if root is not None:
-        make_known(spark, parts, root, handle.named)
+    if root is None:
+        yield into
+        return
+    creation = creation_of(spark, parts, root, handle.named)
+    yield storage_at(root, spark).root
+    make_known(spark, parts, creation)
 
 
 def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from zskip.errors import InputError, UnsupportedError, ZskipWarning
+from zskip.formats.schema import first_line
 from zskip.records import Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, same_partitions
@@ -109,8 +110,7 @@ def place_of_new(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     catalog = spark._jsparkSession.sessionState().catalog()
     if not 2 <= len(parts) <= 3 or not catalog.databaseExists(parts[-2]):
         return None
-    jvm = Jvm.of(spark)
-    identifier = jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], jvm.some(parts[-2]))
+    identifier = _identifier(Jvm.of(spark), parts[-1], parts[-2])
     if catalog.tableExists(identifier):
         raise InputError(f'into="{label}" is a table already; give a new name')
     if not re.fullmatch(r"\w+", parts[-1], re.ASCII):
@@ -118,30 +118,37 @@ def place_of_new(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     return unquote(str(catalog.defaultTablePath(identifier).toString()))
 
 
-def make_known(spark: SparkSession, parts: tuple[str, ...], root: str, like: Named | None) -> None:
-    """Give a new table of plain Parquet its name, which does not own the files: to drop it leaves them.
+def creation_of(spark: SparkSession, parts: tuple[str, ...], root: str, like: Named | None) -> str:
+    """The statement that gives files of plain Parquet a name; the table does not own them: to drop it leaves them.
 
-    like: the table whose columns it has; without, they are what Spark sees there. A catalog that cannot be told costs a
-    ZskipWarning.
+    like: the table whose columns it has; without, they are what Spark sees there.
     """
-    name, columns, partitioned = quoted(parts), "", ""
+    columns = partitioned = ""
     if like is not None:
         columns = f" ({spark.table(like.sql)._jdf.schema().toDDL()})"
         by = [quoted([column.name]) for column in spark.catalog.listColumns(like.sql) if column.isPartition]
         partitioned = f" PARTITIONED BY ({', '.join(by)})" if by else ""
     place = root.replace("\\", "\\\\").replace("'", "\\'")
-    sql = f"CREATE TABLE {name}{columns} USING parquet{partitioned} LOCATION '{place}'"
+    return f"CREATE TABLE {quoted(parts)}{columns} USING parquet{partitioned} LOCATION '{place}'"
+
+
+def make_known(spark: SparkSession, parts: tuple[str, ...], creation: str) -> None:
+    """Give a new table its name by a statement; a catalog that cannot be told costs a ZskipWarning."""
+    name = quoted(parts)
     try:
-        spark.sql(sql)
+        spark.sql(creation)
         if any(column.isPartition for column in spark.catalog.listColumns(name)):
             spark.catalog.recoverPartitions(name)
     except Exception as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f'the new table lies at "{root}", but the catalog could not be told ({said}); run {sql}',
+            f"the new table is written, but the catalog could not be told ({first_line(error)}); run {creation}",
             ZskipWarning,
             stacklevel=6,
         )
+
+
+def _identifier(jvm: Jvm, table: str, database: str) -> JavaObject:
+    return jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(table, jvm.some(database))
 
 
 def _with_log(spark: SparkSession, parts: tuple[str, ...]) -> Named | None:
@@ -150,7 +157,7 @@ def _with_log(spark: SparkSession, parts: tuple[str, ...]) -> Named | None:
         return None
     jvm, catalog = Jvm.of(spark), spark._jsparkSession.sessionState().catalog()
     database = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
-    identifier = jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(parts[-1], jvm.some(database))
+    identifier = _identifier(jvm, parts[-1], database)
     if not catalog.tableExists(identifier):
         return None
     found = catalog.getTableMetadata(identifier)
@@ -180,9 +187,8 @@ def tell(spark: SparkSession, named: Named, snapshot: Callable[[], Snapshot]) ->
         if named.relation is not None:
             _resize(spark, named.relation, snapshot())
     except Exception as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f'the catalog could not be told what "{".".join(named.parts)}" holds now ({said}); run '
+            f'the catalog could not be told what "{".".join(named.parts)}" holds now ({first_line(error)}); run '
             f"REFRESH TABLE {named.sql} and ANALYZE TABLE {named.sql} COMPUTE STATISTICS",
             ZskipWarning,
             stacklevel=5,
