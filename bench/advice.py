@@ -22,7 +22,7 @@ import numpy as np
 import common
 import zskip
 from table_data import TABLES, Table
-from zskip.table import optimize as job
+from zskip.table.rewrite import optimize as job
 
 MIXES = {"even": (1.0, 1.0, 1.0), "first": (6.0, 1.0, 1.0), "last": (1.0, 1.0, 6.0)}
 LAYOUTS = (

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 
 import common
 import zskip
-from zskip.advisor.reservoir import Entry, priority
+from zskip.advisor.workload.reservoir import Entry, priority
 from zskip.index.store.leaves import Column
 from zskip.index.store.manifest import Manifest, manifest_path
 from zskip.index.store.segment import ENTRIES_SCHEMA, FILES_SCHEMA, MAX_ENTRIES, new_name, write_segment
 from zskip.storage import LocalStorage
 from zskip.table.handle import Handle
-from zskip.table.recording import add_scans
+from zskip.table.workload.recording import add_scans
 
 DISTINCT, ROWS, COLUMNS, INDEXED, ASKED = 40, 1_000, 100, 20, 12
 DOMAIN = 10**9

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import common
-from zskip.advisor.texts import text_of
+from zskip.advisor.workload.predicate_text import text_of
 from zskip.predicate import Columns, parse
 from zskip.records import Field, ScanReport
 from zskip.storage import LocalStorage
-from zskip.table import recording
+from zskip.table.workload import recording
 from zskip.types import DataType
 
 WEEK_MS = 7 * 86_400_000

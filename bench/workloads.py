@@ -18,8 +18,8 @@ import numpy as np
 
 import common
 import workload_data as data
-from zskip.advisor.fitting import Asked, Target, best_curve, fitted, held_out, reads, safe_curves
-from zskip.advisor.sampled import Groups, SampledTable
+from zskip.advisor.fitting.cross_validation import Asked, Target, best_curve, fitted, held_out, reads, safe_curves
+from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
 from zskip.layout.curves import spread, zorder_pattern
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout

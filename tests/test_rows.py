@@ -13,11 +13,13 @@ import tables
 
 import zskip
 from zskip import records
-from zskip.advisor import advice, workload
+from zskip.advisor.advice import advice
+from zskip.advisor.workload import workload
 from zskip.cli.show import print_result
 from zskip.records import Explanation, LeafReport, Leftover, Mismatch, ScanReport, ScanStep, Shown, Verification
 from zskip.rows import Grid, Share, blocks, to_html
-from zskip.table import kept, request
+from zskip.table import optimize_request as request
+from zskip.table.read import kept_file as kept
 
 
 class Texts(HTMLParser):

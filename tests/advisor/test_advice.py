@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zskip.advisor.advice import Advice, Candidate
+from zskip.advisor.advice.advice import Advice, Candidate
 
 
 def candidate(by: tuple[str, ...], kept: float) -> Candidate:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from zskip.advisor.batches import split
-from zskip.advisor.maintenance import Bounds
+from zskip.advisor.maintenance.batches import split
+from zskip.advisor.maintenance.planner import Bounds
 from zskip.records import Partition, Snapshot
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import zskip
-from zskip.advisor.event_logs import scans_of, sql_of
+from zskip.advisor.workload.event_logs import scans_of, sql_of
 from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.predicate import Columns
 from zskip.records import Field

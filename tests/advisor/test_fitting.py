@@ -7,13 +7,30 @@ import dataclasses
 import numpy as np
 import pytest
 
-from zskip.advisor.advice import Advice, Candidate
-from zskip.advisor.boxes import boxes_of, ranked
-from zskip.advisor.fitting import FITTED, Asked, Reads, Target, fitted, held_out, in_proportion, reads, safe_curves
-from zskip.advisor.sampled import Groups, SampledTable, pushed
-from zskip.advisor.search import Question, as_it_is, candidates, columns_by_number, interval, usable_columns
-from zskip.advisor.suggest import suggestions
-from zskip.advisor.synthetic import made_up
+from zskip.advisor.advice.advice import Advice, Candidate
+from zskip.advisor.advice.layout_search import (
+    Question,
+    as_it_is,
+    candidates,
+    columns_by_number,
+    interval,
+    usable_columns,
+)
+from zskip.advisor.advice.suggestions import suggestions
+from zskip.advisor.fitting.cross_validation import (
+    FITTED,
+    Asked,
+    Reads,
+    Target,
+    fitted,
+    held_out,
+    in_proportion,
+    reads,
+    safe_curves,
+)
+from zskip.advisor.fitting.predicate_boxes import boxes_of, ranked
+from zskip.advisor.fitting.random_workload import made_up
+from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, pushed
 from zskip.errors import InputError
 from zskip.layout.fit import fit
 from zskip.layout.predict import predict_share, predict_shares

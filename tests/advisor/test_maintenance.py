@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zskip.advisor.maintenance import Batch, Bounds, MaintenancePlan, Ranges, plan_maintenance
-from zskip.advisor.scale import scale_of
+from zskip.advisor.maintenance.planner import Batch, Bounds, MaintenancePlan, Ranges, plan_maintenance
+from zskip.advisor.maintenance.row_scale import scale_of
 from zskip.records import Partition, Snapshot
 
 WIDE = (0, 1000, 0, 1000)

@@ -8,8 +8,9 @@ import zlib
 
 import pytest
 
-from zskip.advisor.queries import read_text, understood
-from zskip.advisor.reservoir import (
+from zskip.advisor.workload.predicate_text import text_of
+from zskip.advisor.workload.queries import read_text, understood
+from zskip.advisor.workload.reservoir import (
     LIFE_MS,
     MOST_BYTES,
     MOST_ENTRIES,
@@ -18,8 +19,7 @@ from zskip.advisor.reservoir import (
     Reservoir,
     priority,
 )
-from zskip.advisor.texts import text_of
-from zskip.advisor.workload import Query, Workload, drawn, shape
+from zskip.advisor.workload.workload import Query, Workload, drawn, shape
 from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import Columns, parse
 from zskip.records import Field

@@ -151,7 +151,7 @@ def test_a_file_that_is_gone_is_named(maker: Maker, table: Path, spark: SparkSes
 def test_a_table_dropped_while_it_is_rewritten(
     maker: Maker, table: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zskip.table import optimize
+    from zskip.table.rewrite import optimize
 
     sample = optimize._sample
 

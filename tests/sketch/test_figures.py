@@ -11,9 +11,9 @@ import pytest
 
 from zskip.predicate import Column, Compare, Contains, In
 from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, ask, geo_distance, make, read
-from zskip.sketch.bloom import blocks_for, expected_fpp
-from zskip.sketch.geo import GeoStack, least_distance
 from zskip.sketch.hashing import hash_bytes, hash_fixed
+from zskip.sketch.kinds.bloom import blocks_for, expected_fpp
+from zskip.sketch.kinds.geo import GeoStack, least_distance
 from zskip.types import DataType
 
 LONG = Column(("c",), DataType("long"))

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ConflictError, ZskipWarning
 from zskip.spark.collect import sketching
-from zskip.table import optimize
+from zskip.table.rewrite import optimize
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 FILES, ROWS = 6, 50

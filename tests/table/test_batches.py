@@ -20,7 +20,7 @@ import zskip
 from zskip.errors import ConflictError, InputError, StorageError, UnsupportedError
 from zskip.formats import ParquetFormat
 from zskip.storage import LocalStorage
-from zskip.table.running import read_note
+from zskip.table.rewrite.batch_journal import read_note
 
 pytestmark = pytest.mark.spark
 ROWS = 500
@@ -180,7 +180,7 @@ def test_cut_short_after_the_last_batch_nothing_is_left(
         raise Crash
 
     with monkeypatch.context() as patched:
-        patched.setattr(importlib.import_module("zskip.table.batches"), "forget_note", dies)
+        patched.setattr(importlib.import_module("zskip.table.rewrite.batches"), "forget_note", dies)
         with pytest.raises(Crash):
             table.optimize(**arguments)
     done = names(path)
@@ -188,7 +188,7 @@ def test_cut_short_after_the_last_batch_nothing_is_left(
     assert (rest.batches, rest.batches_before, names(path)) == (0, 2, done)
     # A table that was made anew in its place is another one.
     with monkeypatch.context() as patched:
-        patched.setattr(importlib.import_module("zskip.table.batches"), "forget_note", dies)
+        patched.setattr(importlib.import_module("zskip.table.rewrite.batches"), "forget_note", dies)
         with pytest.raises(Crash):
             table.optimize(**arguments)
     for file in tables.visible(path):

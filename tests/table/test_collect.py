@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 import zskip
 from zskip.errors import InputError, ZskipWarning
 from zskip.index import BoundIndex, Index
-from zskip.table.collect import refresh_index
 from zskip.table.handle import Handle
+from zskip.table.refresh_index import refresh_index
 
 pytestmark = pytest.mark.spark
 
@@ -121,7 +121,7 @@ def test_nan_in_files_of_other_writers(spark: SparkSession, tmp_path: Path) -> N
 
 def test_nothing_is_counted_twice(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[tuple[int, list[str]]] = []
-    from zskip.table import collect
+    from zskip.table import refresh_index as collect
 
     honest = collect._count
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ConflictError, InputError
 from zskip.formats import ParquetFormat
-from zskip.table import compact
+from zskip.table.rewrite import compact
 
 pytestmark = pytest.mark.spark
 

@@ -18,11 +18,12 @@ from zskip.errors import StorageError, ZskipWarning
 from zskip.layout.fit import fit
 from zskip.records import Field, Operation, Sample
 from zskip.storage import LocalStorage, Storage
-from zskip.table import journal, recording
+from zskip.table import journal
 from zskip.table.address import find
 from zskip.table.handle import Handle
 from zskip.table.journal import clustered, keep, read_journal
-from zskip.table.running import Note, read_note, write_note
+from zskip.table.rewrite.batch_journal import Note, read_note, write_note
+from zskip.table.workload import recording
 from zskip.types import DataType
 
 

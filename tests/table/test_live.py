@@ -7,8 +7,8 @@ import pytest
 
 from zskip.errors import ConflictError
 from zskip.records import Partition, Snapshot
-from zskip.table.live import File, Live, named
-from zskip.table.request import only_files
+from zskip.table.optimize_request import only_files
+from zskip.table.unchanged_files import File, Live, named
 
 
 def table(files: list[File]) -> Snapshot:

@@ -139,7 +139,7 @@ def test_another_writer_spoils_a_batch_and_it_is_planned_again(
 def test_a_file_replaced_while_it_is_read_is_a_conflict(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing = importlib.import_module("zskip.table.writing")
+    writing = importlib.import_module("zskip.table.rewrite.commit")
     honest, calls = writing.FileWriter.write, []
 
     def write(self: Any, rewrite: Any) -> None:
@@ -160,7 +160,7 @@ def test_who_always_loses_says_so(spark: SparkSession, path: Path, monkeypatch: 
         raise ConflictError("somebody else")
 
     monkeypatch.setattr(ParquetFormat, "replace", refuse)
-    monkeypatch.setattr(importlib.import_module("zskip.table.maintain"), "_CONFLICTS", 2)
+    monkeypatch.setattr(importlib.import_module("zskip.table.rewrite.maintain"), "_CONFLICTS", 2)
     with pytest.raises(ConflictError, match=r"over and over.*0 batches"):
         zskip.table(spark, str(path)).maintain(by=["a", "b"], target_file_size=TARGET)
     assert tables.ids(path) == list(range(2 * ROWS))
@@ -183,7 +183,7 @@ def test_cut_short_between_steps_the_next_call_goes_on(
     steps: list[tuple[Any, str, Any]] = [
         (ParquetFormat, "replace", dies),
         (ParquetFormat, "replace", commits_and_dies),
-        (importlib.import_module("zskip.table.optimize"), "index_new_files", dies),
+        (importlib.import_module("zskip.table.rewrite.optimize"), "index_new_files", dies),
         (journal, "_write", dies),
     ]
     for i, (owner, name, instead) in enumerate(steps):

@@ -12,7 +12,7 @@ import tables
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
-from zskip.table.request import check_request
+from zskip.table.optimize_request import check_request
 
 pytestmark = pytest.mark.spark
 

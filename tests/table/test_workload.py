@@ -13,14 +13,14 @@ import pytest
 import tables
 
 import zskip
-from zskip.advisor.workload import Workload
+from zskip.advisor.workload.workload import Workload
 from zskip.errors import IndexFormatError, InputError, ZskipWarning
 from zskip.records import ScanReport
 from zskip.storage import LocalStorage
-from zskip.table import recording
 from zskip.table.handle import Handle
-from zskip.table.maintain import check_maintenance
-from zskip.table.request import check_request
+from zskip.table.optimize_request import check_request
+from zskip.table.rewrite.maintain import check_maintenance
+from zskip.table.workload import recording
 
 REPORT = ScanReport(files=1, files_total=4, bytes=1, bytes_total=4, rows=10, rows_total=40, seconds=0.0)
 

@@ -20,7 +20,7 @@ from zskip.cli.app import (
 )
 
 if TYPE_CHECKING:
-    from zskip.advisor.workload import Workload
+    from zskip.advisor.workload.workload import Workload
 
 Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")]
 FileSize = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zskip.advisor.advice import Advice, Candidate
+from zskip.advisor.advice.advice import Advice, Candidate
 from zskip.records import Ints, Operation
 from zskip.report.facts import Queries
 from zskip.report.picture import GRAY, Figure, escaped

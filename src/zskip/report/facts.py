@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from zskip.advisor.advice import Advice
+from zskip.advisor.advice.advice import Advice
 from zskip.records import Floats, IndexedPart, Maintenance, Operation, Snapshot, TableInfo
 from zskip.report.spread import Spread
 

@@ -2,16 +2,16 @@
 
 from zskip.sketch.base import Answer, LeftOut, Sketch, counted
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
-from zskip.sketch.bloom import Bloom
-from zskip.sketch.geo import Geo, geo_distance
 from zskip.sketch.guard import Made, Maker, Read, ask, make, read, within
-from zskip.sketch.ngram import Ngram
+from zskip.sketch.kinds.bloom import Bloom
+from zskip.sketch.kinds.geo import Geo, geo_distance
+from zskip.sketch.kinds.ngram import Ngram
+from zskip.sketch.kinds.prefix import Prefix
+from zskip.sketch.kinds.ranges import Ranges
+from zskip.sketch.kinds.values import ValueSet
 from zskip.sketch.on import Sketched, SketchOn, parse_sketch_on, sketch_on
-from zskip.sketch.prefix import Prefix
-from zskip.sketch.ranges import Ranges
 from zskip.sketch.recipe import follow
 from zskip.sketch.registry import kinds, parse_sketch, register
-from zskip.sketch.values import ValueSet
 
 __all__ = [
     "Answer",

@@ -37,7 +37,7 @@ def enable(spark: SparkSession) -> None:
     Raises UnsupportedError for Spark Connect and Spark before 3.5, InputError for what is no running session.
     """
     from zskip.spark.scan.enable import switch_on
-    from zskip.table.recording import record_session
+    from zskip.table.workload.recording import record_session
 
     switch_on(spark)
     record_session(spark)
@@ -60,7 +60,7 @@ def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
     what `enable` raises.
     """
     from zskip.spark.scan.enable import switched_on
-    from zskip.table.recording import record_session
+    from zskip.table.workload.recording import record_session
 
     found = switched_on(spark)
     record_session(spark)

@@ -6,8 +6,8 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from zskip.advisor.advice import Advice
-from zskip.advisor.workload import Workload
+from zskip.advisor.advice.advice import Advice
+from zskip.advisor.workload.workload import Workload
 from zskip.records import (
     ClusteringInfo,
     CompactResult,

@@ -1,6 +1,6 @@
 """`Table`: the one object a user holds."""
 
-from zskip.table.kept import KeptFile
+from zskip.table.read.kept_file import KeptFile
 from zskip.table.table import Table, open, table
 
 __all__ = ["KeptFile", "Table", "open", "table"]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.advisor.advice import Advice, Candidate
-    from zskip.advisor.workload import Workload
+    from zskip.advisor.advice.advice import Advice, Candidate
+    from zskip.advisor.workload.workload import Workload
     from zskip.records import (
         Cleaning,
         CompactResult,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
         Verification,
     )
     from zskip.table.handle import Handle
-    from zskip.table.kept import KeptFile
-    from zskip.table.request import Given
+    from zskip.table.optimize_request import Given
+    from zskip.table.read.kept_file import KeptFile
 
 
 class Table:
@@ -101,9 +101,9 @@ class Table:
         changed the files meanwhile. In each case the table is as it was, but for batches that are committed.
         """
         from zskip.table.address import new_place
-        from zskip.table.batches import optimize_in_batches
-        from zskip.table.optimize import optimize
-        from zskip.table.request import check_request
+        from zskip.table.optimize_request import check_request
+        from zskip.table.rewrite.batches import optimize_in_batches
+        from zskip.table.rewrite.optimize import optimize
 
         request = check_request(
             by=by,
@@ -143,7 +143,7 @@ class Table:
         Raises InputError for arguments that cannot be right, and else what `optimize` raises: what was committed before
         stays.
         """
-        from zskip.table.compact import check_sizes, compact
+        from zskip.table.rewrite.compact import check_sizes, compact
 
         sizes = check_sizes(target_file_size, min_file_size)
         with self._handle.alone(exclusive).told() as handle:
@@ -178,7 +178,7 @@ class Table:
         Raises InputError for an unknown collector or granularity, for "scan" or sketches without Spark, and for
         sketches or sizes that cannot be read; ColumnError for unknown columns.
         """
-        from zskip.table.collect import refresh_index
+        from zskip.table.refresh_index import refresh_index
 
         return refresh_index(
             self._handle,
@@ -199,11 +199,11 @@ class Table:
         UnsupportedError for other formats than plain Parquet, and what `files` raises.
         """
         if self._handle.connected is not None:
-            from zskip.table.connected import open_kept
+            from zskip.table.read.spark_connect import open_kept
 
             frame, self.last_scan = open_kept(self._handle, self._root, where)
             return frame
-        from zskip.table.query import open_frame
+        from zskip.table.read.query import open_frame
 
         frame = open_frame(self._handle, self._record, recorded=True)
         return frame if where is None else frame.where(where)
@@ -216,7 +216,7 @@ class Table:
         Raises InputError for anything else, PredicateError for SQL that does not parse and ColumnError for unknown
         columns.
         """
-        from zskip.table.query import prune_files
+        from zskip.table.read.query import prune_files
 
         return prune_files(self._handle, where)[0]
 
@@ -225,7 +225,7 @@ class Table:
 
         where: as in `files`.
         """
-        from zskip.table.query import prune_files
+        from zskip.table.read.query import prune_files
 
         return prune_files(self._handle, where)[1]
 
@@ -236,7 +236,7 @@ class Table:
         That needs Spark, and an expression that zskip understands completely; raises InputError otherwise, and for the
         rest the errors of `files`.
         """
-        from zskip.table.explain import explain
+        from zskip.table.read.explain import explain
 
         return explain(self._handle, where, analyze=analyze)
 
@@ -247,7 +247,7 @@ class Table:
         them and 1 MB, in which scans lose half their weight in 30 days. Open DataFrames go on as they were opened.
         Raises InputError for what is not True or False, StorageError where the table may not be written to.
         """
-        from zskip.table.recording import record
+        from zskip.table.workload.recording import record
 
         record(self._handle, on)
 
@@ -257,7 +257,7 @@ class Table:
         clear: empty it. Raises IndexFormatError where another version of zskip wrote it, StorageError where it cannot
         be read or emptied.
         """
-        from zskip.table.recording import read_workload
+        from zskip.table.workload.recording import read_workload
 
         return read_workload(self._handle, clear=clear)
 
@@ -269,7 +269,7 @@ class Table:
         InputError where there are no logs, or no scan of this table in them, StorageError where the workload cannot be
         written.
         """
-        from zskip.table.logs import import_event_logs
+        from zskip.table.workload.event_logs import import_event_logs
 
         return import_event_logs(self._handle, event_logs)
 
@@ -293,7 +293,7 @@ class Table:
         Raises InputError without Spark, where nothing of a workload can be used, or where no column has an order, and
         ColumnError for unknown columns.
         """
-        from zskip.table.advise import advise
+        from zskip.table.advice.advise import advise
 
         return advise(
             self._handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed
@@ -313,7 +313,7 @@ class Table:
         curve: "auto" for the best, or "zorder", "hilbert", "linear" or "fitted"; all else as in `advise`, which names
         what is raised.
         """
-        from zskip.table.advise import what_if
+        from zskip.table.advice.advise import what_if
 
         return what_if(self._handle, by, curve=curve, files=files, target_file_size=target_file_size, workload=workload)
 
@@ -325,7 +325,7 @@ class Table:
         arguments that cannot be right, PredicateError for SQL that does not parse, ColumnError for unknown columns,
         and ConflictError where another writer changed the table meanwhile.
         """
-        from zskip.table.verify import verify
+        from zskip.table.read.verify import verify
 
         return verify(self._handle, where, queries=queries, seed=seed)
 
@@ -335,7 +335,7 @@ class Table:
         by: the columns whose clustering is shown; by default those the table was last clustered by. Raises ColumnError
         for unknown columns.
         """
-        from zskip.table.info import describe
+        from zskip.table.read.info import describe
 
         return describe(self._handle, by)
 
@@ -356,7 +356,7 @@ class Table:
         Raises MissingDependencyError without the extra `report`, InputError for a path that cannot be right or what is
         no workload, ColumnError for unknown columns, and StorageError where the file system refuses.
         """
-        from zskip.table.report import report
+        from zskip.table.show.report import report
 
         return report(self._handle, path, workload, by)
 
@@ -367,7 +367,7 @@ class Table:
         Raises MissingDependencyError without the extra `report`, ColumnError for unknown columns, and InputError for
         more than two, or where no bounds are known.
         """
-        from zskip.table.report import plot
+        from zskip.table.show.report import plot
 
         return plot(self._handle, by)
 
@@ -396,7 +396,7 @@ class Table:
         ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
         stays.
         """
-        from zskip.table.maintain import check_maintenance, maintain
+        from zskip.table.rewrite.maintain import check_maintenance, maintain
 
         request = check_maintenance(
             budget=budget,
@@ -417,7 +417,7 @@ class Table:
         Where scans are recorded, also what they read after it. The table's home keeps the last 1,000 records, and
         older ones as long as files that they wrote are live.
         """
-        from zskip.table.history import history
+        from zskip.table.show.history import history
 
         return history(self._handle)
 
@@ -437,7 +437,7 @@ class Table:
 
         Raises InputError if there is no index, and IndexFormatError for one that cannot be read.
         """
-        from zskip.table.info import describe_index
+        from zskip.table.read.info import describe_index
 
         return describe_index(self._handle)
 
@@ -466,7 +466,7 @@ def table(
     `explain`, `info` and `index` work, the rest raises UnsupportedError.
     """
     from zskip.table.address import find
-    from zskip.table.connected import is_connected
+    from zskip.table.read.spark_connect import is_connected
 
     if is_connected(spark):
         found = open(path, index_path=index_path, format=format)

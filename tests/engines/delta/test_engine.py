@@ -12,7 +12,7 @@ from scans import files_read
 import zskip
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.spark.engines import delta
-from zskip.table import writing
+from zskip.table.rewrite import commit as writing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

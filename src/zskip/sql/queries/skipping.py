@@ -20,7 +20,7 @@ from zskip.spark.scan.notes import Refine
 from zskip.spark.scan.plans import planned_index
 from zskip.sql.queries.visible import Source, predicate_of, visible
 from zskip.sql.results import Step
-from zskip.table.query import known_rows
+from zskip.table.read.query import known_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -31,7 +31,7 @@ from zskip.spark.scan.logical import exchanged, frame_of, leaves
 from zskip.spark.scan.plans import planned_index
 from zskip.spark.schema import TableSchema, read_schema
 from zskip.table.handle import Handle
-from zskip.table.query import recording
+from zskip.table.read.query import recording
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

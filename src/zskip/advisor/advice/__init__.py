@@ -1,0 +1,1 @@
+"""Search for the best layout, and say what else would help."""

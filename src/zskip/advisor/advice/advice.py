@@ -1,0 +1,187 @@
+"""What is advised: layouts side by side, and what else would help, as records and as plain sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zskip.advisor.workload.workload import Problem
+from zskip.records import Shown
+from zskip.rows import Block, Grid, Share, blocks
+from zskip.units import show_size
+
+WORTH = 0.9
+"""A rewrite is advised where it reads less than this part of what is read today."""
+_LISTED = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Slower:
+    """A query that reads more under another layout than it does today."""
+
+    where: str
+    before: float
+    """Share of the rows (0 to 1) in the files that it reads today."""
+    after: float
+
+    @property
+    def factor(self) -> float:
+        """How many times as many."""
+        return self.after / max(self.before, 1e-9)
+
+    def __str__(self) -> str:
+        where = self.where if len(self.where) <= 90 else self.where[:86] + " ..."
+        return f"{where}: {100 * self.before:.2g} % -> {100 * self.after:.2g} %, {self.factor:.1f} times"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate(Shown):
+    """A layout, and what the workload would read under it."""
+
+    by: tuple[str, ...]
+    """Empty for a table as it is that zskip has not clustered."""
+    curve: str
+    """As `optimize` takes it; `as it is` for the table of today."""
+    files: int
+    sort_within_files: bool
+    kept: float
+    """Mean share of the rows (0 to 1) that lie in files which a query reads; low and high: a 90 % interval."""
+    kept_low: float
+    kept_high: float
+    decoded: float
+    """Mean share of the rows in the pages that Spark's scan decodes."""
+    decoded_low: float
+    decoded_high: float
+    bytes_to_write: int
+    slower: tuple[Slower, ...] = ()
+    """The worst first."""
+
+    @property
+    def name(self) -> str:
+        """How people call it."""
+        return f"{', '.join(self.by) or 'no columns'} ({self.curve})"
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name}, {self.files:,} files: a query reads files with {_percent(self.kept)} of the rows "
+            f"({_percent(self.kept_low)} to {_percent(self.kept_high)}) and decodes {_percent(self.decoded)} "
+            f"({_percent(self.decoded_low)} to {_percent(self.decoded_high)}); writes {show_size(self.bytes_to_write)}"
+        ]
+        if self.slower:
+            lines.append(f"{len(self.slower):,} queries would read more than today:")
+            lines += [f"  {query}" for query in self.slower[:_LISTED]]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Advice(Shown):
+    """Layouts for a table, compared on its workload."""
+
+    path: str
+    workload: str
+    """What the candidates were compared on, in words."""
+    current: Candidate
+    candidates: tuple[Candidate, ...]
+    """The best first."""
+    by_number_of_columns: tuple[Candidate, ...] = ()
+    """The best layout by one column, by two, and so on: whether more columns are better."""
+    suggestions: tuple[str, ...] = ()
+    """What else would help."""
+    problems: tuple[Problem, ...] = ()
+    """Queries of the workload that could not be used."""
+
+    @property
+    def best(self) -> Candidate | None:
+        """The candidate to take; None where the table should stay as it is."""
+        found = self.candidates[0] if self.candidates else None
+        return found if found is not None and found.kept < WORTH * self.current.kept else None
+
+    @property
+    def sentence(self) -> str:
+        """What to do, and what that brings."""
+        return _sentence(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.path}, on {self.workload}", self.sentence, ""]
+        rows = [("as it is", self.current), *((c.name, c) for c in self.candidates)]
+        width = max(len(name) for name, _ in rows)
+        lines.append(f"{'layout':<{width}}  {'files':>8}  {'rows in files':>20}  {'rows decoded':>20}  slower")
+        lines += [f"{name:<{width}}  {_row(c)}" for name, c in rows]
+        lines += ["", *_more(self)]
+        return "\n".join(lines)
+
+
+def _more(advice: Advice) -> list[str]:
+    """What is said below the layouts."""
+    lines = []
+    if len(advice.by_number_of_columns) > 1:
+        lines.append(_columns_sentence(advice.by_number_of_columns))
+    slower = advice.best.slower if advice.best is not None else ()
+    if slower:
+        lines.append(f"{len(slower):,} queries would read more than today, the worst of them:")
+        lines += [f"  {query}" for query in slower[:_LISTED]]
+    lines += [f"- {text}" for text in advice.suggestions]
+    lines += [f"- not used: {problem}" for problem in advice.problems[:_LISTED]]
+    if len(advice.problems) > _LISTED:
+        lines.append(f"- and {len(advice.problems) - _LISTED:,} other queries that could not be used")
+    return lines
+
+
+def _sentence(advice: Advice) -> str:
+    best, current = advice.best, advice.current
+    if best is None:
+        return (
+            f"Leave it as it is: a query reads files with {_percent(current.kept)} of the rows, and no layout that was "
+            f"tried reads less than {WORTH:.0%} of that."
+        )
+    return (
+        f"Cluster by {', '.join(best.by)} (curve={best.curve!r}): a query reads files with {_percent(best.kept)} of "
+        f"the rows instead of {_percent(current.kept)}. That writes {show_size(best.bytes_to_write)}."
+    )
+
+
+def _columns_sentence(found: tuple[Candidate, ...]) -> str:
+    best = min(range(len(found)), key=lambda i: found[i].kept)
+    steps = ", ".join(f"{i}: {_percent(c.kept)}" for i, c in enumerate(found, 1))
+    if best == len(found) - 1:
+        more = "Each column more has helped so far."
+    elif _percent(found[best].kept) == _percent(found[-1].kept):
+        more = f"More columns than {best + 1} change nothing."
+    else:
+        more = f"More columns than {best + 1} read more."
+    return f"Rows in the files that are read, by the number of columns: {steps}. {more}"
+
+
+def _row(c: Candidate) -> str:
+    kept = f"{_percent(c.kept)} ({_percent(c.kept_low)}-{_percent(c.kept_high)})"
+    decoded = f"{_percent(c.decoded)} ({_percent(c.decoded_low)}-{_percent(c.decoded_high)})"
+    return f"{c.files:>8,}  {kept:>20}  {decoded:>20}  {len(c.slower):,}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+@blocks.register
+def _(found: Candidate) -> list[Block]:
+    return str(found).splitlines()  # type: ignore[return-value]
+
+
+@blocks.register
+def _(found: Advice) -> list[Block]:
+    rows = tuple(
+        (
+            name,
+            c.files,
+            _drawn(c.kept, c.kept_low, c.kept_high),
+            _drawn(c.decoded, c.decoded_low, c.decoded_high),
+            len(c.slower),
+        )
+        for name, c in [("as it is", found.current), *((c.name, c) for c in found.candidates)]
+    )
+    shown: list[Block] = [f"{found.path}, on {found.workload}", found.sentence]
+    shown.append(Grid(("layout", "files", "rows in files read", "rows decoded", "queries slower"), rows))
+    return [*shown, *_more(found)]
+
+
+def _drawn(mean: float, low: float, high: float) -> Share:
+    return Share(mean, f"{_percent(mean)} ({_percent(low)}-{_percent(high)})")

@@ -1,0 +1,175 @@
+"""What else than a layout would help: sketches, another file size, a partition column that nobody filters by."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from zskip.advisor.advice.layout_search import Question
+from zskip.advisor.fitting.cross_validation import chosen_columns, fitted, plain_curve, reads
+from zskip.predicate import (
+    And,
+    Column,
+    Compare,
+    Contains,
+    EndsWith,
+    In,
+    Leaf,
+    Like,
+    Not,
+    Or,
+    Unknown,
+    columns_of,
+    conjuncts,
+    is_opaque,
+    nodes,
+    term_sql,
+    terms_of,
+)
+from zskip.units import show_size
+
+_MOST_READ = 0.5
+"""A predicate that keeps more than this share of the rows is one that bounds do not serve."""
+_LEAST_WEIGHT = 0.03
+_FEW_VALUES = 1_000
+_BLOOM_BITS = 9.6
+"""A key, for one false answer in a hundred."""
+_NGRAM_BYTES = 4_096
+"""A file, about."""
+_BETTER = 0.8
+_ENOUGH_FILES = 4
+
+
+def suggestions(question: Question, by: tuple[str, ...], curve: str) -> tuple[str, ...]:
+    """Sentences, those that save most first. by, curve: the layout that is advised."""
+    found = (*_sketches(question, by), *_file_size(question, by, curve), *_partition_columns(question))
+    return (*found, *_uncounted(question))
+
+
+def _sketches(question: Question, by: Sequence[str]) -> list[str]:
+    """A sketch for each column or expression whose equalities or patterns read most of the table."""
+    weights: dict[tuple[str, str, str], float] = defaultdict(float)
+    reads_now: dict[tuple[str, str, str], float] = defaultdict(float)
+    clustered = {name.lower() for name in by}
+    parts = zip(question.asked.predicates, question.asked.weights.tolist(), question.now.kept.tolist(), strict=True)
+    for predicate, weight, kept in parts:
+        if kept > _MOST_READ:
+            for leaf in conjuncts(predicate):
+                key = _served_by(leaf) if isinstance(leaf, Leaf) else None
+                if key is not None and key[1].lower() not in clustered:
+                    weights[key] += weight
+                    reads_now[key] += weight * kept
+    found = []
+    for key in sorted(weights, key=weights.__getitem__, reverse=True):
+        kind, on, column = key
+        if weights[key] >= _LEAST_WEIGHT:
+            found.append(_sketch_sentence(question, kind, on, column, weights[key], reads_now[key] / weights[key]))
+    return found
+
+
+def _served_by(leaf: Leaf) -> tuple[str, str, str] | None:
+    """Kind of a sketch, what it is on, and the column below; None where none answers the leaf."""
+    term = terms_of(leaf)[0]
+    columns = columns_of(leaf)
+    if len(columns) != 1:
+        return None
+    column = ".".join(columns[0].path)
+    if isinstance(leaf, In) or (isinstance(leaf, Compare) and leaf.op == "="):
+        return "bloom", term_sql(term), column
+    if isinstance(leaf, Contains | EndsWith | Like) and isinstance(term, Column) and column == term_sql(term):
+        return "ngram", column, column
+    return None
+
+
+def _sketch_sentence(question: Question, kind: str, on: str, column: str, weight: float, kept: float) -> str:
+    order = question.table.order(column)
+    files = question.files
+    rows = int(question.target.partition_rows.sum())
+    spec, size, reads_then = f"{kind}:{on}", files * _NGRAM_BYTES, None
+    if kind == "bloom":
+        distinct, sampled = _distinct(order)
+        keys = float(rows) if distinct > 0.5 * sampled else min(float(distinct), float(rows))
+        few = distinct <= _FEW_VALUES and sampled > 20 * distinct
+        spec = f"values({_FEW_VALUES}):{on}" if few else f"bloom(0.01):{on}"
+        in_a_file = min(keys, rows / max(files, 1))
+        size = int(files * in_a_file * (8 if few else _BLOOM_BITS / 8))
+        each = rows / max(keys, 1)
+        reads_then = 1 - (1 - 1 / max(files, 1)) ** each
+    saved = "" if reads_then is None else f" and would bring those down to about {100 * max(reads_then, 0.01):.0f} %"
+    return (
+        f"{100 * weight:.0f} % of the queries ask for {on} and read {100 * kept:.0f} % of the rows: "
+        f'Table.index(sketches=["{spec}"]) takes about {show_size(max(size, 1))}{saved}.'
+    )
+
+
+def _distinct(order: object) -> tuple[int, int]:
+    values = getattr(order, "sorted", None)
+    if values is None or not len(values):
+        return 0, 0
+    if values.dtype == object:
+        return len(set(values.tolist())), len(values)
+    return int(1 + np.count_nonzero(np.diff(values))), len(values)
+
+
+def _file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]:
+    if question.target.file_rows is not None:
+        return []
+    few = question.drawn(150)
+    clustering = chosen_columns(few.table.sample, by)
+
+    def kept(factor: float) -> float:
+        files = np.maximum(np.rint(few.target.files * factor), (few.target.files > 0)).astype(np.int64)
+        target = dataclasses.replace(few.target, files=files)
+        plain = "hilbert" if curve == "hilbert" else plain_curve(len(by))
+        layout = fitted(clustering, target, few.asked, plain)
+        return float(reads(layout, clustering, few.table, target, few.asked.predicates).kept @ few.asked.weights)
+
+    size = question.bytes / max(int(question.target.files.sum()), 1)
+    now, twice = kept(1), kept(2)
+    if twice < _BETTER * now and len(question.table.sample) > 400 * question.target.files.sum():
+        return [
+            f"Files of half the size ({show_size(size / 2)}) would bring the rows in files that a query reads from "
+            f"{100 * now:.1f} % to {100 * twice:.1f} %."
+        ]
+    if question.target.files.sum() >= _ENOUGH_FILES * int(np.count_nonzero(question.target.files)):
+        half = kept(0.5)
+        if half < now / 0.95:
+            return [
+                f"Files of twice the size ({show_size(2 * size)}) would read no more: {100 * half:.1f} % instead of "
+                f"{100 * now:.1f} %."
+            ]
+    return []
+
+
+def _uncounted(question: Question) -> list[str]:
+    """What no layout can serve, as far as zskip understands it."""
+    blind = [
+        all(isinstance(node, Unknown | And | Or | Not) or is_opaque(node) for node in nodes(predicate))
+        for predicate in question.asked.predicates
+    ]
+    share = float(question.asked.weights[np.array(blind, np.bool_)].sum()) if len(question.asked) else 0.0
+    if share < 0.005:
+        return []
+    return [
+        f"{100 * share:.0f} % of the queries read all files under any layout: bounds tell nothing of their filters."
+    ]
+
+
+def _partition_columns(question: Question) -> list[str]:
+    if not len(question.asked):
+        return []
+    asked = dict.fromkeys((f.name.lower() for f in question.table.partition_fields), 0.0)
+    for predicate, weight in zip(question.asked.predicates, question.asked.weights.tolist(), strict=True):
+        for column in columns_of(predicate):
+            if column.path[0].lower() in asked:
+                asked[column.path[0].lower()] += weight
+    names = {field.name.lower(): field.name for field in question.table.partition_fields}
+    return [
+        f'No query filters by the partition column "{names[name]}": without it files could be clustered across its '
+        f"{len(question.table.partitions):,} partitions."
+        for name, weight in asked.items()
+        if weight < 0.01
+    ]

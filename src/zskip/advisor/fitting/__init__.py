@@ -1,0 +1,1 @@
+"""Fit layouts to a workload, and choose between them by cross-validation."""

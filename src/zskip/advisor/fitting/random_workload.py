@@ -1,0 +1,32 @@
+"""A made-up workload as predicates, for tables of which nobody knows what they are asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from zskip.advisor.fitting.cross_validation import Asked
+from zskip.layout.predict import sample_ranks
+from zskip.layout.ranks import dense_ranks
+from zskip.layout.workload import ANY_UPPER, synthetic_workload
+from zskip.predicate import Column, Compare, Predicate, conjunction
+from zskip.records import Sample
+
+_QUERIES = 200
+
+
+def made_up(sample: Sample, seed: int) -> Asked:
+    """Ranges of 0.1 to 20 % of the rows on one or two columns of a sample."""
+    found = synthetic_workload(sample_ranks(sample), queries=_QUERIES, seed=seed)
+    distinct: list[Any] = [dense_ranks(v, n)[0] for v, n in zip(sample.columns, sample.nulls, strict=True)]
+    predicates: list[Predicate] = []
+    for low, high in zip(found.lower.tolist(), found.upper.tolist(), strict=True):
+        parts: list[Predicate] = []
+        for field, values, first, last in zip(sample.fields, distinct, low, high, strict=True):
+            if last != ANY_UPPER and first >= 0:
+                column, ends = Column((field.name,), field.type), (values[first], values[last])
+                lower, upper = (end if isinstance(end, bytes) else np.asarray(end).item() for end in ends)
+                parts += [Compare(">=", column, lower), Compare("<=", column, upper)]
+        predicates.append(conjunction(tuple(parts)))
+    return Asked(predicates=predicates, weights=found.weights)

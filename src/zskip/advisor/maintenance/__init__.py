@@ -1,0 +1,1 @@
+"""Plan maintenance: which files to rewrite together, and which to merge."""

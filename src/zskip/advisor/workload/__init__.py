@@ -1,0 +1,1 @@
+"""The workload of a table: weighted predicates, and where they come from."""

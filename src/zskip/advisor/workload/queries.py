@@ -1,0 +1,118 @@
+"""A workload from what a user gives: predicates, or whole queries, whose WHERE is taken apart."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from zskip.advisor.workload.workload import Problem, Workload
+from zskip.errors import InputError, PredicateError
+from zskip.predicate import Columns, Predicate, parse
+
+_WHOLE = re.compile(r"\s*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
+_WEIGHTED = re.compile(r"\s*(\d+(?:\.\d+)?)\t(.*)", re.DOTALL)
+
+
+def read_text(text: str, name: str) -> Workload:
+    """The workload in a file: JSON, or a query a line, or queries with semicolons between.
+
+    A line of text may begin with a weight and a tab; one that begins with `--` is a comment. name: of the file; JSON
+    where it ends in `.json`: a list of texts, [text, weight] or {"where": text, "weight": weight}. Raises InputError
+    for JSON that is no such list.
+    """
+    if name.lower().endswith(".json"):
+        try:
+            given = json.loads(text)
+        except ValueError as error:
+            raise InputError(f'"{name}" is no JSON ({error}); give a list of predicates') from error
+        if not isinstance(given, list):
+            raise InputError(f'"{name}" holds no list; write ["a = 1", ["b < 3", 2]]')
+        return Workload.of(given)
+    text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
+    parts = text.split(";") if ";" in text else text.splitlines()
+    found = []
+    for part in parts:
+        match = _WEIGHTED.fullmatch(part)
+        if part.strip():
+            found.append((match[2], float(match[1])) if match else part)
+    return Workload.of(found)
+
+
+def understood(
+    workload: Workload, columns: Columns, *, names: Sequence[str] = (), timezone: str = "UTC"
+) -> tuple[Workload, list[Predicate]]:
+    """The queries that can be used, and their predicates; the rest are among the workload's problems.
+
+    names: by which whole queries may call the table, as path or name; any one where none fits. timezone: in which
+    timestamps are meant.
+    """
+    queries, predicates, problems = [], [], list(workload.problems)
+    for number, query in enumerate(workload.queries, 1):
+        try:
+            where = _where_of(query.where, columns, names) if _WHOLE.match(query.where) else query.where
+            predicates.append(parse(where, columns, timezone=timezone))
+            queries.append(replace(query, where=where))
+        except (InputError, SqlglotError) as error:
+            problems.append(Problem(number=number, text=query.where, reason=str(error).splitlines()[0]))
+    return replace(workload, queries=tuple(queries), problems=tuple(problems)), predicates
+
+
+def _where_of(sql: str, columns: Columns, names: Sequence[str]) -> str:
+    """The conjuncts of a query that speak of one table alone; `true` where there is none.
+
+    Raises PredicateError where the query does not read the table, or reads it more than once.
+    """
+    tree = sqlglot.parse_one(sql, read="spark")
+    found = [(select, table) for select in tree.find_all(exp.Select) for table in _tables(select)]
+    if names:
+        known = {name.lower() for name in names}
+        mine = [(s, t) for s, t in found if _called(t) & known]
+        found = mine or (found if len(found) == 1 and not found[0][1].db else [])
+    if not found:
+        raise PredicateError("it does not read this table")
+    parts = []
+    for select, table in found:
+        parts.append(" AND ".join(_own_conjuncts(select, table, columns, alone=len(_tables(select)) == 1)) or "true")
+    return " OR ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
+
+
+def _tables(select: exp.Select) -> list[exp.Table]:
+    sources = [select.args.get("from") or select.args.get("from_"), *(select.args.get("joins") or [])]
+    return [s.this for s in sources if s is not None and isinstance(s.this, exp.Table)]
+
+
+def _called(table: exp.Table) -> set[str]:
+    parts = [part.name.lower() for part in table.parts]
+    return {".".join(parts), *parts[-1:], ".".join(parts[-2:])}
+
+
+def _own_conjuncts(select: exp.Select, table: exp.Table, columns: Columns, *, alone: bool) -> Iterable[str]:
+    where = select.args.get("where")
+    conditions = [] if where is None else [where.this]
+    conditions += [join.args["on"] for join in select.args.get("joins") or [] if join.args.get("on")]
+    names = {field.name.lower() for field in columns.fields}
+    alias = table.alias_or_name.lower()
+    for condition in conditions:
+        for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+            part = part.unnest()
+            if part.find(exp.Query):
+                continue
+            used = list(part.find_all(exp.Column))
+            mine = [
+                c.table.lower() in (alias, table.name.lower()) if c.table else c.name.lower() in names for c in used
+            ]
+            if used and (all(mine) or (alone and not any(c.table for c in used))):
+                bare = part.copy()
+                for column in bare.find_all(exp.Column):
+                    if column.table:
+                        column.set("table", None)
+                        column.set("db", None)
+                        column.set("catalog", None)
+                text = bare.sql(dialect="spark")
+                yield f"({text})" if isinstance(part, exp.Or) else text

@@ -1,0 +1,1 @@
+"""The kinds of sketches that zskip brings, one module a kind."""

@@ -1,0 +1,1 @@
+"""The layout that a workload asks for: advice, the choice for an optimize, and what queries cost."""

@@ -1,0 +1,104 @@
+"""What the queries of a workload read of a table, by its metadata alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zskip.advisor.workload.workload import Query, shape
+from zskip.errors import ZskipError
+from zskip.index import BoundIndex, KeptRowGroups, prune_row_groups
+from zskip.predicate import Predicate, columns_of, conjunction, conjuncts
+from zskip.prune import prune
+from zskip.records import Bools, LeafReport, Snapshot
+from zskip.report import Asked, Queries
+from zskip.table.advice.advise import described, read_asked
+from zskip.table.handle import Handle
+from zskip.table.optimize_request import Given
+from zskip.table.read.explain import only_about
+
+_MOST_QUERIES = 1_000
+_MOST_FILES_READ = 200_000_000
+"""Queries times files that are looked at: of a very large table fewer queries."""
+_FEWEST_QUERIES = 50
+
+
+def ask(handle: Handle, snapshot: Snapshot, bound: BoundIndex, given: Given, notes: list[str]) -> Queries | None:
+    """What each query of a workload reads, the recorded one where none is given; None where there is none.
+
+    Raises InputError where a workload is given and nothing of it can be used.
+    """
+    most = max(_FEWEST_QUERIES, min(_MOST_QUERIES, _MOST_FILES_READ // max(len(snapshot), 1)))
+    try:
+        workload, predicates = read_asked(handle, snapshot, given, most=most)
+    except ZskipError as error:
+        if given is not None:
+            raise
+        notes.append(f"The recorded workload is not shown: {error}")
+        return None
+    if not predicates:
+        return None
+    asked: list[Asked] = []
+    reads = np.zeros(len(snapshot))
+    for query, predicate in zip(workload.queries, predicates, strict=True):
+        found, kept = _asked(bound, predicate, query)
+        asked.append(found)
+        reads[kept] += query.weight
+    return Queries(
+        source=described(workload),
+        asked=tuple(asked),
+        problems=tuple(str(problem) for problem in workload.problems),
+        reads=reads / workload.weight,
+    )
+
+
+def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked, Bools]:
+    snapshot = bound.snapshot
+    result = bound.prune(predicate)
+    kept = result.kept
+    held_by = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
+    names: set[tuple[str, ...]] = {(name,) for name in held_by}
+    of_partitions = [part for part in conjuncts(predicate) if only_about(part, names)]
+    by_partitions = prune(conjunction(tuple(of_partitions)), bound).kept if of_partitions else np.ones_like(kept)
+    by_bounds = by_partitions & (kept if bound.sketches is None else prune(predicate, bound).kept | kept)
+    row_groups = prune_row_groups(bound, predicate, kept)
+    share, idle = None, None
+    if row_groups is not None and row_groups.total:
+        share = sum(map(len, row_groups.of_file.values())) / row_groups.total
+        idle = _idle(snapshot, row_groups)
+    columns = {".".join(column.path) for column in columns_of(predicate)}
+    found = Asked(
+        where=query.where,
+        shape=shape(query.where),
+        weight=query.weight,
+        columns=tuple(sorted(columns)),
+        files=int(kept.sum()),
+        bytes=int(snapshot.sizes[kept].sum()),
+        by_partitions=int((~by_partitions).sum()),
+        by_bounds=int((by_partitions & ~by_bounds).sum()),
+        by_sketches=int((by_bounds & ~kept).sum()),
+        row_groups=share,
+        reason=_reason(result.leaves, int(kept.sum()), len(snapshot)),
+        idle_files=None if idle is None else idle[0],
+        idle_bytes=None if idle is None else idle[1],
+    )
+    return found, kept
+
+
+def _idle(snapshot: Snapshot, row_groups: KeptRowGroups) -> tuple[int, int]:
+    """Files that are read though none of their row groups holds a match, and bytes in all row groups without one."""
+    files = np.array(list(row_groups.of_file), np.int64)
+    needed = np.array([len(numbers) for numbers in row_groups.of_file.values()], np.int64)
+    idle = 1 - needed / np.maximum(row_groups.counts[files], 1)
+    return int((needed == 0).sum()), int((snapshot.sizes[files] * idle).sum())
+
+
+def _reason(leaves: Sequence[LeafReport], files: int, total: int) -> str:
+    """Why a query does not read less."""
+    found = [f"{leaf.sql}: {leaf.reason}" for leaf in leaves if leaf.reason]
+    if found:
+        return "; ".join(dict.fromkeys(found))
+    if not leaves:
+        return "it has no condition"
+    return f"{files:,} of {total:,} files have matching values within their bounds" if files else ""

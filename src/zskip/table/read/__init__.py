@@ -1,0 +1,1 @@
+"""The verbs that read a table: queries, explanations, proofs."""

@@ -1,0 +1,182 @@
+"""The query side, on one page: a DataFrame over pruned files, and the files themselves.
+
+    snapshot -> bind the index to its files -> (for each query) predicate -> prune -> the files to read
+
+`open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/file_index.py`);
+`prune_files` runs it once, without Spark. What cannot be bound or understood keeps its files.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from zskip.advisor.workload.predicate_text import text_of
+from zskip.errors import InputError, UnsupportedError, ZskipWarning
+from zskip.index import BoundIndex, prune_row_groups
+from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
+from zskip.records import Bools, PruneResult, ScanReport, Snapshot
+from zskip.table.handle import Handle
+from zskip.table.read.kept_file import KeptFile
+from zskip.table.workload.recording import home_of, noting, recorder
+from zskip.types import read_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.spark.jvm.catalog import Named
+    from zskip.spark.scan.catalyst import Filters
+    from zskip.spark.scan.file_index import OnFilters
+
+
+def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorded: bool = False) -> DataFrame:
+    """A DataFrame over the files that are live now, of which each query reads those that its filters leave.
+
+    recorded: whether its scans belong to the workload.
+    Tables that only the format's own reader reads rightly are read by it, if the session has it; that costs a warning.
+    """
+    spark = handle.need_spark("df()")
+    from zskip.spark.engines import read_whole
+    from zskip.spark.scan.constants import prune_filters
+    from zskip.spark.scan.file_index import Pruning
+    from zskip.spark.scan.relation import scan
+
+    try:
+        schema = handle.schema()
+    except UnsupportedError as error:
+        return handle.read_by_engine(error)
+    snapshot = schema.snapshot
+    check_whole(snapshot)
+    if snapshot.reader is not None:
+        whole = read_whole(spark, handle.format.name, snapshot)
+        if whole is None:
+            raise UnsupportedError(f'"{snapshot.root}" uses {snapshot.reader}, and the session has no reader for it')
+        return whole
+    if handle.named is not None and not _as_named(spark, handle.named, snapshot):
+        warnings.warn(
+            f"{handle.named.sql} has other columns in the catalog than its files have: it is read as the catalog says, "
+            "without the index unless zskip.enable(spark) is on",
+            ZskipWarning,
+            stacklevel=4,
+        )
+        return spark.table(handle.named.sql)
+    stats = handle.bound_index(snapshot)
+    case_sensitive = handle.case_sensitive
+
+    def prune(filters: Filters) -> PruneResult:
+        fields = (*snapshot.fields, *snapshot.partition_fields)
+        return prune_filters(stats, filters, fields, case_sensitive=case_sensitive)
+
+    return scan(
+        spark,
+        schema,
+        Pruning(
+            prune=prune,
+            stats=stats,
+            rows=stats.rows,
+            on_scan=on_scan,
+            on_filters=recording(handle, snapshot) if recorded else None,
+        ),
+    )
+
+
+def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
+    """Notes scans for the workload; None where it is not recorded."""
+    return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), handle.case_sensitive)
+
+
+def _as_named(spark: SparkSession, named: Named, snapshot: Snapshot) -> bool:
+    """Whether the catalog gives a table the columns, and the types of partitions, that its directory shows."""
+    if named.relation is None:
+        return True
+    fields = spark.table(named.sql).schema.jsonValue()["fields"]
+    said = [(f["name"], read_type(f["type"], f.get("metadata"))) for f in fields]
+    return said == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]
+
+
+def check_whole(snapshot: Snapshot) -> None:
+    """Raise UnsupportedError where the files of a snapshot alone do not say which rows the table has."""
+    if snapshot.altered is not None and snapshot.altered.any():
+        raise UnsupportedError(
+            f'{int(snapshot.altered.sum()):,} of the {len(snapshot):,} files of "{snapshot.root}" have changes in log '
+            "files beside them, which only Hudi's own reader applies; compact it (CALL run_compaction), or read it "
+            'with spark.read.format("hudi"); files() and explain() work'
+        )
+
+
+def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
+    """The files that might hold a matching row, and what pruning did.
+
+    A file of which all row groups are known, and none might hold one, is not among them.
+    """
+    snapshot = handle.snapshot()
+    if snapshot.reader is not None:
+        raise UnsupportedError(
+            f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df(), or '
+            "rewrite it without that"
+        )
+    started = time.perf_counter()
+    predicate = read_where(handle, snapshot, where)
+    stats = handle.bound_index(snapshot, warn=where is not None)
+    result = stats.prune(predicate)
+    row_groups = prune_row_groups(stats, predicate, result.kept)
+    of_file = {} if row_groups is None else row_groups.of_file
+    kept = [i for i in np.flatnonzero(result.kept).tolist() if of_file.get(i) != ()]
+    if len(kept) < result.files:
+        result = replace(result, kept=np.isin(np.arange(len(snapshot)), kept))
+    counts = [len(of_file[i]) for i in kept if i in of_file]
+    report = replace(
+        _report(snapshot, stats, result, time.perf_counter() - started),
+        row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
+        row_groups_total=None if row_groups is None else row_groups.total,
+    )
+    noted = recorder(home_of(handle))
+    if noted is not None:
+        noted.note(lambda: text_of([predicate]), report)
+    return [KeptFile(handle.storage.uri(snapshot.paths[i]), of_file.get(i)) for i in kept], report
+
+
+def read_where(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> Predicate:
+    """A user's predicate over the columns of the table; True where there is none."""
+    if where is None:
+        return Constant(True)
+    columns = columns_of_table(handle, snapshot)
+    if isinstance(where, pc.Expression):
+        return from_pyarrow(where, columns)
+    if not isinstance(where, str):
+        raise InputError(f"where={where!r} is neither SQL text nor an expression of pyarrow.compute")
+    return parse(where, columns, timezone=handle.timezone)
+
+
+def columns_of_table(handle: Handle, snapshot: Snapshot) -> Columns:
+    """All columns by the names that a user writes."""
+    return Columns(
+        (*snapshot.fields, *snapshot.partition_fields),
+        case_sensitive=handle.case_sensitive,
+        where=f'"{handle.storage.root}"',
+    )
+
+
+def _report(snapshot: Snapshot, stats: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:
+    return ScanReport(
+        files=result.files,
+        files_total=len(snapshot),
+        bytes=int(snapshot.sizes[result.kept].sum()),
+        bytes_total=snapshot.bytes,
+        rows=known_rows(stats, result.kept),
+        rows_total=known_rows(stats, np.ones_like(result.kept)),
+        seconds=seconds,
+        leaves=result.leaves,
+    )
+
+
+def known_rows(stats: BoundIndex, files: Bools) -> int | None:
+    """Rows of some files together; None where a file's count is unknown."""
+    rows = stats.rows[files]
+    return None if (rows < 0).any() else int(rows.sum())

@@ -1,0 +1,81 @@
+"""Spark Connect, which gives no access to the JVM: the files that a query needs are found here and read there.
+
+The client must reach the table by the same path as the server. Storage, index and pruning are those of `zskip.open`;
+the session gives its settings, its schema of the table, and reads the kept files.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import TYPE_CHECKING
+
+from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
+from zskip.formats import HOME
+from zskip.table.handle import Handle
+from zskip.table.read.query import check_whole, prune_files
+from zskip.types import read_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from zskip.records import ScanReport, Snapshot
+
+_PATTERN = re.compile(r"[{}\[\]*?\\]")
+"""In names that Spark takes for patterns."""
+
+_QUOTED = "spark.sql.ansi.doubleQuotedIdentifiers"
+"""Where it is set, double quotes are around names, and not around text as zskip reads them."""
+
+
+def is_connected(spark: object) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
+    """The rows for which `where` is true, read from the files that might hold one, and what pruning did.
+
+    root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet and for
+    names that are patterns to Spark, ConflictError while a rewrite is unfinished that may not be finished from here.
+    """
+    spark, snapshot = handle.connected, handle.snapshot()
+    if handle.format.name != "parquet" or spark is None:
+        raise UnsupportedError(
+            f'"{root}" is of the format {handle.format.name}, whose files alone are not its rows to Spark Connect; '
+            f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '
+            "work"
+        )
+    check_whole(snapshot)
+    odd = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
+    if odd is not None:
+        raise UnsupportedError(
+            f'"{odd}" is a pattern to Spark Connect, which might read other files for it: rename it, or use a classic '
+            "session. files() and explain() work"
+        )
+    schema = spark.read.parquet(root).schema
+    quoted = where is not None and '"' in where and str(spark.conf.get(_QUOTED, "false")).lower() == "true"
+    kept, report = prune_files(handle, None if quoted else where)
+    if _differs(snapshot, schema.jsonValue()["fields"]):
+        warnings.warn(
+            f'the session sees other columns in "{root}" than zskip, so that all files are read',
+            ZskipWarning,
+            stacklevel=4,
+        )
+        kept, report = prune_files(handle, None)
+    start = len(handle.storage.root)
+    paths = [root + file[start:] for file in kept or prune_files(handle, None)[0][:1]]
+    if snapshot.partition_fields and any(path.startswith(f"{root}/{HOME}/") for path in paths):
+        raise ConflictError(
+            f'a rewrite of "{root}" is committed, but its files do not lie in their partitions yet, and they may not '
+            "be moved from here: call again when it is done, or call info() once as a user who may write there"
+        )
+    rows = spark.read.schema(schema).option("basePath", root).parquet(*paths)
+    return rows if where is None else rows.where(where), report
+
+
+def _differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
+    """Whether the session gives a column another type, as where it infers none from the names of directories."""
+    theirs = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
+    ours = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}
+    return any(theirs.get(name) != kind for name, kind in ours.items())

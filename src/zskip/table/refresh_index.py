@@ -1,0 +1,217 @@
+"""Bring a table's index up to date: from footers, and from the rows where footers do not tell."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zskip.errors import InputError, UnsupportedError, ZskipError, ZskipWarning
+from zskip.index import (
+    CALENDAR_TYPES,
+    BoundIndex,
+    Counted,
+    Counting,
+    DamagedIndexError,
+    Gaps,
+    first_sure,
+    refresh,
+    refresh_sketches,
+)
+from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
+from zskip.sketch import Made, SketchOn, parse_sketch_on
+from zskip.table.handle import Handle
+from zskip.table.read.query import columns_of_table
+from zskip.terminal import bar
+from zskip.units import parse_size
+
+if TYPE_CHECKING:
+    from zskip.spark.schema import TableSchema
+
+COLLECTORS = ("auto", "footers", "scan")
+GRANULARITIES = ("file", "row_group")
+
+
+def refresh_index(
+    handle: Handle,
+    collect: str = "auto",
+    *,
+    new_only: bool = False,
+    sketches: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    budget: int | str | None = None,
+    total_budget: int | str | None = None,
+    granularity: str | None = None,
+) -> IndexInfo:
+    """Read the footers of files that have no valid entry yet, count what they do not tell, and build sketches.
+
+    As `Table.index` says; new_only: count only in files that had no entry.
+    """
+    if collect not in COLLECTORS:
+        raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
+    if granularity is not None and granularity not in GRANULARITIES:
+        raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
+    of_file, of_all = _read_size("budget", budget), _read_size("total_budget", total_budget)
+    if collect == "scan":
+        handle.need_spark('collect="scan"')
+    schema = None if handle.spark is None else handle.schema()
+    snapshot = handle.snapshot() if schema is None else schema.snapshot
+    if snapshot.reader is not None:
+        raise UnsupportedError(
+            f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
+            "skips files by its own statistics"
+        )
+    counting, everything = None, collect == "scan"
+    if collect != "footers" and schema is not None:
+        counting = Counting(
+            count=lambda gaps: _count(handle, schema, gaps, strict=everything), new_only=new_only, everything=everything
+        )
+    add, gone = _read_sketches(handle, snapshot, sketches, drop)
+    with bar("read footers", "files") as shown:
+        index = refresh(
+            handle.home,
+            snapshot,
+            counting=counting,
+            case_sensitive=handle.case_sensitive,
+            check=not new_only,
+            progress=shown.update,
+            index_storage=handle.index_storage,
+            row_groups=None if granularity is None else granularity == "row_group",
+            workers=handle.workers,
+        )
+    if index.manifest.sketches or add:
+
+        def build(wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
+            assert schema is not None, "without Spark no file may be read"
+            bound = index.bind(snapshot, case_sensitive=handle.case_sensitive)
+            return _sketched(handle, schema, bound, wanted, zones, lacking, of_file)
+
+        index = refresh_sketches(
+            index,
+            snapshot,
+            build,
+            np.full(len(snapshot), schema is not None),
+            add=add,
+            drop=gone,
+            timezone=handle.timezone,
+            case_sensitive=handle.case_sensitive,
+            total_budget=of_all,
+        )
+    return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
+
+
+def index_new_files(handle: Handle, *, by_engine: bool) -> None:
+    """Index what a rewrite has added; that is committed, so that a failure here is no failure of the rewrite.
+
+    by_engine: whether the format's own code read the files that are gone.
+    """
+    try:
+        # A rewrite by the format's own code may leave a table that zskip reads itself from now on.
+        if not by_engine or handle.format.snapshot().reader is None:
+            refresh_index(handle, new_only=True)
+    except ZskipError as error:
+        warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
+
+
+def _read_size(name: str, value: int | str | None) -> int | None:
+    """Bytes from a number or text; raises InputError for what is no size."""
+    if value is None:
+        return None
+    try:
+        return parse_size(value)
+    except InputError as error:
+        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "64MB"') from error
+
+
+def _read_sketches(
+    handle: Handle, snapshot: Snapshot, sketches: Sequence[str], drop: Sequence[str]
+) -> tuple[list[SketchOn], list[str]]:
+    """The sketches to add, and the specs of those to drop; whatever is wrong is said before anything is written."""
+    if isinstance(sketches, str) or isinstance(drop, str):
+        raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
+    if sketches:
+        handle.need_spark("building sketches")
+    columns = columns_of_table(handle, snapshot)
+
+    def read(text: str) -> SketchOn:
+        return parse_sketch_on(text, columns, timezone=handle.timezone)
+
+    known, gone = _held(handle) if drop else set(), []
+    for text in drop:
+        spec = text if text in known else str(read(text))
+        if spec not in known:
+            raise InputError(f'the index has no sketch "{text}"; it has {", ".join(sorted(known)) or "none"}')
+        gone.append(spec)
+    return [read(text) for text in sketches], gone
+
+
+def _held(handle: Handle) -> set[str]:
+    """The specs of the sketches in the index; none where it is damaged and will be built anew."""
+    try:
+        index = handle.load_index()
+    except DamagedIndexError:
+        index = None
+    return set() if index is None else {record.spec for record in index.manifest.sketches}
+
+
+def _sketched(
+    handle: Handle,
+    schema: TableSchema,
+    bound: BoundIndex,
+    wanted: Sequence[SketchOn],
+    zones: Sequence[str],
+    lacking: Sequence[Bools],
+    budget: int | None,
+) -> list[dict[int, Made]]:
+    """Build sketches with Spark, one job for each time zone."""
+    from zskip.spark.collect.sketching import build_sketches
+    from zskip.spark.jvm.failures import explained
+
+    spark, places = handle.need_spark("building sketches"), handle.places(schema.snapshot)
+    found: list[dict[int, Made]] = [{} for _ in wanted]
+    try:
+        for zone in dict.fromkeys(zones):
+            mine = [i for i, other in enumerate(zones) if other == zone]
+            sketches, files = [wanted[i] for i in mine], [lacking[i] for i in mine]
+            made = build_sketches(spark, schema, sketches, files, places, timezone=zone, budget=budget)
+            for i, states in zip(mine, made, strict=True):
+                found[i] = _of_sure_days(wanted[i], states, bound)
+    except Exception as error:
+        raise explained(f"sketch {len(wanted)} columns or expressions", error) from error
+    return found
+
+
+def _count(
+    handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
+) -> tuple[Ints, Mapping[tuple[str, ...], Counted]]:
+    """Count with Spark, one aggregation by file; nothing, and a warning, where that fails and is not `strict`."""
+    from zskip.spark.collect.statistics import count
+    from zskip.spark.jvm.failures import explained
+    from zskip.spark.scan.relation import scan_whole
+
+    step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
+    try:
+        frame = scan_whole(handle.need_spark("this"), schema, gaps.files, {})
+        return count(frame, gaps.columns, handle.places(schema.snapshot), step)
+    except Exception as error:
+        failure = explained(step, error)
+        if strict or not isinstance(failure, ZskipError):
+            raise failure from error
+        warnings.warn(f"the index knows only what footers tell: {failure}", ZskipWarning, stacklevel=4)
+        return np.full(len(gaps.files), -1, np.int64), {}
+
+
+def _of_sure_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex) -> dict[int, Made]:
+    """No states of files that hold days before 1900, or may: which they are depends on the calendar of who reads."""
+    unsure: Bools = np.zeros(len(bound.snapshot), np.bool_)
+    for column in on.columns:
+        if column.type.name in CALENDAR_TYPES:
+            stats = bound.column(column.path)
+            if stats is None:
+                return dict.fromkeys(states, Made(None, "nothing is known of its days"))
+            sure = stats.bounded & (stats.lower >= first_sure(column.type))
+            unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
+    early = Made(None, "it may hold days before 1900, which calendars read differently")
+    return {place: early if unsure[place] else made for place, made in states.items()}

@@ -1,0 +1,1 @@
+"""The verbs that rewrite a table, and how their files are committed."""

@@ -1,0 +1,285 @@
+"""The two ways to write a rewrite: files of ours that the format commits, or rows that the session's engine commits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.errors import ConflictError, UnsupportedError
+from zskip.formats import Staged, data_files, into
+from zskip.formats.compression import Compression
+from zskip.formats.schema import read_footers
+from zskip.layout.layout import Layout
+from zskip.layout.pages import MOST_ROWS
+from zskip.records import Ints, Snapshot
+from zskip.table.handle import Handle
+from zskip.table.rewrite.step_timer import Clock
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.spark.engines import Committed, Engine
+    from zskip.spark.schema import TableSchema
+
+
+class Arrangement(Protocol):
+    """Which rows each new file holds, and in which order."""
+
+    @property
+    def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
+        """(files,) the place of each new file's partition in the snapshot."""
+
+    def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
+        """The rows of the files to rewrite: partition i of Spark is file i. `session` is a `writing_session`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Clustered:
+    """Rows by their place in a layout."""
+
+    layout: Layout
+    sort_within_files: bool
+
+    @property
+    def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
+        """(files,) as the layout has them."""
+        return self.layout.partition_of_file
+
+    def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
+        """All rows, each brought to its file."""
+        from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+        from zskip.spark.write.rewrite import routed
+
+        return routed(scan_with_ordinals(session, schema), ORDINAL, self.layout, sort=self.sort_within_files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Merged:
+    """The rows of some files one after another, as they are."""
+
+    bins: Sequence[Ints]
+    """For each new file the places of those that it takes the place of, all of one partition."""
+    partition_of_file: npt.NDArray[np.integer[Any]]
+
+    def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
+        """The files of each bin, read by one task."""
+        from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+        from zskip.spark.write.merge import as_one_partition, side_by_side
+
+        one = as_one_partition(session)
+        return side_by_side([scan_with_ordinals(one, _only(schema, places)).drop(ORDINAL) for places in self.bins])
+
+
+def _only(schema: TableSchema, places: Ints) -> TableSchema:
+    """Some files of one partition, as a table of no other."""
+    some = schema.snapshot.take(places)
+    snapshot = dataclasses.replace(
+        some, partitions=(some.partitions[int(some.partition_of[0])],), partition_of=np.zeros(len(places), np.int32)
+    )
+    return dataclasses.replace(schema, snapshot=snapshot)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Rewrite:
+    """What is written anew, and how."""
+
+    schema: TableSchema
+    """Of the files to rewrite only."""
+    arrangement: Arrangement
+    partition_rows: Ints
+    """(partitions,)."""
+    compression: Compression
+    page_rows: int = MOST_ROWS
+    """At most, in a page of a new file."""
+    file_rows: Ints | None = None
+    """(files,) rows that each new file must have, where that is known."""
+
+
+class Writer(Protocol):
+    """One rewrite on its way into a table: `write`, then `commit`, or `abort` where something went wrong."""
+
+    def write(self, rewrite: Rewrite) -> None:
+        """Write the new files, or get ready to."""
+
+    def commit(self, info: Mapping[str, Any]) -> Committed:
+        """Make them part of the table; info: what the operation was."""
+
+    def abort(self) -> None:
+        """Remove what was written and not committed."""
+
+
+def choose_engine(
+    spark: SparkSession, handle: Handle, *, into: str | None = None, compression: Compression | None = None
+) -> Engine | None:
+    """The engine that commits a rewrite, None where the format does; raises UnsupportedError where neither can.
+
+    into: where a new table goes, instead of one in place of the old; compression: what was asked for.
+    """
+    from zskip.spark.engines import engine_for
+
+    if into is not None:
+        if handle.format.name != "parquet":
+            raise UnsupportedError(
+                f'into= writes a plain Parquet table, and "{handle.storage.root}" is of the format '
+                f"{handle.format.name}; leave into= out: the versions of the table before the rewrite stay"
+            )
+        return None
+    if handle.format.name == "hudi" and compression is not None and compression.level is not None:
+        raise UnsupportedError(
+            f'Hudi, which writes the files of "{handle.storage.root}", takes no level of a codec; write '
+            f'compression="{compression.codec}"'
+        )
+    engine = engine_for(spark, handle.format, handle.storage.root)
+    if engine is None:
+        handle.format.check_replaceable()
+    else:
+        engine.check()
+    return engine
+
+
+@contextmanager
+def target_of(handle: Handle, new: str | None) -> Iterator[Handle]:
+    """Where the new files go: the table itself, or a hidden directory that gets the name of a new table at the end."""
+    if new is None:
+        yield handle
+        return
+    path = new.rstrip("/") or "/"
+    parent = handle.storage_at(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
+    name = path.rpartition("/")[2]
+    hidden = into.begin(parent, name)
+    try:
+        yield Handle(handle.storage_at(parent.uri(hidden)), handle.spark)
+        into.publish(parent, hidden, name)
+    except BaseException:
+        parent.delete(hidden)
+        raise
+
+
+class FileWriter:
+    """Writes files into a staging directory, which the format commits."""
+
+    def __init__(self, spark: SparkSession, target: Handle, *, replaces: bool) -> None:
+        """replaces: whether the files that were read go away."""
+        self._spark = spark
+        self._target = target
+        self._replaces = replaces
+        self._staging = target.format.stage()
+        self._base: Snapshot
+        self._staged: Sequence[Staged] = ()
+
+    def write(self, rewrite: Rewrite) -> None:
+        """Write the new files and check that they hold every row of each partition."""
+        from zskip.spark.schema import with_declared_ids
+        from zskip.spark.write.rewrite import WriteOptions, described, file_of, write_rows, writing_session
+
+        self._base = snapshot = rewrite.schema.snapshot
+        target = self._target
+        options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
+        with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
+            session = writing_session(self._spark, by_name=snapshot.declared is not None)
+            frame = rewrite.arrangement.rows(session, with_declared_ids(session, rewrite.schema))
+            write_rows(frame, target.storage.uri(self._staging), options)
+        files = data_files(target.storage, self._staging)
+        rows = [
+            footer.rows for footer in read_footers(target.storage, [(f.path, f.size) for f in files], target.workers)
+        ]
+        numbers = [file_of(file.path.rpartition("/")[2]) for file in files]
+        partitions = [int(rewrite.arrangement.partition_of_file[number]) for number in numbers]
+        _check_rows(rewrite, np.bincount(partitions, rows, len(rewrite.partition_rows)).astype(np.int64))
+        _check_file_rows(rewrite, np.bincount(numbers, rows, len(rewrite.arrangement.partition_of_file)))
+        self._staged = [
+            Staged(path=file.path, directory=snapshot.partitions[p].directory, size=file.size)
+            for file, p, n in zip(files, partitions, rows, strict=True)
+            if n
+        ]
+
+    def commit(self, info: Mapping[str, Any]) -> Committed:
+        """Let the format commit the staged files."""
+        from zskip.spark.engines import Committed
+
+        replaced = np.full(len(self._base), self._replaces)
+        version = self._target.format.replace(self._base, replaced, self._staged, info)
+        return Committed(
+            version=version,
+            sizes=tuple(file.size for file in self._staged),
+            names=tuple(file.path.rpartition("/")[2] for file in self._staged),
+        )
+
+    def abort(self) -> None:
+        """Remove the staged files."""
+        self._target.format.abort(self._staging)
+
+
+class EngineWriter:
+    """Hands the rows, each already in its place, to the engine."""
+
+    def __init__(self, spark: SparkSession, engine: Engine) -> None:
+        self._spark = spark
+        self._engine = engine
+        self._rewrite: Rewrite
+
+    def write(self, rewrite: Rewrite) -> None:
+        """Nothing yet: the engine writes and commits in one go."""
+        self._rewrite = rewrite
+
+    def commit(self, info: Mapping[str, Any]) -> Committed:
+        """Let the engine write the rows and commit them."""
+        from zskip.spark.engines import RoutedRows
+        from zskip.spark.write.rewrite import described, writing_session
+
+        rewrite, snapshot = self._rewrite, self._rewrite.schema.snapshot
+        with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
+            rows = RoutedRows(
+                frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.schema),
+                files=len(rewrite.arrangement.partition_of_file),
+                rows=int(rewrite.partition_rows.sum()),
+                compression=rewrite.compression,
+                page_rows=rewrite.page_rows,
+            )
+            return self._engine.commit(snapshot, rows, info)
+
+    def abort(self) -> None:
+        """Nothing: an engine that does not commit cleans up itself."""
+
+
+def rewrite_in_place(
+    spark: SparkSession, handle: Handle, engine: Engine | None, rewrite: Rewrite, info: Mapping[str, Any], clock: Clock
+) -> Committed:
+    """Write the new files of one rewrite and commit them instead of the old, or change nothing.
+
+    engine: as `choose_engine` gives it.
+    """
+    writer: Writer = FileWriter(spark, handle, replaces=True) if engine is None else EngineWriter(spark, engine)
+    try:
+        with clock.step("rewrite"):
+            writer.write(rewrite)
+        with clock.step("commit"):
+            return writer.commit(info)
+    except BaseException:
+        writer.abort()
+        raise
+
+
+def _check_rows(rewrite: Rewrite, written: Ints) -> None:
+    if not np.array_equal(written, rewrite.partition_rows):
+        worst = int(np.argmax(written != rewrite.partition_rows))
+        raise ConflictError(
+            f'partition "{rewrite.schema.snapshot.partitions[worst].directory}" has {rewrite.partition_rows[worst]} '
+            f"rows but {written[worst]} were written; nothing was committed. If nobody else writes to the table, "
+            "report this"
+        )
+
+
+def _check_file_rows(rewrite: Rewrite, written: npt.NDArray[np.integer[Any]]) -> None:
+    if rewrite.file_rows is not None and not np.array_equal(written, rewrite.file_rows):
+        worst = int(np.argmax(written != rewrite.file_rows))
+        raise ConflictError(
+            f'a new file of "{rewrite.schema.snapshot.root}" was to have {rewrite.file_rows[worst]} rows but has '
+            f"{int(written[worst])}; nothing was committed. If nobody else writes to the table, report this"
+        )

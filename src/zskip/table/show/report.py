@@ -1,0 +1,211 @@
+"""A report of a table, on one page of steps: look, sum up, draw, write; metadata alone is read, and nothing changed.
+
+snapshot, index, journal -> spreads along columns, what queries read -> one HTML file, renamed into place when whole
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zskip.advisor.advice.advice import Advice
+from zskip.advisor.workload.workload import Workload
+from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
+from zskip.index import BoundIndex, describe_parts
+from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
+from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
+from zskip.table.advice.advise import advise
+from zskip.table.advice.workload_cost import ask
+from zskip.table.handle import Handle
+from zskip.table.journal import read_journal
+from zskip.table.optimize_request import Given
+from zskip.table.read.info import describe_snapshot, orderable
+from zskip.table.rewrite.maintain import check_maintenance, maintain
+from zskip.table.show.history import history
+from zskip.version import __version__
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_MOST_COLUMNS = 5
+_MOST_ENTRIES = 20_000_000
+"""Columns times files of which the index is described whole."""
+
+
+def report(
+    handle: Handle, path: str | os.PathLike[str] | None, workload: Given, by: Sequence[str] | str | None
+) -> Path:
+    """Write a report of a table; as `Table.report` says."""
+    need_libraries("jinja2", "plotly")
+    target = _target(handle, path)
+    facts, bound = gather(handle, workload, by)
+    _write(target, to_html(facts, bound.rows))
+    return target
+
+
+def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
+    """Draw the files of a table over one or two columns; as `Table.plot` says."""
+    need_libraries("plotly")
+    import plotly.graph_objects as go
+
+    names = None if by is None else [by] if isinstance(by, str) else list(by)
+    if names is not None and not 1 <= len(names) <= 2:
+        raise InputError(f"by={names!r} are {len(names)} columns; a picture has one or two")
+    snapshot = handle.snapshot()
+    bound = handle.bound_index(snapshot)
+    spreads = _spreads(bound, names or _columns(handle, snapshot, bound, None, None)[:2], names is not None)
+    if not spreads:
+        raise InputError(f'"{snapshot.root}" has no columns with bounds to draw; make an index with Table.index()')
+    return go.Figure(figure(spreads, snapshot, bound.rows))
+
+
+def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
+    """All that a report says, and what is known of each file."""
+    snapshot = handle.snapshot()
+    if workload is not None and not isinstance(workload, str | Workload):
+        workload = Workload.of(workload)
+    notes: list[str] = []
+    bound = _bound(handle, snapshot, notes)
+    info = describe_snapshot(handle, snapshot, by, bound if bound.info().version else None)
+    queries = ask(handle, snapshot, bound, workload, notes)
+    spreads = _spreads(bound, _columns(handle, snapshot, bound, by, (info, queries)), by is not None)
+    now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    facts = Facts(
+        info=info,
+        snapshot=snapshot,
+        made=f"zskip {__version__} report, {now}",
+        spreads=spreads,
+        parts=_parts(bound, spreads) if info.index is not None else (),
+        history=history(handle),
+        deep=next((of.depths for of in reversed(read_journal(handle.home)) if of.depths), {}),
+        queries=queries,
+        upkeep=_upkeep(handle, info, workload, notes),
+        advice=None if queries is None else _advice(handle, info, workload, notes),
+        notes=tuple(notes),
+    )
+    return facts, bound
+
+
+def _bound(handle: Handle, snapshot: Snapshot, notes: list[str]) -> BoundIndex:
+    """The index; what is wrong with it is noted rather than warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ZskipWarning)
+        bound = handle.bound_index(snapshot)
+    notes += [str(warning.message) for warning in caught if issubclass(warning.category, ZskipWarning)]
+    if snapshot.reader is not None:
+        notes.append(f"The format's own code reads this table, since it uses {snapshot.reader}.")
+    return bound
+
+
+def _columns(
+    handle: Handle,
+    snapshot: Snapshot,
+    bound: BoundIndex,
+    by: Sequence[str] | str | None,
+    known: tuple[TableInfo, Queries | None] | None,
+) -> list[str]:
+    """The columns that are asked for; else those of the layout and of queries, else the first that have bounds."""
+    if by is not None:
+        return orderable(handle, snapshot, by)
+    info, queries = known or (describe_snapshot(handle, snapshot, None), None)
+    found = dict.fromkeys(info.layout.by if info.layout is not None else ())
+    for query in queries.asked if queries is not None else ():
+        found |= dict.fromkeys(query.columns)
+    fields = {field.name: field for field in (*snapshot.fields, *snapshot.partition_fields)}
+    names = [name for name in found if name in fields and fields[name].type.form is not None][:_MOST_COLUMNS]
+    if names:
+        return names
+    for name, field in fields.items():
+        stats = bound.column((name,)) if field.type.form is not None and len(names) < 2 else None
+        if stats is not None and stats.bounded.any():
+            names.append(name)
+    return names
+
+
+def _spreads(bound: BoundIndex, names: Sequence[str], asked: bool) -> tuple[Spread, ...]:
+    """asked: whether a column of which nothing is known is shown as well."""
+    found = ((name, bound.column((name,))) for name in names)
+    return tuple(
+        spread_of(name, stats, bound.rows, bound.snapshot.sizes)
+        for name, stats in found
+        if stats is not None and (asked or stats.bounded.any() or len(names) <= _MOST_COLUMNS)
+    )
+
+
+def _parts(bound: BoundIndex, spreads: Sequence[Spread]) -> tuple[IndexedPart, ...]:
+    few = len(bound.snapshot) * len(bound.snapshot.fields) <= _MOST_ENTRIES
+    return describe_parts(bound, None if few else {spread.name for spread in spreads})
+
+
+def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Maintenance | None:
+    """What a maintain would do, where the index alone tells."""
+    if info.layout is None or info.index is None or info.index.files < info.index.files_total:
+        return None
+    request = check_maintenance(
+        budget=None, seconds=None, target_file_size=None, by=None, dry_run=True, workload=workload
+    )
+    try:
+        return maintain(handle, request)
+    except ZskipError as error:
+        notes.append(f"What upkeep would do is not known: {error}")
+        return None
+
+
+def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Advice | None:
+    """Layouts compared on the workload, with files as large as they are, where Spark can draw a sample for it."""
+    if handle.spark is None or not info.files:
+        return None
+    try:
+        return advise(handle, workload, target_file_size=max(1, info.bytes // info.files))
+    except ZskipError as error:
+        notes.append(f"There is no advice: {error}")
+        return None
+
+
+def _target(handle: Handle, path: str | os.PathLike[str] | None) -> Path:
+    """Where the report goes; raises what can be told before the work."""
+    if path is None:
+        name = re.sub(r"[^\w.-]+", "-", handle.storage.root.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
+        path = f"{name.strip('-.') or 'table'}-report.html"
+    if not str(path):
+        raise InputError("the report's path is empty; name a file, or leave it out")
+    target = Path(path).expanduser().absolute()
+    if target.is_dir():
+        raise InputError(f'"{target}" is a directory; name a file in it, such as "{target / "report.html"}"')
+    if target.exists() and not target.is_file():
+        raise InputError(f'"{target}" is no file that a report may replace; name another')
+    if not target.parent.is_dir():
+        raise InputError(f'there is no directory "{target.parent}" to write the report to; make it, or name another')
+    return target
+
+
+def _write(target: Path, page: str) -> None:
+    """Publish the file at once: nobody ever sees half of it."""
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", dir=target.parent, prefix=".", suffix=".html", delete=False, encoding="utf-8", newline="\n"
+        ) as file:
+            written = Path(file.name)
+            try:
+                file.write(page)
+                file.close()
+                mask = os.umask(0)
+                os.umask(mask)
+                written.chmod(0o666 & ~mask)
+                written.replace(target)
+            except BaseException:
+                file.close()
+                with contextlib.suppress(OSError):
+                    written.unlink()
+                raise
+    except OSError as error:
+        raise StorageError(
+            f'cannot write the report to "{target}": {error.strerror or error}; name another place'
+        ) from error
