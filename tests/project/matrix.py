@@ -34,7 +34,7 @@ CORE = (
     "tests/spark/scan/test_plans.py::test_dynamic_partition_pruning_stays",
     "tests/spark/scan/test_plans.py::test_joins_unions_and_subqueries",
     *(f"{_KEYS}[{layout}]" for layout in ("zorder-sample-third", "hilbert-sample-second", "zorder-direct-first")),
-    "tests/table/test_collect.py",
+    "tests/table/test_refresh_index.py",
     "tests/formats/test_every_format.py::test_optimize_and_everything_else",
 )
 """What differs from one Spark to another: plans, keys, counting, and every verb on plain Parquet, Delta and Iceberg."""
