@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-import common
 import zskip
-from table_data import TABLES, Table
+from shared import common
+from shared.table_data import TABLES, Table
 from zskip.table.rewrite import optimize as job
 
 MIXES = {"even": (1.0, 1.0, 1.0), "first": (6.0, 1.0, 1.0), "last": (1.0, 1.0, 6.0)}

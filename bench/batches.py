@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-import common
 import zskip
+from shared import common
 
 BATCHES = 10
 
@@ -37,7 +37,7 @@ def main() -> None:
     commits = 0
     for _ in range(options.rounds):
         for name, more in ways.items():
-            table = fresh(raw, common.HOME / f"batches-{name}")
+            table = common.link_files(raw, common.HOME / f"batches-{name}")
             opened = zskip.table(spark, str(table))
             with Peak(common.HOME / "local") as peak:
                 took = common.seconds(lambda o=opened, m=more: o.optimize(common.CLUSTER_BY, files=options.files, **m))
@@ -69,15 +69,6 @@ def forget(spark: Any) -> None:
         time.sleep(0.5)
         if not list((common.HOME / "local").rglob("shuffle_*.data")):
             return
-
-
-def fresh(source: Path, path: Path) -> Path:
-    """The same files once more; links cost nothing."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    for file in source.glob("*.parquet"):
-        os.link(file, path / file.name)
-    return path
 
 
 class Peak:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-import common
 import zskip
+from shared import common
 
 
 def main() -> None:

@@ -5,17 +5,15 @@ python bench/compact.py --files 10000 --rounds 2
 
 from __future__ import annotations
 
-import os
 import shutil
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
 import zskip
+from shared import common
 
 ROWS = 6_000
 
@@ -30,14 +28,14 @@ def main() -> None:
     for file in source.iterdir():  # Whoever is first reads them from memory, too, and with code that is compiled.
         file.read_bytes()
     shutil.rmtree(plain, ignore_errors=True)
-    fresh(source, ours, options.files // 10)
+    common.link_files(source, ours, options.files // 10)
     copy(spark, ours, plain, 1)
     zskip.table(spark, str(ours)).compact(target_file_size=options.target)
     times: dict[str, list[float]] = {"zskip": [], "spark": []}
     files = 0
     for _ in range(options.rounds):
         shutil.rmtree(plain)
-        fresh(source, ours)
+        common.link_files(source, ours)
         opened = zskip.table(spark, str(ours))
         times["zskip"].append(common.seconds(lambda opened=opened: opened.compact(target_file_size=options.target)))
         files = opened.info().files
@@ -78,14 +76,6 @@ def make(path: Path, files: int) -> None:
         )
         pq.write_table(rows, staging / f"part-{i:06d}.parquet", compression="zstd")
     staging.rename(path)
-
-
-def fresh(source: Path, path: Path, most: int | None = None) -> None:
-    """The same files once more, or some of them; links cost nothing."""
-    shutil.rmtree(path, ignore_errors=True)
-    path.mkdir()
-    for file in islice(source.iterdir(), most):
-        os.link(file, path / file.name)
 
 
 def copy(spark: object, source: Path, path: Path, files: int) -> None:

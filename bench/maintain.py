@@ -19,11 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
 import zskip
+from shared import common
 
 APPENDS = 10
-JARS = Path(__file__).resolve().parent.parent / ".engines"
 DELTA = {
     "spark__sql__extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark__sql__catalog__spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -35,7 +34,7 @@ def main() -> None:
     options = common.arguments(
         __doc__ or "", scale=1.0, files=64, jars="", orders="random,shipdate", budget=0.1, queries=100
     )
-    paths = options.jars.split(os.pathsep) if options.jars else sorted(map(str, JARS.glob("delta-*.jar")))
+    paths = options.jars.split(os.pathsep) if options.jars else sorted(map(str, common.JARS.glob("delta-*.jar")))
     jars = {"spark__jars": ",".join(paths)} | DELTA if paths else {}
     spark = common.session(**jars)
     source = common.lineitem(options.scale)

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
 import zskip
+from shared import common
 
 ROWS = 100
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from page_tables import TABLES
+from shared.page_tables import TABLES
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -37,12 +37,12 @@ def beside(engine: str, data: str = "lineitem") -> tuple[str, str, str, dict[str
     given = "" if data == "lineitem" else f" --data {data}"
     what = {
         "lineitem": "TPC-H lineitem as a table of the format, by l_partkey, l_suppkey, l_shipdate",
-        "connections": "Made-up connections of a network (bench/table_data.py) as a table of the format, by src_ip, "
-        "dst_ip, ts",
+        "connections": "Made-up connections of a network (bench/shared/table_data.py) as a table of the format, by "
+        "src_ip, dst_ip, ts",
     }
     return (
         f"Beside the Z-order of {engine.capitalize()} itself{more}",
-        f"engines.py --engine {engine}{given} --scale 2 --files 64 --rounds 3",
+        f"engines/engines.py --engine {engine}{given} --scale 2 --files 64 --rounds 3",
         f"{what[data]}: zskip's whole optimize and "
         f"{PEERS[engine]} take turns on fresh tables, asked for as many files (by bytes). Then the first 40 of the "
         "random queries run through the engine's own reader; `rows_decoded` is the mean share of the rows that its "
@@ -124,7 +124,7 @@ def paged(data: str) -> tuple[str, str, str, dict[str, str]]:
 RUNS = (
     (
         "A table in an object store",
-        "stores.py --files 10000",
+        "stores/stores.py --files 10000",
         "Without Spark, on a store in memory that waits before each answer: the index of 10,000 files of 10 columns "
         "with 50 ms a request, then, in a new process with 20 ms, a query that keeps 10 files, twice. `beyond` is what "
         "comes on top of listing the table's files.",
@@ -137,7 +137,7 @@ RUNS = (
     ),
     (
         "100,000 files in an object store",
-        "stores.py --files 100000",
+        "stores/stores.py --files 100000",
         "Without Spark, on a store in memory that waits 20 ms before each answer: a query that keeps 10 files, twice "
         "in a new process. `beyond` is what comes on top of listing the table's files. The index is made of footers "
         "that the store is not asked for.",
@@ -149,7 +149,7 @@ RUNS = (
     ),
     (
         "A million files on a store",
-        "large_store.py --files 1000000",
+        "stores/large_store.py --files 1000000",
         "Plain Parquet of ten columns, made of metadata alone: the listing takes no time, so that all of this is "
         "beyond it. `first` and `warm` open the table and answer a query that keeps 10 files, `info` is `info()`, "
         "`refresh` is `index()` after 1,000 files more, and `beyond_reading` is without reading just their "
@@ -158,7 +158,7 @@ RUNS = (
     ),
     (
         "Clustering in an object store",
-        "store_rewrite.py --scale 1 --files 64 --rounds 2",
+        "stores/store_rewrite.py --scale 1 --files 64 --rounds 2",
         "TPC-H lineitem by l_partkey, l_suppkey, l_shipdate into a new table, through Spark's S3A, beside the same on "
         "the local disk, in turns. The store is an emulator of S3 that answers at once and shares the two cores. "
         "`copies` are objects that it was asked to copy, one a file by Spark's own commit and one by zskip; `asked` "
@@ -186,13 +186,13 @@ RUNS = (
     ),
     (
         "Fitting a layout",
-        "fit.py --rows 50000 --files 64",
+        "layout/fit.py --rows 50000 --files 64",
         "Bounds, keys, microcells and cuts on the driver, once the sample is there.",
         {"zorder_fit_s": "<= 1.5", "hilbert_fit_s": "<= 1.5", "linear_fit_s": "<= 1.5", "peak_memory_mb": "<= 200"},
     ),
     (
         "A report in the browser",
-        "report.py --million 1000000 --scale 1",
+        "index/report.py --million 1000000 --scale 1",
         "`million`: of a table of a million files and three columns, from its index; `lineitem`: of its keys and dates "
         "in 64 files by date, with 200 queries. `first_s` is the first report of a process, `first_cpu_s` what the "
         "processors worked for it, `mb` what the process grows by; the chart library is 2 MB of the HTML. "
@@ -228,27 +228,27 @@ RUNS = (
     *map(paged, DATA),
     (
         "Recording a workload",
-        "recording.py --scans 1000000 --flushes 250",
+        "layout/recording.py --scans 1000000 --flushes 250",
         "A week of 1,000,000 scans, noted (`note`, what a query waits for) and written to a local disk in the "
         "background (`flush`), which takes at most a thousandth of a processor's time.",
         {"note_ms_mean": "<= 1", "reservoir_bytes": "<= 1000000"},
     ),
     (
         "Advice for a very large table",
-        "advice_large.py --files 1000000 --queries 10000",
+        "layout/advice_large.py --files 1000000 --queries 10000",
         "100 columns, of which the index knows 20 and predicates ask for 12; memory is that of Python's side of the "
         "driver.",
         {"advise_s": "<= 60", "driver_peak_mb": "<= 1000"},
     ),
     (
         "A table of 100,000 small files",
-        "small_files.py --files 100000 --rounds 2",
+        "index/small_files.py --files 100000 --rounds 2",
         "Opening the table and answering one query that keeps 10 files, with an index, beside plain Spark.",
         {"zskip_over_spark": "<= 0.1"},
     ),
     (
         "Pruning by a large predicate, and clustering information",
-        "pruning.py --files 100000 --listed 10000",
+        "index/pruning.py --files 100000 --listed 10000",
         "An AND of 20 leaves over columns of five types, one of them an IN of 10,000 values, over the bounds of "
         "100,000 files (`prune_ms`; the text is read before); then overlap and depth of one column of 1,000,000 files "
         "as `Table.info()` tells them, of integers and of strings.",
@@ -256,10 +256,10 @@ RUNS = (
     ),
     (
         "The index by itself",
-        "index.py --files 1288 --columns 2078 --million 1000000",
+        "index/index.py --files 1288 --columns 2078 --million 1000000",
         "`rfc27`: a table of RFC-27's shape, 1,288 files of 2,078 columns, 2.7M entries with random low digits "
-        "(bench/index_data.py says how they are made), every figure cold from disk and from the manifest on: all "
-        "entries (`full`), one column of ten files (`ten`), four columns of all files (`range`), and the same as a "
+        "(bench/shared/index_data.py says how they are made), every figure cold from disk and from the manifest on: "
+        "all entries (`full`), one column of ten files (`ten`), four columns of all files (`range`), and the same as a "
         "query does it, which matches the list of files with the live ones (`by_a_query`); beside them one row a "
         "file in Parquet (`wide`), and Spark SQL over both. The first table has RFC-27's own figures, which were taken "
         "on another machine and of other values, above those of this run. `million`: a predicate on 3 columns of 10 "
@@ -278,7 +278,7 @@ RUNS = (
     ),
     (
         "Building and refreshing an index",
-        "index_build.py --files 10000 --columns 100 --more-files 100000 --added 100",
+        "index/index_build.py --files 10000 --columns 100 --more-files 100000 --added 100",
         "`build`: the min/max index of 10,000 files of 100 columns, from footers that are in memory; a core's files a "
         "second are those by the processors' time. Two fifths of that time are Arrow's for parsing the footers, "
         "and a quarter its for handing over the statistics of a million columns. `refresh`: 100 more files in a table "
@@ -289,7 +289,7 @@ RUNS = (
     ),
     (
         "What sketches save",
-        "sketches.py --scale 1",
+        "queries/sketches.py --scale 1",
         "Files and bytes that queries read by the bounds of columns, and then with a sketch, too; the run fails where "
         "a file with a matching row is left out. `bloom`: TPC-H orders clustered by date, 200 single keys. `ngram`: "
         "orders as generated, 63 English words that TPC-H does not use, each planted in the comment of one order in "
@@ -330,7 +330,7 @@ RUNS = (
     ),
     (
         "The first rows, LIMIT and counts",
-        "topk.py --scale 1 --files 64",
+        "queries/topk.py --scale 1 --files 64",
         "TPC-H lineitem in 64 files, sorted by l_shipdate (`date`) and by the Z-order of three columns (`zorder`): "
         "`ORDER BY l_shipdate DESC LIMIT 10`, `LIMIT 10` and counts over a range of l_shipdate. Files that are read, "
         "the share of the table's bytes in them, and the time of the query over that of plain Spark on the same "
@@ -345,7 +345,7 @@ RUNS = (
     ),
     (
         "All of TPC-H",
-        "tpch.py --scale 1 --joins always",
+        "queries/tpch.py --scale 1 --joins always",
         "Files, and bytes of the files, that the scans of each query read (Spark's own `numFiles` and `filesSize`): "
         "plain Spark on the tables as the generator wrote them, then an enabled session on lineitem, orders, part, "
         "partsupp and customer clustered into as many files, all as views of `spark.read.parquet`. The run fails where "
@@ -354,7 +354,7 @@ RUNS = (
     ),
     (
         "All of TPC-DS, clustered by date",
-        "tpcds.py --scale 1 --layout date --joins always",
+        "queries/tpcds.py --scale 1 --layout date --joins always",
         "The 99 queries, each by plain Spark and in an enabled session in turns, on the same files: the seven fact "
         "tables clustered by the key of their date. Megabytes are those of the files of fact tables that the scans of "
         "a query read, without what queries for keys read before, seconds the whole query's. The run fails where an "
@@ -363,25 +363,25 @@ RUNS = (
     ),
     (
         "All of TPC-DS, clustered by three columns",
-        "tpcds.py --scale 1 --layout three --joins auto --rounds 2",
+        "queries/tpcds.py --scale 1 --layout three --joins auto --rounds 2",
         "The same with the fact tables in Z-order by date, item and customer, and join keys asked for where that pays.",
         {"identical": "99", "fact_bytes_over_plain": "<= 0.66", "time_over_plain": "<= 1.03"},
     ),
     (
         "All of TPC-DS, not clustered",
-        "tpcds.py --scale 1 --layout raw --rounds 2",
+        "queries/tpcds.py --scale 1 --layout raw --rounds 2",
         "The same where an index is there and nothing can be skipped: what an enabled session costs.",
         {"identical": "99", "time_over_plain": "<= 1.03"},
     ),
     (
         "TPC-DS at scale factor 10",
-        "tpcds.py --scale 10 --layout date",
+        "queries/tpcds.py --scale 10 --layout date",
         "The first 20 queries of which each joins one fact table with some days of `date_dim` (`queries` lists them).",
         {"time_over_plain": "<= 0.7"},
     ),
     (
         "A Delta table of 10,000 files",
-        "delta.py --files 10000",
+        "index/delta.py --files 10000",
         "`open` is `zskip.table(spark, path).df()` of a table never seen before, which reads the log; `query` is the "
         "planning of a query that keeps three files by the log's statistics, `query_added` what it takes beyond plain "
         "Spark's planning over just those three. Medians; `first_open` is the first in a new process.",
@@ -392,14 +392,14 @@ RUNS = (
     *map(growing, ORDERS),
     (
         "Planning maintenance of a million files",
-        "upkeep.py --files 1000000",
+        "layout/upkeep.py --files 1000000",
         "A dry run of `maintain` by three columns on a table of which every fiftieth file lies across everything, from "
         "its index to the plan; `mb` is what the process grows by.",
         {"plan_s": "<= 10", "mb": "<= 1000"},
     ),
     (
         "Writers beside maintenance",
-        "beside.py --seconds 60 --pause 1 --appends 5",
+        "engines/beside.py --seconds 60 --pause 1 --appends 5",
         "A writer of a Delta table (delta-rs) appends rows every second and deletes two every five, beside `maintain` "
         "by two columns, and on tables of their own beside delta-rs's compaction and Z-order, each again and again for "
         "as long. `refused_pct`: writes that had to begin anew, of 100 that were done; `failed`: runs of the "

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from typing import Any
 
-import common
+from shared import common
 
 CALLS = {
     "python": ["-c", "pass"],

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-import common
-import workload_data as data
+from shared import common
+from shared import workload_data as data
 from zskip.advisor.fitting.cross_validation import Asked, Target, best_curve, fitted, held_out, reads, safe_curves
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
 from zskip.layout.curves import spread, zorder_pattern

@@ -222,7 +222,7 @@ def test_columns_that_come_and_go(tmp_path: Path) -> None:
 def test_a_column_over_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sys.path.insert(0, str(PAGE.parents[1] / "bench"))
     monkeypatch.setattr("zskip.index.store.segment.MAX_ENTRIES", 90_000)
-    from index_data import make_index
+    from shared.index_data import make_index
 
     made = make_index(str(tmp_path), 40_000, 2, 3)
     snapshot = made.snapshot

@@ -1,18 +1,22 @@
 """Sampling mathematics and fitting of a layout on the driver: seconds and memory, once the sample is there.
 
-python bench/fit.py --rows 50000 --files 64
+python bench/layout/fit.py --rows 50000 --files 64
 """
 
 from __future__ import annotations
 
+import sys
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.dataset as ds
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from shared import common
 from zskip.layout.fit import fit
 from zskip.records import Field, Sample
 from zskip.types import DataType

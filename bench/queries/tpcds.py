@@ -1,21 +1,25 @@
 """The 99 queries of TPC-DS on clustered fact tables, read by plain Spark and by a session with zskip, in turns.
 
-python bench/tpcds.py --scale 1 --layout date --joins always --queries 1-99
+python bench/queries/tpcds.py --scale 1 --layout date --joins always --queries 1-99
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import answers
-import common
 import tpcds_data
+
 import zskip
+from shared import common
 
 SIDES = ("plain", "zskip")
 

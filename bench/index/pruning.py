@@ -1,16 +1,20 @@
 """Pruning by a large predicate over many files, and what `Table.info()` tells of a million.
 
-python bench/pruning.py --files 100000 --listed 10000
+python bench/index/pruning.py --files 100000 --listed 10000
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from common import arguments, emit, median, seconds
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from shared.common import arguments, emit, median, seconds
 from zskip.predicate import Columns, parse
 from zskip.prune import clustering, prune
 from zskip.records import ColumnStats, Field

@@ -1,6 +1,6 @@
 """How often a writer of a Delta table must begin anew beside zskip's `maintain`, and beside Delta's own OPTIMIZE.
 
-python bench/beside.py --seconds 60 --pause 1 --appends 5
+python bench/engines/beside.py --seconds 60 --pause 1 --appends 5
 
 The writer (delta-rs) appends rows after each pause, and deletes two after some appends; the maintenance runs again and
 again: `maintain` by two columns, delta-rs's compaction, and its Z-order by the same columns, each on its own table.
@@ -9,6 +9,7 @@ again: `maintain` by two columns, delta-rs's compaction, and its Z-order by the 
 from __future__ import annotations
 
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,8 +21,10 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
+from shared import common
 from zskip.errors import ConflictError
 
 FIRST, EACH = 20_000, 200

@@ -1,6 +1,6 @@
 """What sketches save over the bounds of columns: files and bytes that queries read with and without each.
 
-python bench/sketches.py --scale 1
+python bench/queries/sketches.py --scale 1
 
 - `bloom`: TPC-H orders by o_orderdate in 64 files, asked for single values of o_orderkey, all of them there.
 - `ngram`: orders in 256 files in the generator's order. Its comments are made of few words, all of which are in every
@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,9 +29,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-import common
-import zskip
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tpch import generated
+
+import zskip
+from shared import common
 
 FILES = 64
 FILES_OF_COMMENTS = 256

@@ -1,11 +1,12 @@
 """What it costs to record a workload: a week of 1,000,000 scans, flushed every 15 seconds of it.
 
-python bench/recording.py
+python bench/layout/recording.py
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from shared import common
 from zskip.advisor.workload.predicate_text import text_of
 from zskip.predicate import Columns, parse
 from zskip.records import Field, ScanReport

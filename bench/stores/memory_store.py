@@ -1,8 +1,8 @@
 """An object store in memory that speaks enough of S3 to be measured: it waits, counts, and forgets at its end.
 
-Run as a process of its own: `python bench/memory_store.py MILLISECONDS` prints its port. `GET /requests` tells and
-forgets what was asked; `PUT /delay?MILLISECONDS` changes how long an answer takes; `PUT /copies?COUNT` fills `t/` with
-files made of the body, which `copy_of` tells apart.
+Run as a process of its own: `python bench/stores/memory_store.py MILLISECONDS` prints its port. `GET /requests` tells
+and forgets what was asked; `PUT /delay?MILLISECONDS` changes how long an answer takes; `PUT /copies?COUNT` fills `t/`
+with files made of the body, which `copy_of` tells apart.
 """
 
 from __future__ import annotations

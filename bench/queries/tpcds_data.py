@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
+from shared import common
 
 ROWS_PER_FILE = 100_000
 MOST_FILES = 16

@@ -1,6 +1,6 @@
 """zskip's optimize of a Delta, Iceberg or Hudi table beside the engine's own, and what the engine then reads.
 
-python bench/engines.py --engine delta --scale 2 --files 64 --rounds 3
+python bench/engines/engines.py --engine delta --scale 2 --files 64 --rounds 3
 
 Needs the jars that `python3 dev.py test-engines` fetches; Hudi's also the Python of .venv-spark35.
 """
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import common
-import zskip
-from table_data import TABLES, Table
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-JARS = Path(__file__).resolve().parent.parent / ".engines"
+import zskip
+from shared import common
+from shared.table_data import TABLES, Table
+
 WAREHOUSE = common.HOME / "engines"
 
 
@@ -150,9 +152,9 @@ def main() -> None:
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
-    jars = sorted(str(path) for path in JARS.glob(f"{options.engine}-*.jar"))
+    jars = sorted(str(path) for path in common.JARS.glob(f"{options.engine}-*.jar"))
     if not jars:
-        raise SystemExit(f"no jar of {options.engine} in {JARS}: run python3 dev.py test-engines")
+        raise SystemExit(f"no jar of {options.engine} in {common.JARS}: run python3 dev.py test-engines")
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
     source = table.make(options.scale)
     spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})

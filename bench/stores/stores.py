@@ -21,8 +21,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import zskip
-from common import arguments, emit, log
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from memory_store import FIRST, LAST, ROWS, copy_of
+
+from shared.common import arguments, emit, log
 from zskip.index import refresh
 from zskip.storage import Storage
 

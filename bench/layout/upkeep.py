@@ -1,6 +1,6 @@
 """Planning maintenance of a table of a million files, from its index alone: what a dry run takes.
 
-python bench/upkeep.py --files 1000000
+python bench/layout/upkeep.py --files 1000000
 
 Files are boxes of 100 by 100 by 100 in three columns, and every fiftieth lies across everything, as new ones do. `mb`
 is what the process grows by, beside the list of the files and the libraries.
@@ -9,13 +9,16 @@ is what the process grows by, beside the list of the files and the libraries.
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import common
-from index_data import keep, make_index, read_snapshot
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from shared import common
+from shared.index_data import keep, make_index, read_snapshot
 from zskip.formats.parquet.format import ParquetFormat
 
 SIDE, WIDTH = 100, 10_000_000

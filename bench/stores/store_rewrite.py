@@ -1,6 +1,6 @@
 """Clustering TPC-H lineitem in an object store beside the same on the local disk, through Spark.
 
-python bench/store_rewrite.py --scale 1 --files 64 --rounds 2
+python bench/stores/store_rewrite.py --scale 1 --files 64 --rounds 2
 
 The store is an emulator of S3 on this machine that answers at once and shares its cores. `copies` are the objects that
 the store was asked to copy. Hadoop's S3A comes from `python3 dev.py test-stores`, or --jars names its jars.
@@ -19,10 +19,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import common
-import zskip
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-JARS = Path(__file__).resolve().parent.parent / ".engines"
+import zskip
+from shared import common
+
 BUCKET = "bench"
 
 
@@ -32,7 +33,7 @@ def main() -> None:
     if options.serve:
         serve()
         return
-    found = [str(path) for name in ("hadoop-aws", "bundle") for path in JARS.glob(f"{name}-*.jar")]
+    found = [str(path) for name in ("hadoop-aws", "bundle") for path in common.JARS.glob(f"{name}-*.jar")]
     jars = options.jars or ",".join(found)
     if not jars:
         raise SystemExit("no jars of S3A: run `python3 dev.py test-stores`, or name them with --jars A,B")

@@ -1,11 +1,12 @@
 """A table of many small files: opening it and answering one query that keeps ten, beside plain Spark.
 
-python bench/small_files.py --files 100000
+python bench/index/small_files.py --files 100000
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
+from shared import common
 
 ROWS = 10
 KEPT = 10

@@ -1,6 +1,6 @@
 """A plain Parquet table of a million files on a store, made of metadata alone: open, query, look, and refresh.
 
-python bench/large_store.py --files 1000000
+python bench/stores/large_store.py --files 1000000
 
 The listing is made up and takes no time; the index is as refreshes would have written it, on a local disk. Of the data
 files only one footer is there, which the new files share. What is measured runs in a process of its own.
@@ -24,9 +24,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
-from index_data import TYPES, make_index
+from shared import common
+from shared.index_data import TYPES, make_index
 from zskip.index import Index, footers_only
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage

@@ -14,13 +14,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow.dataset as ds
 
-HOME = Path(__file__).resolve().parent.parent / ".bench"
+ROOT = Path(__file__).resolve().parents[2]
+HOME = ROOT / ".bench"
+JARS = ROOT / ".engines"
 CLUSTER_BY = ["l_partkey", "l_suppkey", "l_shipdate"]
 EPOCH = dt.date(1970, 1, 1)
 
@@ -81,6 +84,15 @@ def lineitem(scale: float) -> Path:
     source = staging / "lineitem"
     (source if source.is_dir() else staging).rename(target)
     return target
+
+
+def link_files(source: Path, path: Path, most: int | None = None) -> Path:
+    """Give a new directory the same files, or some of them; links cost nothing."""
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    for file in islice(source.glob("*.parquet"), most):
+        os.link(file, path / file.name)
+    return path
 
 
 def in_a_process(script: str, part: str, given: list[str], make: Path | None = None) -> dict[str, Any]:

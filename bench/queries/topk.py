@@ -1,16 +1,19 @@
 """The first rows, a LIMIT and counts of TPC-H lineitem: files and bytes that are read, and seconds, beside plain Spark.
 
-python bench/topk.py --scale 1 --files 64
+python bench/queries/topk.py --scale 1 --files 64
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
+from shared import common
 
 BETWEEN = "l_shipdate BETWEEN DATE '1994-01-15' AND DATE '1995-09-20'"
 QUERIES = {

@@ -1,6 +1,6 @@
 """The index by itself: RFC-27's shape beside wide Parquet and Spark SQL, and a million files.
 
-python bench/index.py --files 1288 --columns 2078 --million 1000000
+python bench/index/index.py --files 1288 --columns 2078 --million 1000000
 
 `index_data.py` says how the values are made. Everything is read cold: before each round the pages of all files are
 dropped from memory (`posix_fadvise`). Each part runs in a process of its own.
@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-import common
-from index_data import keep, make_index, read_snapshot
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from shared import common
+from shared.index_data import keep, make_index, read_snapshot
 from zskip.index import BoundIndex, Index
 from zskip.index.store.segment import INDEX_DIR, SegmentReader
 from zskip.predicate import Columns, Predicate, parse

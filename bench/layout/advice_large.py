@@ -1,6 +1,6 @@
 """Advice for a table of 1,000,000 files and 100 columns by 10,000 recorded predicates: time, memory, Spark's jobs.
 
-python bench/advice_large.py --files 1000000 --queries 10000
+python bench/layout/advice_large.py --files 1000000 --queries 10000
 
 The files are links to 40 that exist once. Of 20 columns the index has bounds, as footers of different files would give
 them; the predicates ask for 12 of these.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
+from shared import common
 from zskip.advisor.workload.reservoir import Entry, priority
 from zskip.index.store.leaves import Column
 from zskip.index.store.manifest import Manifest, manifest_path

@@ -1,6 +1,6 @@
 """Reports: of a million files of three columns from their index, and of a lineitem with 200 queries.
 
-python bench/report.py --million 1000000 --scale 1
+python bench/index/report.py --million 1000000 --scale 1
 
 Each part runs in a process of its own; `mb` is what the process grows by while it makes the report, beside the list of
 the files and the libraries; `first_cpu_s` is what the processors worked for it. `first_paint_ms` is
@@ -17,8 +17,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-import common
-from index_data import keep, make_index, read_snapshot
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from shared import common
+from shared.index_data import keep, make_index, read_snapshot
 from zskip.formats.parquet.format import ParquetFormat
 from zskip.report.page import _library
 
@@ -94,7 +96,7 @@ def made(table: Any, target: Path, workload: list[str] | None = None) -> dict[st
 
 def painted(page: Path) -> dict[str, int]:
     """How long Chromium takes: something is seen, the charts near the window are drawn, all are."""
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
+    sys.path.insert(0, str(common.ROOT / "tests" / "support"))
     from chromium import browser
 
     try:

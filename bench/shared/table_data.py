@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
+from shared import common
 
 WELL_KNOWN = (22, 25, 53, 80, 110, 123, 143, 161, 389, 443, 587, 636, 993, 995, 1883, 3306, 5432, 6379, 8080, 8443)
 DAYS, HOSTS, PARTS = 30, 1_000_000, 16

@@ -1,6 +1,6 @@
 """Building an index from footers, and bringing it up to date.
 
-python bench/index_build.py --files 10000 --columns 100 --more-files 100000 --added 100
+python bench/index/index_build.py --files 10000 --columns 100 --more-files 100000 --added 100
 
 The tables are hard links to 500 different files of 20 rows, whose columns are of six types in turn and whose bounds
 are random: long, double, string, timestamp, decimal and date. Their footers hold no schema of Arrow's, as Spark's do
@@ -18,6 +18,7 @@ import decimal
 import os
 import shutil
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,8 +28,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import zskip
+from shared import common
 from zskip.formats.parquet.format import ParquetFormat
 from zskip.index import refresh
 from zskip.index.collect.files import collect

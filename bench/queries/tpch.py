@@ -2,7 +2,7 @@
 
 Both are views of `spark.read.parquet`.
 
-python bench/tpch.py --scale 1 --joins always
+python bench/queries/tpch.py --scale 1 --joins always
 """
 
 from __future__ import annotations
@@ -13,9 +13,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import common
-import zskip
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from tpch_queries import QUERIES
+
+import zskip
+from shared import common
 
 CLUSTERED = {
     "lineitem": (["l_shipdate", "l_quantity", "l_discount"], 48),

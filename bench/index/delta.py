@@ -2,7 +2,7 @@
 
 What a query is said to cost is what it costs beyond plain Spark's planning over nothing but the three files.
 
-python bench/delta.py --files 10000
+python bench/index/delta.py --files 10000
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
-import common
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 import planning
 import zskip
+from shared import common
 
 TYPES = {"a": "long", "b": "long", "x": "double", "s": "string"}
 

@@ -1,0 +1,1 @@
+"""What benchmarks share: data, a session, queries, and how figures are printed."""
