@@ -32,7 +32,7 @@ from shared.index_data import TYPES, make_index
 from zskip.index import Index, footers_only
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage
-from zskip.storage.on_top import OnTop
+from zskip.storage.wrapper import StorageWrapper
 from zskip.table import Table
 from zskip.table.handle import Handle
 
@@ -46,7 +46,7 @@ ARROW = {
 }  # fmt: skip
 
 
-class Listed(OnTop):
+class Listed(StorageWrapper):
     """A directory whose data files are a listing alone, all with one footer."""
 
     def __init__(self, base: LocalStorage, files: list[FileInfo], data: bytes) -> None:

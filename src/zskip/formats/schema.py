@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
-from zskip.storage import MANY_FILES, FileInfo, Look, Storage, Workers
+from zskip.storage import MANY_FILES, FileInfo, FileParser, Storage, Workers
 from zskip.types import DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
@@ -101,14 +101,14 @@ def read_footers(
         yield from _read_here(storage, [path for path, _ in files])
         return
     todo = iter(files)
-    for batch in workers.look("look at", _looker, files):
+    for batch in workers.parse_files("look at", _looker, files):
         asked = [path for path, _ in islice(todo, len(batch))]
         here = _read_here(storage, [path for path, told in zip(asked, batch, strict=True) if told is None])
         for told in batch:
             yield next(here) if told is None else Footer(rows=told[0], columns=told[1], codec=told[2])
 
 
-def _looker() -> Look:
+def _looker() -> FileParser:
     tell = _Teller()
 
     def look(stream: BinaryIO, size: int) -> tuple[int, tuple[tuple[str, str], ...], str]:

@@ -1,57 +1,57 @@
-"""The few file operations that zskip needs: on disks, in object stores, on HDFS, and on top of another storage."""
+"""The file operations that zskip needs, for local disks, object stores, HDFS, and storages that wrap another one."""
 
 from collections.abc import Mapping
 
 from zskip.errors import InputError
-from zskip.storage.base import MANY_FILES, FileInfo, Kind, Look, Storage, Workers, expect
-from zskip.storage.failures import again
+from zskip.storage.base import MANY_FILES, FileInfo, FileParser, Kind, Storage, Workers, prefetch
+from zskip.storage.failures import retry_broken
 from zskip.storage.local import LocalStorage
-from zskip.storage.places import HADOOP_SCHEMES, parse_place, same_place
+from zskip.storage.object_uri import HADOOP_SCHEMES, is_same_location, parse_object_uri
 
 __all__ = [
     "HADOOP_SCHEMES",
     "MANY_FILES",
     "FileInfo",
+    "FileParser",
     "Kind",
     "LocalStorage",
-    "Look",
     "Storage",
     "Workers",
-    "again",
     "check_options",
-    "expect",
     "is_remote",
-    "parse_place",
-    "same_place",
+    "is_same_location",
+    "parse_object_uri",
+    "prefetch",
+    "retry_broken",
     "storage_for",
 ]
 
 
-def check_options(given: object) -> dict[str, str]:
-    """Options of a store as text, True and False too; raises InputError for what is no mapping of such.
+def check_options(options: object) -> dict[str, str]:
+    """Check a store's options and return them as text, booleans included; raises InputError if they are no mapping.
 
     No value is named: any may be a secret.
     """
-    if given is None:
+    if options is None:
         return {}
-    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+    if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise InputError(
-            f"storage_options of type {type(given).__name__} is no mapping of names to text, such as "
+            f"storage_options of type {type(options).__name__} is no mapping of names to text, such as "
             '{"aws_region": "eu-west-1"}'
         )
-    wrong = [key for key, value in given.items() if not isinstance(value, (str, bool, int))]
+    wrong = [key for key, value in options.items() if not isinstance(value, (str, bool, int))]
     if wrong:
-        raise InputError(f'storage_options["{wrong[0]}"] is of type {type(given[wrong[0]]).__name__}; give text')
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in given.items()}
+        raise InputError(f'storage_options["{wrong[0]}"] is of type {type(options[wrong[0]]).__name__}; give text')
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
 
 
 def is_remote(path: str) -> bool:
-    """Whether a path names a place that is reached across a network without Spark, and by options.
+    """Whether a path is reached over a network without Spark, and so may need options.
 
     >>> is_remote("s3a://b/t"), is_remote("hdfs://nn/t"), is_remote("/t"), is_remote("dbfs://t")
     (True, True, False, False)
     """
-    return _is_hdfs(path) or parse_place(path) is not None
+    return _is_hdfs(path) or parse_object_uri(path) is not None
 
 
 def _is_hdfs(path: str) -> bool:
@@ -59,20 +59,20 @@ def _is_hdfs(path: str) -> bool:
 
 
 def storage_for(path: str, options: Mapping[str, str]) -> Storage:
-    """A directory as it is reached without Spark: on a disk, in an object store, or on HDFS.
+    """The storage of a directory that is reached without Spark: on a disk, in an object store, or on HDFS.
 
-    options: of the object store, as deltalake and Polars name them, or settings of Hadoop for HDFS. Raises InputError
-    for a scheme that only Spark reaches and for options that cannot be right.
+    options: of the object store, as deltalake and Polars name them, or Hadoop settings for HDFS. Raises InputError for
+    a scheme that only Spark reaches and for invalid options.
     """
     if _is_hdfs(path):
         from zskip.storage.hdfs import HdfsStorage
 
         return HdfsStorage(path, options)
-    place = parse_place(path)
-    if place is not None:
+    uri = parse_object_uri(path)
+    if uri is not None:
         from zskip.storage.objects import ObjectStorage
 
-        return ObjectStorage(place, options)
+        return ObjectStorage(uri, options)
     scheme, separator, _ = path.partition("://")
     if separator and scheme.isalnum() and scheme != "file":
         raise InputError(

@@ -1,7 +1,7 @@
-"""Where tables lie: the few file operations zskip needs, behind one protocol.
+"""The protocol of a storage: the few file operations zskip needs.
 
 Paths are relative to the root of the storage and use `/`. The implementations are `LocalStorage`, `ObjectStorage` for
-object stores, `HdfsStorage` and, for anything that the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
+object stores, `HdfsStorage` and, for everything the Spark session reaches, `zskip.spark.jvm.hadoop.HadoopStorage`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Literal, NamedTuple, Protocol
 
 Kind = Literal["disk", "cluster", "objects"]
-"""A disk of this machine; a file system across a network; an object store, where each call is a request or more, a
-rename is a copy, and a directory is there while a key begins with its name."""
+"""A disk of this machine; a file system across a network; an object store, where each call is one or more requests, a
+rename is a copy, and a directory exists while a key begins with its name."""
 
 
 class FileInfo(NamedTuple):
@@ -27,15 +27,15 @@ class FileInfo(NamedTuple):
     """Modification time, milliseconds since 1970."""
     is_dir: bool = False
 
-    def is_version(self, size: int, mtime_ms: int) -> bool:
-        """Whether the file is as it was when somebody saw it with this size and time.
+    def is_unchanged(self, size: int, mtime_ms: int) -> bool:
+        """Whether the file still has this size and modification time.
 
-        Where one of the two times has no part of a second, the other's does not count: object stores tell them to the
-        millisecond in a listing and to the second where one object is looked at.
+        Object stores report milliseconds in a listing and whole seconds for a single object. If either time has no
+        fraction of a second, fractions are ignored.
         """
-        whole = not (self.mtime_ms % 1000 and mtime_ms % 1000)
-        same = self.mtime_ms // 1000 == mtime_ms // 1000 if whole else self.mtime_ms == mtime_ms
-        return same and self.size == size
+        in_seconds = not (self.mtime_ms % 1000 and mtime_ms % 1000)
+        is_same_time = self.mtime_ms // 1000 == mtime_ms // 1000 if in_seconds else self.mtime_ms == mtime_ms
+        return is_same_time and self.size == size
 
 
 class Storage(Protocol):
@@ -50,11 +50,11 @@ class Storage(Protocol):
 
     @property
     def kind(self) -> Kind:
-        """What is fast there and what is slow."""
+        """Which operations are fast there and which are slow."""
 
     @property
     def options(self) -> Mapping[str, str]:
-        """What else reaches the same place, such as deltalake, must be told; empty on a disk."""
+        """The options that another library, such as deltalake, needs to reach the same directory; empty on a disk."""
 
     def uri(self, path: str) -> str:
         """The absolute path or URI of a file, as Spark, DuckDB or pyarrow take it."""
@@ -63,67 +63,69 @@ class Storage(Protocol):
         """All files below the root, without those whose name, or a parent's name, `skip` accepts."""
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """What lies directly in a directory, hidden names included; empty where there is none."""
+        """All entries directly in a directory, hidden names included; empty if the directory does not exist."""
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none."""
+        """One file or directory; None if it does not exist."""
 
     def is_dir(self, path: str) -> bool:
-        """Whether there is a directory; cheaper than `stat` where files and directories are asked for apart."""
+        """Whether a directory exists; cheaper than `stat` where files and directories take separate requests."""
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError where there is none."""
+        """The whole content; raises FileNotFoundError if the file does not exist."""
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading.
 
-        size: in bytes, where it is known, which saves asking for it.
+        size: in bytes, if known, which saves a request.
         """
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """Publish a file at once, parents included: readers see all of it or none.
+        """Publish a file atomically, creating its parents: readers see all of it or nothing.
 
-        Raises FileExistsError where the path is taken and `overwrite` is false, and of several
-        writers racing for one path exactly one succeeds.
+        Raises FileExistsError if the path is taken and `overwrite` is false. If several writers race for one path,
+        exactly one succeeds.
         """
 
     def is_exclusive(self) -> bool:
-        """Whether of several writers racing for one path with `write` exactly one succeeds, as a commit needs it.
+        """Whether exactly one of several writers racing for one path with `write` succeeds, as a commit needs it.
 
-        Object stores are asked, by writing and deleting an object, since some pass over the condition of a request.
+        Object stores are probed by writing and deleting an object, since some ignore a request's condition.
         """
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory, making parents of the target.
+        """Move a file or directory, creating the target's parents.
 
-        Raises FileNotFoundError where there is no source and FileExistsError where there is a target.
+        Raises FileNotFoundError if the source does not exist and FileExistsError if the target does.
         """
 
     def delete(self, path: str) -> None:
-        """Remove a file or a directory with all in it; nothing where there is none."""
+        """Remove a file, or a directory with everything in it; nothing happens if it does not exist."""
 
 
-Look = Callable[[BinaryIO, int], Any]
-"""Says what is in an open file of some bytes: in lists, tuples, text and numbers alone, which any process can take."""
+FileParser = Callable[[BinaryIO, int], Any]
+"""Reads an open file of a given size in bytes into lists, tuples, text and numbers, which any process can unpickle."""
 
 
 class Workers(Protocol):
-    """Other processes that look at files of a table, many at a time: they need neither this one nor its packages."""
+    """Other processes that read a table's files in parallel. They need neither this process nor its packages."""
 
-    def look(self, what: str, make: Callable[[], Look], files: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
-        """What each file says, batch after batch in their order; None for a file that nothing was learned of.
+    def parse_files(
+        self, task: str, make_parser: Callable[[], FileParser], files: Sequence[tuple[str, int]]
+    ) -> Iterator[list[Any]]:
+        """Parse files batch after batch, in their order; None for a file that could not be parsed.
 
-        what: is done with the files, for people. make: makes what looks at them, once for some files; raised errors
-        count as nothing learned. files: paths, and their sizes in bytes.
+        task: a description for people. make_parser: makes the parser, once for several files; a file whose parsing
+        raises counts as not parsed. files: paths and their sizes in bytes.
         """
 
 
 MANY_FILES = 500
-"""From so many on it is worth asking workers."""
+"""The number of files from which workers pay off."""
 
 
-def expect(stream: BinaryIO, start: int, size: int) -> None:
-    """Tell the system which bytes of an open file are read next, where it takes advice: they then come in one go."""
+def prefetch(stream: BinaryIO, start: int, size: int) -> None:
+    """Advise the system which bytes of an open file are read next, if it takes advice: it then reads them at once."""
     if hasattr(os, "posix_fadvise"):
         with contextlib.suppress(AttributeError, OSError, OverflowError):
             os.posix_fadvise(stream.fileno(), start, size, os.POSIX_FADV_WILLNEED)

@@ -1,4 +1,4 @@
-"""What an object store answers, as errors of zskip that name the object and the way out."""
+"""Answers of an object store as errors of zskip that name the object and a way out."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _ADVICE = (
 
 
 @contextlib.contextmanager
-def explained(action: str, uri: str) -> Iterator[None]:
-    """Raise what a store answers as FileNotFoundError, FileExistsError or StorageError."""
+def translating_errors(action: str, uri: str) -> Iterator[None]:
+    """Raise an object store's errors as FileNotFoundError, FileExistsError or StorageError."""
     from obstore.exceptions import AlreadyExistsError, BaseError
 
     try:
@@ -60,32 +60,32 @@ def explained(action: str, uri: str) -> Iterator[None]:
         raise FileExistsError(f'there is something already at "{uri}"') from error
     except FileNotFoundError as error:
         if "NoSuchBucket" in str(error) or "ContainerNotFound" in str(error):
-            raise StorageError(_sentence(action, uri, error)) from cause(error)
+            raise StorageError(_describe_failure(action, uri, error)) from cause_without_password(error)
         raise FileNotFoundError(f'cannot {action} "{uri}": there is no such object') from error
     except FileExistsError:
         raise
     except (BaseError, OSError, ValueError) as error:
-        raise StorageError(_sentence(action, uri, error)) from cause(error)
+        raise StorageError(_describe_failure(action, uri, error)) from cause_without_password(error)
 
 
-def masked(text: str) -> str:
-    """The text without names and passwords in URLs.
+def mask_passwords(text: str) -> str:
+    """Remove names and passwords from the URLs in a text.
 
-    >>> masked("http://me:pass@word@host/b and abfss://c@host/k")
+    >>> mask_passwords("http://me:pass@word@host/b and abfss://c@host/k")
     'http://***@host/b and abfss://c@host/k'
     """
     return _PASSWORD.sub("***@", text)
 
 
-def cause(error: Exception) -> Exception | None:
-    """What another error is raised from: none that would show a password."""
-    return error if masked(str(error)) == str(error) else None
+def cause_without_password(error: Exception) -> Exception | None:
+    """The error to raise another one from; None if its text would show a password."""
+    return error if mask_passwords(str(error)) == str(error) else None
 
 
-def again(read: Callable[[], _T]) -> _T:
-    """What a call that changes nothing returns, called again where an answer broke off in its middle.
+def retry_broken(read: Callable[[], _T]) -> _T:
+    """Call a function that changes nothing, and call it again while its answer breaks off in the middle.
 
-    `obstore` itself tries requests again, but not one whose answer had begun.
+    `obstore` itself retries requests, but not those whose answer has begun.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -96,26 +96,26 @@ def again(read: Callable[[], _T]) -> _T:
     return read()
 
 
-def no_condition(error: Exception) -> bool:
-    """Whether a store has answered that it knows no conditional requests."""
+def lacks_conditional_writes(error: Exception) -> bool:
+    """Whether the error says that the store supports no conditional requests."""
     from obstore.exceptions import NotSupportedError
 
     return isinstance(error, NotSupportedError) or "NotImplemented" in str(error)
 
 
-def _sentence(action: str, uri: str, error: Exception) -> str:
-    text = masked(str(error)).partition("Debug source")[0]
+def _describe_failure(action: str, uri: str, error: Exception) -> str:
+    text = mask_passwords(str(error)).partition("Debug source")[0]
     advice = next((advice for pattern, advice in _ADVICE if pattern.search(text)), "see the cause above")
     region = _REGION.search(text)
     if region is not None and "region" in advice:
         advice += f" ({region[1] or region[2]})"
-    return f'cannot {action} "{uri}": {_said(text)}; {advice}'
+    return f'cannot {action} "{uri}": {_extract_reason(text)}; {advice}'
 
 
-def _said(text: str) -> str:
-    """The heart of an answer: the store's own code and message, or the status, or what broke the connection.
+def _extract_reason(text: str) -> str:
+    """The core of a store's answer: its own code and message, the status, or why the connection broke.
 
-    >>> _said("Error performing GET http://h/b - Server returned non-2xx status code: 503: <Code>SlowDown</Code>")
+    >>> _extract_reason("Error performing GET http://h/b - Server returned non-2xx status: <Code>SlowDown</Code>")
     'SlowDown'
     """
     code, message, status = _CODE.search(text), _MESSAGE.search(text), _STATUS.search(text)
@@ -124,6 +124,6 @@ def _said(text: str) -> str:
     if status is not None:
         return f"{status[1]} {status[2]}".strip()
     after = _AFTER.search(text)
-    tried = f" ({after[3]} retries in {after[1]} {after[2]})" if after is not None else ""
-    first = text.strip().partition("\n")[0].rpartition(" - ")[2]
-    return first[:300].rstrip(". ") + tried
+    retries = f" ({after[3]} retries in {after[1]} {after[2]})" if after is not None else ""
+    first_line = text.strip().partition("\n")[0].rpartition(" - ")[2]
+    return first_line[:300].rstrip(". ") + retries

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
 
 _URI = re.compile(r"hdfs://([^/]*)(.*)", re.I)
-_SAID = re.compile(r'RPCError\("([\w.$]+)", "((?:[^"\\]|\\.)*)')
+_RPC_ERROR = re.compile(r'RPCError\("([\w.$]+)", "((?:[^"\\]|\\.)*)')
 _SETTINGS = {"dfs.client.failover.max.attempts": "4"}
-"""So that a NameNode that never answers is given up after 16 s; by Hadoop's own 15 it takes minutes."""
+"""Gives up an unresponsive NameNode after 16 s; Hadoop's own 15 attempts take minutes."""
 _BELOW_A_FILE = re.compile(r"ParentNotDirectoryException|\(is not a directory\)")
 _ONTO_A_DIRECTORY = "must both be directories"
 _READING = ("list", "look at", "open", "read", "delete")
@@ -48,20 +48,20 @@ class HdfsStorage:
     kind: Literal["cluster"] = "cluster"
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
-        """options: settings by Hadoop's own names; those left out come from the files in HADOOP_CONF_DIR.
+        """options: settings under Hadoop's own names; the rest come from the files in HADOOP_CONF_DIR.
 
-        Raises InputError for what is no such setting, MissingDependencyError without `hdfs-native`.
+        Raises InputError for names that are no such setting, MissingDependencyError without `hdfs-native`.
         """
         for name in options:
             if "." not in name:
                 raise InputError(
                     f'storage_options: "{name}" is no setting of Hadoop, such as dfs.client.use.datanode.hostname'
                 )
-        found = _URI.fullmatch(uri)
-        if found is None:
+        match = _URI.fullmatch(uri)
+        if match is None:
             raise InputError(f'"{uri}" is no path on HDFS; write hdfs://host:port/path')
-        self._base = f"hdfs://{found[1]}"
-        self._path = "/" + "/".join(part for part in found[2].split("/") if part)
+        self._base = f"hdfs://{match[1]}"
+        self._path = "/" + "/".join(part for part in match[2].split("/") if part)
         self.options = {**_SETTINGS, **options}
         self._client = self._connect()
 
@@ -73,62 +73,62 @@ class HdfsStorage:
                 f'"{self._base}" is reached without Spark by hdfs-native, which is not installed; run: pip install '
                 '"zskip[hdfs]", or open the table with zskip.table(spark, path)'
             ) from error
-        with self._reaching("open", ""):
+        with self._translating_errors("open", ""):
             return Client(None if self._base == "hdfs://" else self._base, self.options)
 
     @property
     def root(self) -> str:
-        """The URI of the root, nothing in it escaped."""
+        """The URI of the root, unescaped."""
         return self.uri("")
 
     def uri(self, path: str) -> str:
-        """The URI of a file, as Spark takes it, nothing in it escaped."""
+        """The URI of a file, unescaped, as Spark takes it."""
         return self._base + self._at(path)
 
     def _at(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self._path, path))
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, but for names that `skip` accepts and what lies below such."""
-        found: list[FileInfo] = []
-        todo = [""]
-        while todo:
-            for info in self.list_dir(todo.pop()):
+        """All files below the root, without names that `skip` accepts and everything below them."""
+        files: list[FileInfo] = []
+        directories = [""]
+        while directories:
+            for info in self.list_dir(directories.pop()):
                 if skip(posixpath.basename(info.path)):
                     continue
                 if info.is_dir:
-                    todo.append(info.path)
+                    directories.append(info.path)
                 else:
-                    found.append(info)
-        return found
+                    files.append(info)
+        return files
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """What lies directly in a directory; empty where there is none."""
+        """All entries directly in a directory; empty if it does not exist."""
         target, prefix = self._at(path), path + "/" if path else ""
-        with contextlib.suppress(FileNotFoundError), self._reaching("list", path):
+        with contextlib.suppress(FileNotFoundError), self._translating_errors("list", path):
             statuses = [status for status in self._client.list_status(target) if status.path != target]
             return [_info(prefix + posixpath.basename(status.path), status) for status in statuses]
         return []
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none."""
-        with contextlib.suppress(FileNotFoundError), self._reaching("look at", path):
+        """One file or directory; None if it does not exist."""
+        with contextlib.suppress(FileNotFoundError), self._translating_errors("look at", path):
             return _info(path, self._client.get_file_info(self._at(path)))
         return None
 
     def is_dir(self, path: str) -> bool:
-        """Whether there is a directory."""
-        found = self.stat(path)
-        return found is not None and found.is_dir
+        """Whether a directory exists."""
+        info = self.stat(path)
+        return info is not None and info.is_dir
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError where there is none."""
-        with self._reaching("read", path):
+        """The whole content; raises FileNotFoundError if the file does not exist."""
+        with self._translating_errors("read", path):
             return self._client.read(self._at(path)).read()
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Bytes of a file from `start` on, fewer where it ends before; raises FileNotFoundError where there is none."""
-        with self._reaching("read", path):
+        """Bytes of a file from `start` on, fewer at its end; raises FileNotFoundError if it does not exist."""
+        with self._translating_errors("read", path):
             file = self._client.read(self._at(path))
             size = min(size, len(file) - start)
             return file.read_range(start, size) if size > 0 else b""
@@ -136,16 +136,16 @@ class HdfsStorage:
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading."""
         if size is None:
-            with self._reaching("open", path):
+            with self._translating_errors("open", path):
                 size = len(self._client.read(self._at(path)))
         return cast("BinaryIO", ReadAhead(self, path, size))
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """Publish a file at once, by a rename; raises FileExistsError where the path is taken and not `overwrite`."""
+        """Publish a file atomically, by a rename; raises FileExistsError if the path is taken and not `overwrite`."""
         target = self._at(path)
         parent, name = posixpath.split(target)
         hidden = f"{parent}/.{name}.{uuid.uuid4().hex}.tmp"
-        with self._reaching("write", path):
+        with self._translating_errors("write", path):
             try:
                 with self._client.create(hidden) as stream:
                     stream.write(data)
@@ -156,24 +156,24 @@ class HdfsStorage:
                 raise
 
     def is_exclusive(self) -> bool:
-        """Renames on HDFS are."""
+        """Always: renames on HDFS are exclusive."""
         return True
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory without ever replacing one; makes the parents of the target."""
-        with self._reaching("move", source):
+        """Move a file or directory without ever replacing one; creates the target's parents."""
+        with self._translating_errors("move", source):
             self._client.get_file_info(self._at(source))
             self._client.mkdirs(posixpath.dirname(self._at(target)), create_parent=True)
             self._client.rename(self._at(source), self._at(target))
 
     def delete(self, path: str) -> None:
-        """Remove a file or a directory with all in it; nothing where there is none."""
-        with contextlib.suppress(FileNotFoundError), self._reaching("delete", path):
+        """Remove a file, or a directory with everything in it; nothing happens if it does not exist."""
+        with contextlib.suppress(FileNotFoundError), self._translating_errors("delete", path):
             self._client.delete(self._at(path), recursive=True)
 
     @contextlib.contextmanager
-    def _reaching(self, action: str, path: str) -> Iterator[None]:
-        """Raise what HDFS answers as FileNotFoundError, FileExistsError or StorageError."""
+    def _translating_errors(self, action: str, path: str) -> Iterator[None]:
+        """Raise HDFS's errors as FileNotFoundError, FileExistsError or StorageError."""
         try:
             yield
         except FileNotFoundError as error:
@@ -184,17 +184,17 @@ class HdfsStorage:
             raise self._error(action, path, str(error)) from error
 
     def _error(self, action: str, path: str, text: str) -> Exception:
-        """text: an error of the NameNode with its class and its stack, or what the client itself says."""
-        found, what = _SAID.search(text), f'cannot {action} "{self.uri(path)}"'
-        if found is not None:
-            text = f"{found[1].rpartition('.')[2]}: {found[2]}".replace('\\"', '"').replace("\\n", "\n")
-        said = text.partition("\n")[0].rstrip(".")
-        if action in _READING and _BELOW_A_FILE.search(said):
-            return FileNotFoundError(f"{what}: {said}")
-        if _ONTO_A_DIRECTORY in said:
+        """text: the NameNode's error with its class and stack, or the client's own message."""
+        match, failure = _RPC_ERROR.search(text), f'cannot {action} "{self.uri(path)}"'
+        if match is not None:
+            text = f"{match[1].rpartition('.')[2]}: {match[2]}".replace('\\"', '"').replace("\\n", "\n")
+        reason = text.partition("\n")[0].rstrip(".")
+        if action in _READING and _BELOW_A_FILE.search(reason):
+            return FileNotFoundError(f"{failure}: {reason}")
+        if _ONTO_A_DIRECTORY in reason:
             return FileExistsError(f'there is something already at "{self.uri(path)}"')
-        advice = next((advice for known, advice in _ADVICE if known.search(said)), "see the cause above")
-        return StorageError(f"{what}: {said}; {advice}")
+        advice = next((advice for pattern, advice in _ADVICE if pattern.search(reason)), "see the cause above")
+        return StorageError(f"{failure}: {reason}; {advice}")
 
 
 def _info(path: str, status: FileStatus) -> FileInfo:

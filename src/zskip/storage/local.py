@@ -45,30 +45,30 @@ class LocalStorage:
         return os.path.join(self._root, path) if path else self._root
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, but for names that `skip` accepts and what lies below such."""
-        found: list[FileInfo] = []
-        todo = [""]
-        with _explained("list", self._root):
-            while todo:
-                directory = todo.pop()
+        """All files below the root, without names that `skip` accepts and everything below them."""
+        files: list[FileInfo] = []
+        directories = [""]
+        with _translating_errors("list", self._root):
+            while directories:
+                directory = directories.pop()
                 prefix = directory + "/" if directory else ""
                 with contextlib.suppress(FileNotFoundError), os.scandir(self.uri(directory)) as entries:
                     for entry in entries:
                         if skip(entry.name):
                             continue
                         if entry.is_dir():
-                            todo.append(prefix + entry.name)
+                            directories.append(prefix + entry.name)
                             continue
                         with contextlib.suppress(FileNotFoundError):
                             stat = entry.stat()
-                            found.append(FileInfo(prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000))
-        return found
+                            files.append(FileInfo(prefix + entry.name, stat.st_size, stat.st_mtime_ns // 1_000_000))
+        return files
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """What lies directly in a directory; empty where there is none."""
+        """All entries directly in a directory; empty if it does not exist."""
         prefix = path + "/" if path else ""
-        found = []
-        with _explained("list", self.uri(path)):
+        infos = []
+        with _translating_errors("list", self.uri(path)):
             try:
                 entries = list(os.scandir(self.uri(path)))
             except (FileNotFoundError, NotADirectoryError):
@@ -77,12 +77,12 @@ class LocalStorage:
                 with contextlib.suppress(FileNotFoundError):
                     stat = entry.stat()
                     size = 0 if entry.is_dir() else stat.st_size
-                    found.append(FileInfo(prefix + entry.name, size, stat.st_mtime_ns // 1_000_000, entry.is_dir()))
-        return found
+                    infos.append(FileInfo(prefix + entry.name, size, stat.st_mtime_ns // 1_000_000, entry.is_dir()))
+        return infos
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none."""
-        with _explained("look at", self.uri(path)):
+        """One file or directory; None if it does not exist."""
+        with _translating_errors("look at", self.uri(path)):
             try:
                 stat = os.stat(self.uri(path))
             except (FileNotFoundError, NotADirectoryError):
@@ -91,28 +91,28 @@ class LocalStorage:
             return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
 
     def is_dir(self, path: str) -> bool:
-        """Whether there is a directory."""
+        """Whether a directory exists."""
         return os.path.isdir(self.uri(path))
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError where there is none."""
-        with _explained("read", self.uri(path)), _nothing_below_a_file():
+        """The whole content; raises FileNotFoundError if the file does not exist."""
+        with _translating_errors("read", self.uri(path)), _missing_below_a_file():
             return Path(self.uri(path)).read_bytes()
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading."""
-        with _explained("open", self.uri(path)), _nothing_below_a_file():
+        with _translating_errors("open", self.uri(path)), _missing_below_a_file():
             return open(self.uri(path), "rb")
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.
+        """Publish a file atomically; raises FileExistsError if the path is taken and `overwrite` is false.
 
-        A hard link is the one way to publish a whole file under a name only if the name is free.
+        Only a hard link publishes a whole file under a name on condition that the name is free.
         """
         target = self.uri(path)
         parent, name = os.path.split(target)
         hidden = os.path.join(parent, f".{name}.{uuid.uuid4().hex}.tmp")
-        with _explained("write", target):
+        with _translating_errors("write", target):
             os.makedirs(parent, exist_ok=True)
             try:
                 with open(hidden, "xb") as stream:
@@ -129,13 +129,13 @@ class LocalStorage:
             _sync(parent)
 
     def is_exclusive(self) -> bool:
-        """Hard links are, and what takes their place where there are none."""
+        """Always: hard links are exclusive, and so is the fallback where the file system has none."""
         return True
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory without ever replacing one; makes the parents of the target."""
+        """Move a file or directory without ever replacing one; creates the target's parents."""
         old, new = self.uri(source), self.uri(target)
-        with _explained("move", old):
+        with _translating_errors("move", old):
             os.makedirs(os.path.dirname(new), exist_ok=True)
             if os.path.isdir(old):
                 if os.path.lexists(new):
@@ -147,9 +147,9 @@ class LocalStorage:
             _sync(os.path.dirname(old))
 
     def delete(self, path: str) -> None:
-        """Remove a file or a directory with all in it; nothing where there is none."""
+        """Remove a file, or a directory with everything in it; nothing happens if it does not exist."""
         target = self.uri(path)
-        with _explained("delete", target), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with _translating_errors("delete", target), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target, onerror=_ignore_missing)
             else:
@@ -165,7 +165,7 @@ def _link(source: str, target: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # No hard links here: reserve the name first, so that of two writers one still loses.
+        # No hard links here: reserve the name first, so that one of two writers still loses.
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
         os.replace(source, target)
 
@@ -176,7 +176,7 @@ def _move(source: str, target: str) -> None:
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
-        # No reservation as in `_link`: killed after it, the empty file would pass for the one that was to come.
+        # Not reserved as in `_link`: after a crash, the empty file would pass for the moved one.
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, "there is something already", target) from error
         os.rename(source, target)
@@ -186,7 +186,7 @@ def _move(source: str, target: str) -> None:
 
 
 def _sync(directory: str) -> None:
-    """Make renames durable, where the system lets a directory be synced."""
+    """Make renames durable if the system can sync a directory."""
     with contextlib.suppress(OSError):
         handle = os.open(directory, os.O_RDONLY)
         try:
@@ -201,7 +201,7 @@ def _ignore_missing(_function: object, _path: str, problem: tuple[type, BaseExce
 
 
 @contextlib.contextmanager
-def _nothing_below_a_file() -> Iterator[None]:
+def _missing_below_a_file() -> Iterator[None]:
     try:
         yield
     except NotADirectoryError as error:
@@ -209,7 +209,7 @@ def _nothing_below_a_file() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained(action: str, path: str) -> Iterator[None]:
+def _translating_errors(action: str, path: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, FileExistsError):

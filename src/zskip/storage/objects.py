@@ -1,7 +1,7 @@
-"""Object stores: S3 and what speaks its protocol, Google Cloud Storage, Azure, through `obstore`.
+"""Object stores through `obstore`: S3 and compatible stores, Google Cloud Storage, Azure.
 
-A store has no directories: one is there while a key begins with its name. A key is written whole or not at all, which
-makes `write` a single request, and a rename is a copy.
+A store has no directories: one exists while a key begins with its name. A key is written whole or not at all, so
+`write` is a single request, and a rename is a copy.
 """
 
 from __future__ import annotations
@@ -13,149 +13,152 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Literal, cast
 
 from zskip.storage.base import FileInfo
-from zskip.storage.failures import again, explained, no_condition
-from zskip.storage.places import Place, connect, with_http
+from zskip.storage.failures import lacks_conditional_writes, retry_broken, translating_errors
+from zskip.storage.object_client import allow_plain_http, connect
+from zskip.storage.object_uri import ObjectUri
 from zskip.storage.stream import ReadAhead
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
 
 _PAGE = 1000
-"""Keys that a store lists in one answer."""
+"""Keys in one page of a listing."""
 _DELETED_AT_ONCE = 10_000
 _WRITER = "zskipwriter"
-"""In an object's metadata: which call has written it."""
+"""The metadata key that identifies the call that wrote an object."""
 
 
 class ObjectStorage:
-    """A place in a bucket or container."""
+    """A directory in a bucket or container."""
 
     kind: Literal["objects"] = "objects"
 
-    def __init__(self, place: Place, options: Mapping[str, str]) -> None:
-        """options: as deltalake and Polars name them; what they leave out comes from the environment.
+    def __init__(self, uri: ObjectUri, options: Mapping[str, str]) -> None:
+        """options: as deltalake and Polars name them; the rest come from the environment.
 
         Raises InputError for an option that the store does not know, MissingDependencyError without `obstore`.
         """
-        self._place = place
-        self.options = with_http(place, options)
-        self._store = connect(place, options)
+        self._location = uri
+        self.options = allow_plain_http(uri, options)
+        self._store = connect(uri, options)
 
     @property
     def root(self) -> str:
-        """The URI of the root, nothing in it escaped."""
+        """The URI of the root, unescaped."""
         return self.uri("")
 
     def uri(self, path: str) -> str:
-        """The URI of a file, as DuckDB, Polars and Spark take it, nothing in it escaped."""
-        return "/".join(part for part in (self._place.base, self._key(path)) if part)
+        """The URI of a file, unescaped, as DuckDB, Polars and Spark take it."""
+        return "/".join(part for part in (self._location.base, self._key(path)) if part)
 
     def _key(self, path: str) -> str:
-        key = "/".join(part for part in (self._place.key, path) if part)
+        key = "/".join(part for part in (self._location.key, path) if part)
         return posixpath.normpath(key) if "../" in key else key
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, but for names that `skip` accepts and what lies below such."""
-        start = len(self._place.key) + bool(self._place.key)
-        found: list[FileInfo] = []
+        """All files below the root, without names that `skip` accepts and everything below them."""
+        root_length = len(self._location.key) + bool(self._location.key)
+        files: list[FileInfo] = []
         hidden: dict[str, bool] = {}
-        for meta in self._below(""):
-            path = meta["path"][start:]
+        for meta in self._list_below(""):
+            path = meta["path"][root_length:]
             directory, _, name = path.rpartition("/")
             if directory not in hidden:
                 hidden[directory] = any(skip(part) for part in directory.split("/") if part)
             if not hidden[directory] and not skip(name):
-                found.append(_info(path, meta))
-        return found
+                files.append(_info(path, meta))
+        return files
 
-    def _below(self, path: str) -> Iterator[ObjectMeta]:
-        """The objects below a directory, page by page."""
+    def _list_below(self, path: str) -> Iterator[ObjectMeta]:
+        """The objects below a directory, fetched page by page."""
         import obstore
 
-        pages, last = None, None
+        pages, last_key = None, None
 
         def read() -> Sequence[ObjectMeta] | None:
             nonlocal pages
             if pages is None:
-                pages = iter(obstore.list(self._store, self._key(path) or None, offset=last, chunk_size=_PAGE))
+                pages = iter(obstore.list(self._store, self._key(path) or None, offset=last_key, chunk_size=_PAGE))
             try:
                 return next(pages, None)
             except Exception:
-                pages = None  # to go on after the last one that came
+                pages = None  # the next attempt continues after the last key received
                 raise
 
         while True:
-            with explained("list", self.uri(path)):
-                page = again(read)
+            with translating_errors("list", self.uri(path)):
+                page = retry_broken(read)
             if page is None:
                 return
             yield from page
-            last = page[-1]["path"]
+            last_key = page[-1]["path"]
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """What lies directly in a directory, which has no time; empty where there is none."""
+        """All entries directly in a directory, which has no time; empty if it does not exist."""
         import obstore
 
         prefix = path + "/" if path else ""
-        with explained("list", self.uri(path)):
-            found = again(lambda: obstore.list_with_delimiter(self._store, self._key(path) or None))
-        directories = [FileInfo(prefix + d.rpartition("/")[2], 0, 0, True) for d in found["common_prefixes"]]
-        return directories + [_info(prefix + o["path"].rpartition("/")[2], o) for o in found["objects"]]
+        with translating_errors("list", self.uri(path)):
+            listing = retry_broken(lambda: obstore.list_with_delimiter(self._store, self._key(path) or None))
+        directories = [FileInfo(prefix + d.rpartition("/")[2], 0, 0, True) for d in listing["common_prefixes"]]
+        return directories + [_info(prefix + o["path"].rpartition("/")[2], o) for o in listing["objects"]]
 
     def is_dir(self, path: str) -> bool:
         """Whether any key lies below the path."""
-        return next(self._below(path), None) is not None
+        return next(self._list_below(path), None) is not None
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none; to the second, where listings may know milliseconds."""
+        """One file or directory; None if it does not exist. The time is in seconds, in listings in milliseconds."""
         import obstore
 
         if (not path and self.is_dir(path)) or not self._key(path):
             return FileInfo(path, 0, 0, True)
         try:
-            with explained("look at", self.uri(path)):
-                return _info(path, again(lambda: obstore.head(self._store, self._key(path))))
+            with translating_errors("look at", self.uri(path)):
+                return _info(path, retry_broken(lambda: obstore.head(self._store, self._key(path))))
         except FileNotFoundError:
             return FileInfo(path, 0, 0, True) if path and self.is_dir(path) else None
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError where there is none."""
+        """The whole content; raises FileNotFoundError if the object does not exist."""
         import obstore
 
-        with explained("read", self.uri(path)):
-            return again(lambda: bytes(obstore.get(self._store, self._key(path)).bytes()))
+        with translating_errors("read", self.uri(path)):
+            return retry_broken(lambda: bytes(obstore.get(self._store, self._key(path)).bytes()))
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading; nothing is asked of the store before something is read."""
+        """A seekable binary stream for reading; sends no request before the first read."""
         return cast("BinaryIO", ReadAhead(self, path, size))
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Bytes of a file from `start` on, fewer where it ends before; raises FileNotFoundError where there is none."""
+        """Bytes of a file from `start` on, fewer at its end; raises FileNotFoundError if it does not exist."""
         import obstore
 
-        with explained("read", self.uri(path)):
-            return again(lambda: bytes(obstore.get_range(self._store, self._key(path), start=start, length=size)))
+        with translating_errors("read", self.uri(path)):
+            return retry_broken(
+                lambda: bytes(obstore.get_range(self._store, self._key(path), start=start, length=size))
+            )
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.
+        """Publish a file atomically; raises FileExistsError if the path is taken and `overwrite` is false.
 
-        By a conditional request. Where an answer is lost, the object itself says whose it is. A store that knows no
-        conditions is looked at first, and two writers at once may then both succeed.
+        Uses a conditional request. If its answer is lost, the object's metadata tell whose it is. Without support for
+        conditions the path is checked first, and then two simultaneous writers may both succeed.
         """
         import obstore
 
         key = self._key(path)
         if overwrite:
-            with explained("write", self.uri(path)):
+            with translating_errors("write", self.uri(path)):
                 obstore.put(self._store, key, data)
             return
         writer = uuid.uuid4().hex
         try:
-            with explained("write", self.uri(path)):
+            with translating_errors("write", self.uri(path)):
                 try:
                     obstore.put(self._store, key, data, mode="create", attributes={_WRITER: writer})
                 except Exception as error:
-                    if not no_condition(error):
+                    if not lacks_conditional_writes(error):
                         raise
                     if self.stat(path) is not None:
                         raise FileExistsError(f'"{self.uri(path)}" exists') from error
@@ -163,11 +166,11 @@ class ObjectStorage:
         except FileNotFoundError:
             raise
         except Exception:
-            if self._written_by(key) != writer:
+            if self._writer_of(key) != writer:
                 raise
 
     def is_exclusive(self) -> bool:
-        """Whether the store knows conditional requests; tried on an object of its own."""
+        """Whether the store honors conditional requests, probed with an object of its own."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -178,13 +181,13 @@ class ObjectStorage:
         except AlreadyExistsError:
             return True
         except Exception as error:
-            if not no_condition(error):
+            if not lacks_conditional_writes(error):
                 raise
         finally:
             self.delete(path)
         return False
 
-    def _written_by(self, key: str) -> object:
+    def _writer_of(self, key: str) -> object:
         import obstore
 
         with contextlib.suppress(Exception):
@@ -192,27 +195,27 @@ class ObjectStorage:
         return None
 
     def rename(self, source: str, target: str) -> None:
-        """Copy a file or all below a directory, then delete it where it was; makes no parents, which need none.
+        """Copy a file, or everything below a directory, then delete the source; a target needs no parents.
 
-        Raises FileNotFoundError where there is no source and FileExistsError where there is a target.
+        Raises FileNotFoundError if the source does not exist and FileExistsError if the target does.
         """
         import obstore
 
         if self.stat(target) is not None:
             raise FileExistsError(f'there is something already at "{self.uri(target)}"')
-        found = self.stat(source)
-        if found is None:
+        info = self.stat(source)
+        if info is None:
             raise FileNotFoundError(f'"{self.uri(source)}" does not exist')
         old, new = self._key(source), self._key(target)
-        keys = [meta["path"] for meta in self._below(source)] if found.is_dir else [old]
+        keys = [meta["path"] for meta in self._list_below(source)] if info.is_dir else [old]
         for key in keys:
-            with explained("copy", f"{self._place.base}/{key}"):
+            with translating_errors("copy", f"{self._location.base}/{key}"):
                 obstore.copy(self._store, key, new + key[len(old) :])
         self._remove(source, keys)
 
     def delete(self, path: str) -> None:
-        """Remove a file and all below a directory; nothing where there is none."""
-        self._remove(path, [meta["path"] for meta in self._below(path)])
+        """Remove a file and everything below a directory; nothing happens if it does not exist."""
+        self._remove(path, [meta["path"] for meta in self._list_below(path)])
         if self._key(path):
             self._remove(path, [self._key(path)])
 
@@ -220,7 +223,7 @@ class ObjectStorage:
         import obstore
 
         for start in range(0, len(keys), _DELETED_AT_ONCE):
-            with explained("delete", self.uri(path)), contextlib.suppress(FileNotFoundError):
+            with translating_errors("delete", self.uri(path)), contextlib.suppress(FileNotFoundError):
                 obstore.delete(self._store, keys[start : start + _DELETED_AT_ONCE])
 
 

@@ -1,4 +1,4 @@
-"""A storage as it would be after some writes, which stay in memory: to try what must leave no trace."""
+"""A storage that keeps writes in memory, to try steps that must leave no trace."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from collections.abc import Callable
 from typing import BinaryIO
 
 from zskip.storage.base import FileInfo, Storage
-from zskip.storage.on_top import OnTop
+from zskip.storage.wrapper import StorageWrapper
 
 
-class Overlay(OnTop):
-    """Reads through to another storage; what is written, moved or deleted here never reaches it."""
+class Overlay(StorageWrapper):
+    """Reads another storage; writes, moves and deletions stay in memory and never reach it."""
 
     def __init__(self, base: Storage) -> None:
         super().__init__(base)
         self._written: dict[str, bytes | None] = {}
-        """None for what was deleted."""
+        """None for deleted files."""
 
     def uri(self, path: str) -> str:
-        """The path in the storage below, whether there is anything or not."""
+        """The path in the storage below, whether or not a file exists."""
         return self._base.uri(path)
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         """All files below the root, without those whose name, or a parent's name, `skip` accepts."""
-        written = [self._info(p) for p in self._written if not any(skip(name) for name in p.split("/"))]
-        found = [file for file in self._base.walk(skip) if file.path not in self._written]
-        return found + [info for info in written if info is not None]
+        files = [self._info(p) for p in self._written if not any(skip(name) for name in p.split("/"))]
+        unchanged = [file for file in self._base.walk(skip) if file.path not in self._written]
+        return unchanged + [info for info in files if info is not None]
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """What lies directly in a directory."""
-        below = [self._info(p) for p in self._written if p.rpartition("/")[0] == path]
-        found = [file for file in self._base.list_dir(path) if file.path not in self._written]
-        return found + [info for info in below if info is not None]
+        """All entries directly in a directory."""
+        files = [self._info(p) for p in self._written if p.rpartition("/")[0] == path]
+        unchanged = [file for file in self._base.list_dir(path) if file.path not in self._written]
+        return unchanged + [info for info in files if info is not None]
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none."""
+        """One file or directory; None if it does not exist."""
         return self._info(path) if path in self._written else self._base.stat(path)
 
     def is_dir(self, path: str) -> bool:
-        """Whether there is a directory, those that hold nothing but what was written here left out."""
+        """Whether a directory exists, apart from those that hold only files written here."""
         return path not in self._written and self._base.is_dir(path)
 
     def _info(self, path: str) -> FileInfo | None:
@@ -47,7 +47,7 @@ class Overlay(OnTop):
         return None if data is None else FileInfo(path, len(data), 0)
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError where there is none."""
+        """The whole content; raises FileNotFoundError if the file does not exist."""
         if path not in self._written:
             return self._base.read(path)
         data = self._written[path]
@@ -73,12 +73,12 @@ class Overlay(OnTop):
         self._written[source] = None
 
     def deleted(self) -> list[str]:
-        """Paths that were deleted, in that order, whether there was anything or not."""
+        """Deleted paths, in that order, whether or not they existed."""
         return [path for path, data in self._written.items() if data is None]
 
     def delete(self, path: str) -> None:
-        """Forget a file, or all below a directory."""
-        for known in list(self._written):
-            if known.startswith(f"{path}/"):
-                self._written[known] = None
+        """Delete a file, or all below a directory."""
+        for written in list(self._written):
+            if written.startswith(f"{path}/"):
+                self._written[written] = None
         self._written[path] = None

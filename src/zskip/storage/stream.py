@@ -1,4 +1,4 @@
-"""A stream over something that gives bytes from any place on."""
+"""Streams over files that are read by byte ranges."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Protocol
 from zskip.storage.base import FileInfo
 
 _READ_AHEAD = 64 << 10
-"""Bytes that are asked for at least, so that many small reads are few requests."""
+"""Bytes that are requested at least, so that many small reads take few requests."""
 
 
 class RangeStream(io.RawIOBase):
-    """A seekable binary stream; what it is over says how long it is, and reads."""
+    """A seekable binary stream; subclasses tell its length and read."""
 
     def __init__(self) -> None:
         super().__init__()
         self._position = 0
 
     def _length(self) -> int:
-        """The number of bytes, asked for where a place is counted from the end."""
+        """The number of bytes; called when a position is counted from the end."""
         raise NotImplementedError
 
     def _next(self, count: int) -> bytes:
-        """At most `count` bytes from `_position` on, which moves past them; none at the end."""
+        """At most `count` bytes from `_position` on, advancing it; none at the end."""
         raise NotImplementedError
 
     def readable(self) -> bool:
@@ -36,11 +36,11 @@ class RangeStream(io.RawIOBase):
         return True
 
     def tell(self) -> int:
-        """Where the next byte comes from."""
+        """The position of the next byte."""
         return self._position
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Go somewhere, at least to the start."""
+        """Move to a position, not before the start."""
         start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position}.get(whence)
         self._position = max(0, (self._length() if start is None else start) + offset)
         return self._position
@@ -53,23 +53,23 @@ class RangeStream(io.RawIOBase):
         return len(data)
 
 
-class Ranges(Protocol):
+class RangeReader(Protocol):
     """A storage that reads parts of files."""
 
     def uri(self, path: str) -> str:
         """The absolute path or URI of a file."""
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none."""
+        """One file or directory; None if it does not exist."""
 
     def read_range(self, path: str, start: int, size: int) -> bytes:
-        """Bytes of a file from `start` on, fewer where it ends before."""
+        """Bytes of a file from `start` on, fewer at its end."""
 
 
 class ReadAhead(RangeStream):
-    """A file across a network: each read is one request, but that small ones read ahead."""
+    """A file across a network: each read is one request, and small reads fetch more than they need."""
 
-    def __init__(self, storage: Ranges, path: str, size: int | None) -> None:
+    def __init__(self, storage: RangeReader, path: str, size: int | None) -> None:
         super().__init__()
         self._storage = storage
         self._path = path
@@ -78,29 +78,29 @@ class ReadAhead(RangeStream):
 
     def _length(self) -> int:
         if self._size is None:
-            found = self._storage.stat(self._path)
-            if found is None or found.is_dir:
+            info = self._storage.stat(self._path)
+            if info is None or info.is_dir:
                 raise FileNotFoundError(f'"{self._storage.uri(self._path)}" does not exist')
-            self._size = found.size
+            self._size = info.size
         return self._size
 
     def read(self, size: int | None = -1) -> bytes:
-        """So many bytes, or all that are left."""
+        """Up to `size` bytes, or all remaining ones."""
         return self._next(self._length() - self._position if size is None or size < 0 else size)
 
     def readall(self) -> bytes:
-        """All bytes that are left."""
+        """All remaining bytes."""
         return self.read()
 
     def _next(self, count: int) -> bytes:
-        start, held = self._ahead
+        start, buffer = self._ahead
         offset = self._position - start
-        if not (offset >= 0 and offset + count <= len(held)):
-            wanted = max(count, _READ_AHEAD) if self._size is None or count < _READ_AHEAD else count
+        if not (offset >= 0 and offset + count <= len(buffer)):
+            length = max(count, _READ_AHEAD) if self._size is None or count < _READ_AHEAD else count
             if self._size is not None:
-                wanted = min(wanted, self._size - self._position)
-            held = self._storage.read_range(self._path, self._position, wanted) if wanted > 0 and count > 0 else b""
-            self._ahead, offset = (self._position, held), 0
-        data = held[offset : offset + count]
+                length = min(length, self._size - self._position)
+            buffer = self._storage.read_range(self._path, self._position, length) if length > 0 and count > 0 else b""
+            self._ahead, offset = (self._position, buffer), 0
+        data = buffer[offset : offset + count]
         self._position += len(data)
         return data

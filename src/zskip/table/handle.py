@@ -15,8 +15,8 @@ from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_for
 from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
-from zskip.storage import Storage, Workers, is_remote, same_place, storage_for
-from zskip.storage.rehomed import Rehomed
+from zskip.storage import Storage, Workers, is_remote, is_same_location, storage_for
+from zskip.storage.redirected import RedirectedStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,7 +64,7 @@ class Handle:
         self.storage = storage
         self.spark = spark
         self._format_name = format_name
-        own = index_storage is None or same_place(index_storage.root, storage.root)
+        own = index_storage is None or is_same_location(index_storage.root, storage.root)
         self.index_storage = None if own else index_storage
         """Where the index lies; None for the table itself."""
 
@@ -104,7 +104,7 @@ class Handle:
     def home(self) -> Storage:
         """The table's storage, with all that is zskip's where the format has its place for it."""
         home = self.format.home
-        return self.storage if home == HOME else Rehomed(self.storage, HOME, home)
+        return self.storage if home == HOME else RedirectedStorage(self.storage, HOME, home)
 
     def need_spark(self, what: str) -> SparkSession:
         """The session; raises InputError where the table was opened without one, UnsupportedError for Spark Connect."""

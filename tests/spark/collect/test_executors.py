@@ -59,8 +59,8 @@ class Counted:
     def __init__(self, base: Executors) -> None:
         self.base, self.told, self.asked = base, 0, 0
 
-    def look(self, *given: Any) -> Any:
-        for batch in self.base.look(*given):
+    def parse_files(self, *args: Any) -> Any:
+        for batch in self.base.parse_files(*args):
             self.asked += len(batch)
             self.told += sum(told is not None for told in batch)
             yield batch

@@ -36,7 +36,7 @@ from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.rewritten import check_live
 from zskip.formats.schema import declared_fields, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
-from zskip.storage import HADOOP_SCHEMES, Storage, again
+from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken
 from zskip.types import encode
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class DeltaFormat:
         uri = _uri(self._storage.root)
         options = None if uri.startswith("file:") else {**_REMOTE, **self._storage.options}
         with _explained(self._storage.root):
-            return again(lambda: DeltaTable(uri, storage_options=options, skip_stats=skip_stats))
+            return retry_broken(lambda: DeltaTable(uri, storage_options=options, skip_stats=skip_stats))
 
     def _read(self, table: DeltaTable) -> Snapshot:
         root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)

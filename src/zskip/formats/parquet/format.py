@@ -146,7 +146,7 @@ class ParquetFormat:
         for entry in pending:
             for old in entry.removed:
                 found = live.get(old.path)
-                if found is not None and found[1].is_version(old.size, old.mtime_ms):
+                if found is not None and found[1].is_unchanged(old.size, old.mtime_ms):
                     del live[old.path]
             for new in entry.added:
                 if new.target not in live:
@@ -219,7 +219,7 @@ class ParquetFormat:
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
         for file in files:
             found = self._storage.stat(file.path)
-            if found is None or not found.is_version(file.size, file.mtime_ms):
+            if found is None or not found.is_unchanged(file.size, file.mtime_ms):
                 what = "is gone" if found is None else "was changed"
                 raise ConflictError(
                     f'"{self._storage.uri(file.path)}" {what} since the rewrite read it; '

@@ -241,7 +241,7 @@ def _parent(path: str) -> str:
 def _retire(storage: Storage, old: Removed, trash: str) -> None:
     """Move a replaced file away, unless somebody did, or wrote another file under its name."""
     found = storage.stat(old.path)
-    if found is None or not found.is_version(old.size, old.mtime_ms):
+    if found is None or not found.is_unchanged(old.size, old.mtime_ms):
         return
     try:
         storage.rename(old.path, f"{trash}/{old.path}")
@@ -254,7 +254,7 @@ def _retire(storage: Storage, old: Removed, trash: str) -> None:
 def _drop(storage: Storage, old: Removed) -> None:
     """Delete a replaced file, unless somebody did, or wrote another file under its name."""
     found = storage.stat(old.path)
-    if found is not None and found.is_version(old.size, old.mtime_ms):
+    if found is not None and found.is_unchanged(old.size, old.mtime_ms):
         storage.delete(old.path)
 
 

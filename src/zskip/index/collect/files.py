@@ -117,7 +117,7 @@ def _read_there(
     """Read footers by workers; adds to `left` what they learn nothing of."""
     todo, reader = iter(which), PlainReader()
     files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in which]
-    for batch in workers.look("read the footers", looker(row_groups), files) if files else ():
+    for batch in workers.parse_files("read the footers", looker(row_groups), files) if files else ():
         places = list(itertools.islice(todo, len(batch)))
         left += [i for i, plain in zip(places, batch, strict=True) if plain is None]
         told = ((i, plain) for i, plain in zip(places, batch, strict=True) if plain is not None)

@@ -7,13 +7,13 @@ from typing import Any, BinaryIO
 
 from zskip.index.collect.footers import FooterReader, FooterStats, LeafLists
 from zskip.index.store.leaves import Column
-from zskip.storage import Look
+from zskip.storage import FileParser
 
 
-def looker(row_groups: bool) -> Callable[[], Look]:
+def looker(row_groups: bool) -> Callable[[], FileParser]:
     """Makes what looks at footers; row_groups: whether it tells of them, too. Nothing of it is tied to this process."""
 
-    def make() -> Look:
+    def make() -> FileParser:
         reader = FooterReader()
         known: dict[int, tuple[object, Any]] = {}
 

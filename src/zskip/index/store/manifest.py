@@ -21,7 +21,7 @@ from zskip.index.store.cache import RECENT
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.segment import BLOCK_ROWS, INDEX_DIR, Block, Segment
 from zskip.index.store.sketches import SketchRecord, SketchSegment
-from zskip.storage import FileInfo, Storage, same_place
+from zskip.storage import FileInfo, Storage, is_same_location
 from zskip.types import DataType
 
 FORMAT = 1
@@ -196,7 +196,7 @@ def _read_manifest(storage: Storage, version: int, info: FileInfo, table: str | 
     manifest = Manifest.from_bytes(data, path)
     if manifest.version != version:
         raise DamagedIndexError(f"{path} is damaged (it is version {manifest.version})")
-    if table is not None and not (manifest.table and same_place(manifest.table, table)):
+    if table is not None and not (manifest.table and is_same_location(manifest.table, table)):
         other = "a table that lies there" if manifest.table is None else f'"{manifest.table}"'
         raise InputError(
             f'"{storage.root}" holds the index of {other}, not of "{table}"; give each table an index_path of its own'

@@ -30,7 +30,7 @@ from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
 from zskip.index.store.thrift import row_group_places, with_row_groups
 from zskip.records import Bools, Ints, Values
-from zskip.storage import Storage, expect
+from zskip.storage import Storage, prefetch
 from zskip.storage.stream import RangeStream
 from zskip.types import DataType, Form
 
@@ -372,7 +372,7 @@ class SegmentReader:
 
     def _read(self, path: str, start: int, size: int) -> bytes:
         with self._storage.open(path, self._size(path)) as stream:
-            expect(stream, start, size)
+            prefetch(stream, start, size)
             stream.seek(start)
             parts: list[bytes] = []
             missing = size

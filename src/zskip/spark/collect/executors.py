@@ -18,7 +18,7 @@ import pyarrow as pa
 from zskip.spark.jobs import described
 from zskip.spark.jvm.hadoop import HadoopStorage
 from zskip.spark.shipping import by_value
-from zskip.storage import LocalStorage, Look, Storage, Workers, parse_place
+from zskip.storage import FileParser, LocalStorage, Storage, Workers, parse_object_uri
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,18 +64,20 @@ class Executors:
         self._reach = reach
         self._threads = threads
 
-    def look(self, what: str, make: Callable[[], Look], files: Sequence[tuple[str, int]]) -> Iterator[list[Any]]:
+    def parse_files(
+        self, task: str, make_parser: Callable[[], FileParser], files: Sequence[tuple[str, int]]
+    ) -> Iterator[list[Any]]:
         """What each file says, one job after another; None for a file that nothing was learned of."""
         from pyspark import cloudpickle
 
         named = isinstance(self._storage, LocalStorage)
         with by_value():
-            work = cloudpickle.dumps((make, self._reach))  # type: ignore[no-untyped-call]
+            work = cloudpickle.dumps((make_parser, self._reach))  # type: ignore[no-untyped-call]
         usable = True
         for start in range(0, len(files), _FILES_A_JOB):
             batch = files[start : start + _FILES_A_JOB]
             asked = [(self._storage.uri(path) if named else path, size) for path, size in batch]
-            found = self._run(f"{what} of {len(batch):,} files", work, asked) if usable else [None] * len(batch)
+            found = self._run(f"{task} of {len(batch):,} files", work, asked) if usable else [None] * len(batch)
             unread = sum(told is None for told in found)
             if usable and unread:
                 _log.info("the driver reads %d of %d files that the executors did not", unread, len(found))
@@ -143,7 +145,7 @@ def _opener_in_store(root: str, options: Mapping[str, str]) -> Callable[[], _Ope
     given = {**_BRIEF, **options}
 
     def reach() -> _Open:
-        place = parse_place(root)
+        place = parse_object_uri(root)
         assert place is not None, root
         return ObjectStorage(place, given).open
 

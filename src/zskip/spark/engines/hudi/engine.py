@@ -24,7 +24,7 @@ from zskip.spark.engines.base import Committed, RoutedRows
 from zskip.spark.jvm.failures import root_cause, whole_text
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualified
-from zskip.storage.rehomed import Rehomed
+from zskip.storage.redirected import RedirectedStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,7 +89,7 @@ class HudiEngine:
         self._spark = spark
         self._table = table
         self._storage = table.storage
-        self._home = Rehomed(self._storage, HOME, table.home)
+        self._home = RedirectedStorage(self._storage, HOME, table.home)
         self._jvm = Jvm.of(spark)
 
     def check(self) -> None:

@@ -1,4 +1,4 @@
-"""What every storage on top of another one has from that."""
+"""The base of every storage that wraps another one."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from zskip.storage.base import Kind, Storage
 
 
-class OnTop:
-    """The same place as the storage below."""
+class StorageWrapper:
+    """Has the root, kind and options of the storage below."""
 
     def __init__(self, base: Storage) -> None:
         self._base = base
@@ -20,14 +20,14 @@ class OnTop:
 
     @property
     def kind(self) -> Kind:
-        """As the storage below."""
+        """The kind of the storage below."""
         return self._base.kind
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Those of the storage below."""
+        """The options of the storage below."""
         return self._base.options
 
     def is_exclusive(self) -> bool:
-        """As the storage below."""
+        """Whether the storage below is."""
         return self._base.is_exclusive()
