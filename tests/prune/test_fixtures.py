@@ -1,9 +1,8 @@
-"""Statistics and predicates to kept files, from tests/fixtures/prune.txt.
+"""Kept files of statistics and predicates, from tests/fixtures/prune.txt.
 
 A table is `table <name> <type>` and one line for each file: rows, nulls, lower and upper bound as SQL literals (`~` for
-blanks), and `nan` where it may hold NaN; `?` is what is not known. Then come predicates, each with one letter per file:
-`F` where every row matches, `K` where some row may, `-` where the file is skipped; after `:` stand the reasons of the
-leaves that skipped nothing.
+blanks), and `nan` if it may hold NaN; `?` is unknown. Then come predicates, each with one letter per file: `F` if every
+row matches, `K` if some row may, `-` if the file is skipped. The reasons of the leaves that skipped nothing follow `:`.
 """
 
 from pathlib import Path
@@ -46,9 +45,9 @@ def table(name, type_name, files):
 
 
 def bound(name, text, columns):
-    found = parse(f"{name} = {text}", columns)
-    assert isinstance(found, Compare)
-    return found.value
+    leaf = parse(f"{name} = {text}", columns)
+    assert isinstance(leaf, Compare)
+    return leaf.value
 
 
 def cases():

@@ -1,4 +1,4 @@
-"""A first part of the fuzz, and that it would notice."""
+"""A short run of the fuzz, and proof that it notices faults."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def test_twenty_thousand_pairs_lose_nothing() -> None:
 
 def test_a_file_too_many_is_noticed() -> None:
     def too_few(predicate: Predicate, table: random_tables.Table, sketches: Sketched | None) -> Outcomes:
-        found = outcomes(predicate, table, sketches)
-        keep = found.may_true.copy()
+        truth = outcomes(predicate, table, sketches)
+        keep = truth.may_true.copy()
         keep[:1] = False
-        return Outcomes(keep, found.may_false, found.may_null)
+        return Outcomes(keep, truth.may_false, truth.may_null)
 
     with mock.patch.object(fuzz, "outcomes", too_few), pytest.raises(AssertionError, match=r"seed \d+"):
         sum(map(fuzz.run, range(20)), Counter())
@@ -39,17 +39,19 @@ def test_a_sketch_that_hides_a_file_is_noticed() -> None:
     answers = Sketched.answers
 
     def too_few(self: Sketched, part: Predicate) -> list[Answer]:
-        found = answers(self, part)
-        for answer in found:
+        wrong = answers(self, part)
+        for answer in wrong:
             answer.may_match[:1] = False
-        return found
+        return wrong
 
     with mock.patch.object(Sketched, "answers", too_few), pytest.raises(AssertionError, match=r"seed \d+"):
         sum(map(fuzz.run, range(60)), Counter())
 
 
 def test_sketches_skip_more_and_say_why() -> None:
-    columns = Columns([Field(name=name, type=DataType(held)) for name, held in (("s", "string"), ("a", "long"))])
+    columns = Columns(
+        [Field(name=name, type=DataType(type_name)) for name, type_name in (("s", "string"), ("a", "long"))]
+    )
     files = [["Ab", "x"], ["cd"], ["AB", None]]
     on = parse_sketch_on("values(9):lower(s)", columns)
     lowered = [[text and text.lower() for text in file] for file in files]

@@ -1,4 +1,4 @@
-"""Keys of a join against files, held against a loop over every pair of values."""
+"""Join keys against files, compared with a loop over every pair of values."""
 
 import math
 from decimal import Decimal
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from zskip.predicate import Column, In
 from zskip.prune import keys as kernel
-from zskip.prune.keys import keys_of, meeting, point_share
+from zskip.prune.keys import keys_of, may_contain_keys, point_share
 from zskip.records import ALL_NULL, ColumnStats
 from zskip.types import DataType, Form, decode_decimal, encode_decimal
 
@@ -28,7 +28,7 @@ def decimals(precision, scale):
 
 
 PAIRS = {
-    # The key's type, that of the column, values of each, and what they are as numbers that compare.
+    # The types of the key and of the column, and values of each.
     "long": ("long", "long", NUMBERS, NUMBERS),
     "int and long": ("long", "integer", NUMBERS, st.integers(-(2**31), 2**31 - 1) | st.integers(-9, 9)),
     "date": ("date", "date", st.integers(-9, 9), st.integers(-9, 9)),
@@ -44,8 +44,8 @@ PAIRS = {
 
 
 def number(value, name):
-    held = DataType(name)
-    return Decimal(decode_decimal(value, held)).scaleb(-held.scale) if held.is_decimal else value
+    data_type = DataType(name)
+    return Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale) if data_type.is_decimal else value
 
 
 def is_value(number, name):
@@ -61,13 +61,13 @@ def is_value(number, name):
 
 
 def array(values, data_type):
-    made = np.empty(len(values), DTYPES[data_type.form])
-    made[:] = values
-    return made
+    objects = np.empty(len(values), DTYPES[data_type.form])
+    objects[:] = values
+    return objects
 
 
 def stats_of(files, data_type):
-    """Statistics of files, each a list of values, None for null; NaN is counted apart."""
+    """Statistics of files, each a list of values, None for null; NaN is counted separately."""
     real = [[v for v in file if v is not None and v == v] for file in files]
     empty = np.inf if data_type.form is Form.FLOAT else (b"" if data_type.form is Form.BYTES else 0)
     known = [bool(values) or any(v != v for v in file) for values, file in zip(real, files, strict=True)]
@@ -85,34 +85,34 @@ def stats_of(files, data_type):
 
 @st.composite
 def cases(draw):
-    held, column, keys, values = PAIRS[draw(st.sampled_from(sorted(PAIRS)))]
+    key_type, column, keys, values = PAIRS[draw(st.sampled_from(sorted(PAIRS)))]
     values = st.none() | values
     nan = False
     if column in ("float", "double"):
         values, nan = values | st.just(math.nan), draw(st.booleans())
     files = draw(st.lists(st.lists(values, max_size=4), min_size=1, max_size=6))
-    return held, column, draw(st.lists(keys, max_size=12)), nan, files
+    return key_type, column, draw(st.lists(keys, max_size=12)), nan, files
 
 
 @settings(max_examples=1500)
 @given(case=cases(), ranges=st.sampled_from([None, 2, 4]), unknown=st.integers(0, 63))
 def test_no_file_with_a_partner_is_skipped_and_few_others_are_kept(case, ranges, unknown):
-    held, column, values, nan, files = case
+    key_type, column, values, nan, files = case
     stats = stats_of(files, DataType(column))
     stats.bounded[np.array([bool(unknown >> i & 1) for i in range(len(files))])] = False
     rows = np.array([len(file) for file in files], np.int64)
     with mock.patch.multiple(kernel, MOST_VALUES=ranges or 10**6, MOST_RANGES=ranges or 10**6):
-        keys = keys_of(array(values, DataType(held)), DataType(held), DataType(column), nan=nan)
+        keys = keys_of(array(values, DataType(key_type)), DataType(key_type), DataType(column), nan=nan)
     assert keys is not None
-    kept = meeting(keys, stats, rows)
-    wanted = {number(v, held) for v in values}
+    kept = may_contain_keys(keys, stats, rows)
+    numbers = {number(v, key_type) for v in values}
     for i, file in enumerate(files):
         real = [number(v, column) for v in file if v is not None and v == v]
-        partner = any(v in wanted for v in real) or (nan and any(v is not None and v != v for v in file))
+        partner = any(v in numbers for v in real) or (nan and any(v is not None and v != v for v in file))
         assert kept[i] or not partner, (file, values)
         if ranges is None and stats.bounded[i]:
             inside = bool(real) and any(
-                min(real) <= key <= max(real) for key in wanted if column == "long" or is_value(key, column)
+                min(real) <= key <= max(real) for key in numbers if column == "long" or is_value(key, column)
             )
             assert kept[i] == (inside or (nan and bool(stats.may_nan[i])))
         elif not stats.bounded[i]:
@@ -133,7 +133,7 @@ def test_many_values_become_ranges_that_leave_the_largest_gaps_open():
         nulls=np.zeros(5, np.int64),
         may_nan=np.zeros(5, np.bool_),
     )
-    assert not meeting(keys, stats, np.full(5, 9)).any()
+    assert not may_contain_keys(keys, stats, np.full(5, 9)).any()
     assert keys.predicate(Column(("a",), DataType("long"))) is None
 
 
@@ -146,11 +146,11 @@ def test_the_ends_of_the_domain_make_no_difference_of_gaps():
 
 
 @pytest.mark.parametrize(
-    ("held", "column"),
+    ("key_type", "column"),
     [("string", "char(3)"), ("timestamp", "date"), ("double", "string"), ("string collate", "string collate")],
 )
-def test_what_does_not_compare_gives_no_keys(held, column):
-    assert keys_of(np.array([1]), DataType(held), DataType(column)) is None
+def test_what_does_not_compare_gives_no_keys(key_type, column):
+    assert keys_of(np.array([1]), DataType(key_type), DataType(column)) is None
 
 
 def test_few_values_are_a_predicate_for_sketches():

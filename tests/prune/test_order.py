@@ -17,7 +17,7 @@ NAN = math.nan
 
 
 def key(value, order):
-    """The place of a value in an order, as Spark has it."""
+    """The position of a value in an order, as Spark sorts."""
     if value is None:
         return (0 if order.nulls_first else 2,)
     if value != value:
@@ -26,12 +26,12 @@ def key(value, order):
 
 
 def in_order(values, order):
-    """Values sorted, equal ones as they come."""
-    found = sorted([v for v in values if v is not None and v == v], reverse=order.descending)
+    """Values sorted, stably."""
+    numbers = sorted([v for v in values if v is not None and v == v], reverse=order.descending)
     nans = [v for v in values if v is not None and v != v]
-    found = nans + found if order.descending else found + nans
+    numbers = nans + numbers if order.descending else numbers + nans
     nulls = [None] * values.count(None)
-    return nulls + found if order.nulls_first else found + nulls
+    return nulls + numbers if order.nulls_first else numbers + nulls
 
 
 ORDERS = st.builds(
@@ -42,22 +42,22 @@ ORDERS = st.builds(
 @given(tables(), ORDERS)
 def test_kept_files_hold_the_first_rows(table, order):
     files, stats, rows, kept, full = table
-    found = top_files(stats, rows, order, kept=kept, full=full)
-    assert not (found & ~kept).any()
+    top = top_files(stats, rows, order, kept=kept, full=full)
+    assert not (top & ~kept).any()
     everything = [v for f in files for v, passes in f if passes]
-    left = [v for f, keep in zip(files, found, strict=True) if keep for v, passes in f if passes]
+    remaining = [v for f, keep in zip(files, top, strict=True) if keep for v, passes in f if passes]
     first = in_order(everything, order)[: order.rows]
-    assert [key(v, order) for v in in_order(left, order)[: order.rows]] == [key(v, order) for v in first]
+    assert [key(v, order) for v in in_order(remaining, order)[: order.rows]] == [key(v, order) for v in first]
     if first and order.ties:  # Further sort keys choose among all rows equal to the last.
         last = key(first[-1], order)
-        assert [key(v, order) for v in left].count(last) == [key(v, order) for v in everything].count(last)
+        assert [key(v, order) for v in remaining].count(last) == [key(v, order) for v in everything].count(last)
 
 
 @given(tables(), ORDERS)
 def test_it_is_what_a_walk_over_the_files_finds(table, order):
     _, stats, rows, kept, full = table
-    found = top_files(stats, rows, order, kept=kept, full=full)
-    assert found.tolist() == walk(stats, rows.tolist(), order, kept.tolist(), full.tolist())
+    top = top_files(stats, rows, order, kept=kept, full=full)
+    assert top.tolist() == walk(stats, rows.tolist(), order, kept.tolist(), full.tolist())
 
 
 def walk(stats, rows, order, kept, full):
@@ -71,16 +71,16 @@ def walk(stats, rows, order, kept, full):
         value = ("end",)
         if stats.bounded[i]:
             numbers = [lower, upper] if lower <= upper else []
-            places = numbers + [NAN] * bool(stats.may_nan[i])
-            value = in_order(places, order)[-1] if places else ("start",)
+            positions = numbers + [NAN] * bool(stats.may_nan[i])
+            value = in_order(positions, order)[-1] if positions else ("start",)
         nulls = min(nulls, rows[i])
         if nulls < 0:
             sure.append((i, value if order.nulls_first else None, rows[i]))
         else:
             sure += [(i, value, rows[i] - nulls), (i, None, nulls)]
 
-    def place(what):
-        """Comparable by `<`: a value, the first or last place of values, or null."""
+    def position(what):
+        """Comparable by `<`: a value, the first or last position of values, or null."""
         if what == ("end",):
             return (1, 9)
         if what == ("start",):
@@ -91,13 +91,13 @@ def walk(stats, rows, order, kept, full):
             return (1, -1) if order.descending else (1, 1)
         return (1, 0, Flipped(what) if order.descending else what)
 
-    held, last, used = 0, None, set()
-    for i, where, count in sorted(sure, key=lambda entry: (place(entry[1]), -entry[2])):
-        held += count
+    total, last, used = 0, None, set()
+    for i, where, count in sorted(sure, key=lambda entry: (position(entry[1]), -entry[2])):
+        total += count
         if count:
             used.add(i)
-        if held >= order.rows:
-            last = place(where)
+        if total >= order.rows:
+            last = position(where)
             break
     if last is None or order.rows <= 0:
         return kept
@@ -111,7 +111,7 @@ def walk(stats, rows, order, kept, full):
             elif stats.lower[i] <= stats.upper[i]:
                 first += [stats.lower[i], stats.upper[i]]
             first += [NAN] * bool(stats.may_nan[i])
-        best = min(map(place, first), default=(3,))
+        best = min(map(position, first), default=(3,))
         chosen = best <= last if order.ties else best < last or i in used
         answer.append(bool(kept[i] and rows[i] != 0 and chosen))
     return answer
@@ -138,15 +138,15 @@ class Flipped:
 )
 def test_a_limit_keeps_as_few_files_as_surely_hold_it(files, limit):
     rows, kept, full = (np.array(part) for part in zip(*files, strict=True))
-    found = enough_files(rows, limit, kept=kept, full=full)
+    chosen = enough_files(rows, limit, kept=kept, full=full)
     sure = [n for n, keep, whole in files if keep and whole and n > 0]
     fewest = next((k for k in range(1, len(sure) + 1) if any(sum(c) >= limit for c in combinations(sure, k))), None)
     if limit <= 0 or fewest is None:
-        assert found.tolist() == kept.tolist()
+        assert chosen.tolist() == kept.tolist()
     else:
-        assert found.sum() == fewest
-        assert not (found & ~(kept & full)).any()
-        assert rows[found].sum() >= limit
+        assert chosen.sum() == fewest
+        assert not (chosen & ~(kept & full)).any()
+        assert rows[chosen].sum() >= limit
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -164,5 +164,5 @@ def test_one_file_is_left_of_disjoint_ranges(descending, nulls_first, ties):
     )
     every = np.ones(64, np.bool_)
     order = Order(rows=10, descending=descending, nulls_first=nulls_first, ties=ties)
-    found = top_files(stats, np.full(64, 100), order, kept=every, full=every)
-    assert np.flatnonzero(found).tolist() == [63 if descending else 0]
+    chosen = top_files(stats, np.full(64, 100), order, kept=every, full=every)
+    assert np.flatnonzero(chosen).tolist() == [63 if descending else 0]

@@ -46,15 +46,15 @@ def stats(type_name: str, lower: list, upper: list, **known: list) -> ColumnStat
 )
 def test_only_the_order_of_the_values_counts(type_name: str, values: list) -> None:
     a, b, c, d = values
-    found = clustering("x", stats(type_name, [a, b, d, c], [c, b, d, d]))
-    assert (found.files, found.constant_files, found.files_unknown) == (4, 2, 0)
-    assert found.average_overlap == (2 + 1 + 1 + 2) / 4
-    assert found.average_depth == 2
-    assert found.depth_histogram == {2: 4}
+    info = clustering("x", stats(type_name, [a, b, d, c], [c, b, d, d]))
+    assert (info.files, info.constant_files, info.files_unknown) == (4, 2, 0)
+    assert info.average_overlap == (2 + 1 + 1 + 2) / 4
+    assert info.average_depth == 2
+    assert info.depth_histogram == {2: 4}
 
 
 def test_files_without_bounds_are_counted_apart_and_nulls_and_nan_are_no_constants() -> None:
-    found = clustering(
+    info = clustering(
         "x",
         stats(
             "double",
@@ -65,7 +65,7 @@ def test_files_without_bounds_are_counted_apart_and_nulls_and_nan_are_no_constan
             may_nan=[False, False, True, True],
         ),
     )
-    assert (found.files, found.files_unknown, found.constant_files) == (3, 1, 1)
+    assert (info.files, info.files_unknown, info.constant_files) == (3, 1, 1)
 
 
 def test_the_histogram_doubles_above_sixteen() -> None:
@@ -74,5 +74,5 @@ def test_the_histogram_doubles_above_sixteen() -> None:
 
 
 def test_no_files() -> None:
-    found = clustering("x", stats("string", [], []))
-    assert (found.average_depth, found.average_overlap, found.depth_histogram) == (0.0, 0.0, {})
+    info = clustering("x", stats("string", [], []))
+    assert (info.average_depth, info.average_overlap, info.depth_histogram) == (0.0, 0.0, {})

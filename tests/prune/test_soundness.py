@@ -175,9 +175,9 @@ def statistics(draw, name, files, exact):
 
 
 def array(values, dtype):
-    found = np.empty(len(values), dtype)
-    found[:] = values
-    return found
+    objects = np.empty(len(values), dtype)
+    objects[:] = values
+    return objects
 
 
 def has_unknown(predicate):
@@ -186,12 +186,12 @@ def has_unknown(predicate):
     return has_unknown(predicate.child) if isinstance(predicate, Not) else isinstance(predicate, Unknown)
 
 
-def replaced(predicate, draw):
+def resolve_unknowns(predicate, draw):
     """The predicate with some truth value for each unknown part."""
     if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(replaced(child, draw) for child in predicate.children))
+        return type(predicate)(tuple(resolve_unknowns(child, draw) for child in predicate.children))
     if isinstance(predicate, Not):
-        return Not(replaced(predicate.child, draw))
+        return Not(resolve_unknowns(predicate.child, draw))
     return Constant(draw(st.sampled_from([True, False, None]))) if isinstance(predicate, Unknown) else predicate
 
 
@@ -202,12 +202,12 @@ QUICK = settings(deadline=None, suppress_health_check=list(HealthCheck), max_exa
 @given(st.data(), tables())
 def test_no_file_with_a_match_is_skipped(data, table):
     predicate = data.draw(predicates(table.names))
-    found, result = outcomes(predicate, table), prune(predicate, table)
-    assert result.kept.tolist() == found.may_true.tolist()
+    truths, result = outcomes(predicate, table), prune(predicate, table)
+    assert result.kept.tolist() == truths.may_true.tolist()
     for i, file in enumerate(table.files):
         for row in file:
-            value = truth(replaced(predicate, data.draw), row)
-            mask = {True: found.may_true, False: found.may_false, None: found.may_null}[value]
+            value = truth(resolve_unknowns(predicate, data.draw), row)
+            mask = {True: truths.may_true, False: truths.may_false, None: truths.may_null}[value]
             assert mask[i], (predicate, row, value)
             assert value is True or not result.full[i]
         assert table.rows[i] != 0 or not result.kept[i]
@@ -219,10 +219,10 @@ def test_leaves_are_exact_where_a_file_holds_one_value(data, name):
     value = data.draw(VALUES[name])
     table = data.draw(tables([name], exact=True, values={name: st.just(value)}))
     leaf = data.draw(predicates([name], depth=0, unknown=False))
-    found = outcomes(leaf, table)
+    truths = outcomes(leaf, table)
     for i, file in enumerate(table.files):
         values = {truth(leaf, row) for row in file}
-        masks = (found.may_true[i], found.may_false[i], found.may_null[i])
+        masks = (truths.may_true[i], truths.may_false[i], truths.may_null[i])
         if value == value and not any(None in row.values() for row in file):
             assert masks == (True in values, False in values, None in values), (leaf, file)
             assert bool(prune(leaf, table).kept[i]) == (True in values)

@@ -23,16 +23,16 @@ def test_what_is_known_is_right(table, function, data):
     tally = Tally(function=function, stats=stats, tight=tight)
     known = tally.known(rows)
     chosen = known & np.array([data.draw(st.booleans()) for _ in files])
-    held = [v for f, use in zip(values, chosen, strict=True) if use for v in f if v is not None]
-    found = tally.of(rows, chosen)
+    present = [v for f, use in zip(values, chosen, strict=True) if use for v in f if v is not None]
+    value = tally.of(rows, chosen)
     if function == "count":
-        assert found == len(held)
+        assert value == len(present)
         assert known.tolist() == [bool(n >= 0 and (nulls >= 0)) for n, nulls in zip(rows, loose.nulls, strict=True)]
     else:
-        assert all(v == v for v in held)
-        expected = (min if function == "min" else max)(held, default=None)
-        assert found == expected
-        assert expected is None or math.copysign(1, found if kind == "double" else 1) == math.copysign(
+        assert all(v == v for v in present)
+        expected = (min if function == "min" else max)(present, default=None)
+        assert value == expected
+        assert expected is None or math.copysign(1, value if kind == "double" else 1) == math.copysign(
             1, expected if kind == "double" else 1
         )
 
@@ -41,11 +41,11 @@ def tightened(loose, values, tight, kind):
     """The bounds of some files as they are."""
     ends = [list(loose.lower), list(loose.upper)]
     bounded, may_nan = loose.bounded.copy(), loose.may_nan.copy()
-    for i, held in enumerate(values):
-        numbers = [v for v in held if v is not None and v == v]
+    for i, column_values in enumerate(values):
+        numbers = [v for v in column_values if v is not None and v == v]
         if tight[i] and kind != "string":
             bounded[i] = bool(numbers)
-            may_nan[i] = any(v is not None and v != v for v in held)
+            may_nan[i] = any(v is not None and v != v for v in column_values)
             ends[0][i], ends[1][i] = min(numbers, default=EMPTY[kind]), max(numbers, default=EMPTY[kind])
     return ColumnStats(
         type=loose.type,

@@ -1,4 +1,4 @@
-"""Predicate and statistics to kept files, with reasons."""
+"""Turns a predicate and statistics into kept files, with reasons."""
 
 from zskip.prune.evaluate import StatsSource, evaluate
 from zskip.prune.order import Order, enough_files, top_files

@@ -1,4 +1,4 @@
-"""What the statistics of a column say of one leaf of a predicate, for all files at once.
+"""Evaluates one leaf of a predicate over the statistics of a column, for all files at once.
 
 `lower` and `upper` bound the values that are neither null nor NaN. Spark orders NaN above all other values and equal
 to itself, so a file that may hold NaN may hold a value above any bound.
@@ -22,33 +22,33 @@ _Valued = Compare | In | StartsWith | _Matches
 
 
 class StatsSource(Protocol):
-    """What is known of the files of one snapshot."""
+    """The statistics of the files of one snapshot."""
 
     @property
     def rows(self) -> Ints:
         """(files,) rows of each file, -1 where unknown."""
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
-        """What is known of a column; None where nothing is."""
+        """The statistics of a column; None where there are none."""
 
 
 def evaluate(leaf: TermLeaf, stats: ColumnStats, rows: Ints) -> Outcomes:
-    """Say for each file whether the leaf may be true, false or null for some row.
+    """Tell for each file whether the leaf may be true, false, or null for some row.
 
     rows: (files,), -1 where unknown.
     """
     occupied, with_value, may_null = presence(stats, rows)
     if isinstance(leaf, IsNull):
         return Outcomes(may_null, with_value, np.zeros_like(occupied))
-    may_true, may_false = (np.asarray(mask, np.bool_) for mask in _of_values(leaf, stats))
+    may_true, may_false = (np.asarray(mask, np.bool_) for mask in _evaluate_values(leaf, stats))
     unknown = ~stats.bounded
     if isinstance(leaf, Compare) and leaf.value != leaf.value:
-        unknown = np.zeros_like(unknown)  # Whether values are NaN is known without bounds.
+        unknown = np.zeros_like(unknown)  # `may_nan` is known without bounds.
     return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), may_null)
 
 
 def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, rows: Ints) -> Outcomes:
-    """Say the same of two terms of one type, compared row by row.
+    """Do the same for two terms of one type that are compared row by row.
 
     rows: (files,), -1 where unknown.
     """
@@ -64,14 +64,14 @@ def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, ro
 
 
 def presence(stats: ColumnStats, rows: Ints) -> tuple[Bools, Bools, Bools]:
-    """For each file whether it may have rows, rows with a value, and rows with null."""
+    """Tell for each file whether it may have rows, rows with a value, and rows with null."""
     occupied = rows != 0
     all_null = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls >= rows))
     return occupied, occupied & ~all_null, occupied & (stats.nulls != 0)
 
 
-def _of_values(leaf: _Valued, stats: ColumnStats) -> tuple[Any, Any]:
-    """Whether some value that is not null may make the leaf true, and false; right where the column is bounded."""
+def _evaluate_values(leaf: _Valued, stats: ColumnStats) -> tuple[Any, Any]:
+    """Tell whether some non-null value may make the leaf true, and false; valid where the column is bounded."""
     if isinstance(leaf, Compare):
         return _compare(leaf.op, leaf.value, stats)
     if isinstance(leaf, In):
@@ -81,13 +81,13 @@ def _of_values(leaf: _Valued, stats: ColumnStats) -> tuple[Any, Any]:
     return _matches(leaf, stats)
 
 
-def _ends(stats: ColumnStats) -> tuple[Any, Any, Any]:
-    """Lower and upper bounds and `may_nan`; untyped, since arrays of bytes compare as objects."""
+def _bounds(stats: ColumnStats) -> tuple[Any, Any, Any]:
+    """Return `lower`, `upper` and `may_nan`; untyped, since arrays of bytes compare as objects."""
     return stats.lower, stats.upper, stats.may_nan
 
 
 def _compare(op: str, value: Any, stats: ColumnStats) -> tuple[Bools, Bools]:
-    lower, upper, may_nan = _ends(stats)
+    lower, upper, may_nan = _bounds(stats)
     if isinstance(value, float) and math.isnan(value):
         return _compare_with_nan(op, may_nan, ~stats.bounded | _mask(lower <= upper))
     value = _scalar(value)
@@ -103,7 +103,7 @@ def _compare(op: str, value: Any, stats: ColumnStats) -> tuple[Bools, Bools]:
 
 
 def _scalar(value: Encoded) -> Any:
-    """A value to compare with arrays: NumPy takes bare `bytes` for text that ends before its trailing zeros."""
+    """Wrap `bytes` for comparison with arrays: NumPy would strip their trailing zeros."""
     if not isinstance(value, bytes):
         return value
     wrapped = np.empty((), np.object_)
@@ -112,16 +112,16 @@ def _scalar(value: Encoded) -> Any:
 
 
 def _compare_with_nan(op: str, may_nan: Bools, number: Bools) -> tuple[Bools, Bools]:
-    """Every number is below NaN, and NaN is equal to NaN.
+    """Compare with NaN, which equals itself and is above every number.
 
-    number: whether files may hold numbers; where the range is empty, they hold none.
+    number: whether files may hold numbers; a file with an empty range holds none.
     """
-    any_value, no = may_nan | number, np.zeros_like(may_nan)
+    any_value, never = may_nan | number, np.zeros_like(may_nan)
     return {
         "=": (may_nan, number),
         "<": (number, may_nan),
-        "<=": (any_value, no),
-        ">": (no, any_value),
+        "<=": (any_value, never),
+        ">": (never, any_value),
         ">=": (may_nan, number),
     }[op]
 
@@ -129,7 +129,7 @@ def _compare_with_nan(op: str, may_nan: Bools, number: Bools) -> tuple[Bools, Bo
 def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
     if not values:
         return np.zeros_like(stats.bounded), np.ones_like(stats.bounded)
-    lower, upper, may_nan = _ends(stats)
+    lower, upper, may_nan = _bounds(stats)
     listed = np.empty(len(values), lower.dtype)
     listed[:] = values
     first = np.searchsorted(listed, lower)
@@ -138,8 +138,8 @@ def _in(values: Sequence[Encoded], stats: ColumnStats) -> tuple[Bools, Bools]:
 
 
 def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
-    """Strings that start with the prefix are those from it up to, but without, the next prefix."""
-    lower, upper, _ = _ends(stats)
+    """Strings with the prefix are those from the prefix up to, but not including, the next prefix."""
+    lower, upper, _ = _bounds(stats)
     after = patterns.next_prefix(prefix)
     none = np.zeros_like(stats.bounded)
     low_above = none if after is None else (lower >= _scalar(after)).astype(np.bool_)
@@ -151,23 +151,23 @@ def _starts_with(prefix: bytes, stats: ColumnStats) -> tuple[Bools, Bools]:
 
 
 def _matches(leaf: _Matches, stats: ColumnStats) -> tuple[Bools, Bools]:
-    """A range says nothing of what is inside a string, but for the start of a pattern and where one value is left."""
+    """Use the start of a pattern, and test the value itself where a file has only one; a range tells nothing else."""
     may_true, may_false = np.ones_like(stats.bounded), np.ones_like(stats.bounded)
     if isinstance(leaf, Like):
         may_true, _ = _starts_with(patterns.literal_prefix(leaf.pattern, leaf.escape), stats)
     test = patterns.test(leaf)
-    lower, upper, _ = _ends(stats)
+    lower, upper, _ = _bounds(stats)
     for i in np.flatnonzero(stats.bounded & (lower == upper).astype(np.bool_)):
-        found = test(lower[i])
-        if found is not None:
-            may_true[i], may_false[i] = found, not found
+        matches = test(lower[i])
+        if matches is not None:
+            may_true[i], may_false[i] = matches, not matches
     return may_true, may_false
 
 
 def _compare_terms(op: str, left: ColumnStats, right: ColumnStats) -> tuple[Bools, Bools]:
     if op in (">", ">="):
         return _compare_terms({">": "<", ">=": "<="}[op], right, left)
-    (low, high, nan), (other_low, other_high, other_nan) = _ends(left), _ends(right)
+    (low, high, nan), (other_low, other_high, other_nan) = _bounds(left), _bounds(right)
     if op == "=":
         meet = (low <= other_high) & (other_low <= high)
         one = (low == high) & (other_low == other_high) & (low == other_low)
@@ -177,6 +177,6 @@ def _compare_terms(op: str, left: ColumnStats, right: ColumnStats) -> tuple[Bool
     return _mask(low <= other_high) | other_nan, _mask(high > other_low) | nan
 
 
-def _mask(found: Any) -> Bools:
-    """Comparisons of arrays of objects give objects."""
-    return np.asarray(found, np.bool_)
+def _mask(comparison: Any) -> Bools:
+    """Convert to bool: comparisons of object arrays give objects."""
+    return np.asarray(comparison, np.bool_)

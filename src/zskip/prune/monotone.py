@@ -1,4 +1,4 @@
-"""What the statistics of a column say of a monotone function of it."""
+"""Statistics of a monotone function, derived from those of its column."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from zskip.records import ColumnStats
 
 
 def apply(call: Call, stats: ColumnStats) -> ColumnStats | None:
-    """Bounds of a function in each file, from those of its term; None where they are not known.
+    """Derive the bounds of a function in each file from those of its term; None where that is not possible.
 
-    A function that fails for some values, or gives null, is bounded only where it has results for all in the file.
+    A function that fails or returns null for some values is bounded only where every value of the file has a result.
     """
     function = function_of(call)
     if function is None or stats.type != call.term.type:

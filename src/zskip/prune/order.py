@@ -1,7 +1,7 @@
-"""Which files may hold one of the first rows of an order, by the bounds of the column it sorts by.
+"""Top-k pruning: finds the files that may hold the first rows of an order, by the bounds of the sort column.
 
-As "Pruning in Snowflake: Working Smarter, Not Harder" (arXiv 2504.11540) does it, section 5: as soon as some files
-surely hold enough rows, the last value that those may have bounds what any row of the answer may have.
+The method follows "Pruning in Snowflake: Working Smarter, Not Harder" (arXiv 2504.11540), section 5: once some files
+surely hold enough rows, the last value in them bounds every row of the answer.
 """
 
 from __future__ import annotations
@@ -10,59 +10,59 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.prune.overlap import ordered
+from zskip.prune.overlap import to_numbers
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """The first rows by one column, which may be the first one of several."""
+    """The first rows by one column, which may be the first of several sort columns."""
 
     rows: int
-    """How many of them, those that an offset skips included."""
+    """The number of rows, including those that an offset skips."""
     descending: bool = False
     nulls_first: bool = False
     ties: bool = True
-    """Whether rows equal to the last one are wanted, too, since other columns choose among them."""
+    """Whether rows equal to the last one count, too, since other columns choose among them."""
 
 
 def top_files(stats: ColumnStats, rows: Ints, order: Order, *, kept: Bools, full: Bools) -> Bools:
     """(files,) mask of the kept files that surely hold the first rows of an order.
 
-    rows: (files,), -1 where unknown; kept, full: (files,) those that may hold matching rows, and those all of whose
-    rows match. Takes O(files * log(files)) time.
+    rows: (files,), -1 where unknown; kept: (files,) may hold matching rows; full: (files,) all rows match.
+    Takes O(files * log(files)) time.
     """
-    first, last, null = _places(stats, rows, order)
+    first, last, null = _positions(stats, rows, order)
     nulls = np.minimum(stats.nulls, rows)
     counted = nulls >= 0
     sure = np.flatnonzero(kept & full & (rows > 0))
-    # Rows that surely come at some place or before it: those with a value, and nulls.
+    # Each file surely has so many rows at a position or before it: rows with a value, and rows with null.
     files = np.concatenate([sure, sure])
-    places = np.concatenate([np.where(counted, last, np.maximum(last, null))[sure], np.full(len(sure), null)])
-    held = np.concatenate([np.where(counted, rows - nulls, rows)[sure], np.where(counted, nulls, 0)[sure]])
-    files, places, held = files[held > 0], places[held > 0], held[held > 0]
-    by_place = np.lexsort((-held, places))
-    enough = int(np.searchsorted(np.cumsum(held[by_place]), order.rows))
-    if order.rows <= 0 or enough == len(by_place):
+    positions = np.concatenate([np.where(counted, last, np.maximum(last, null))[sure], np.full(len(sure), null)])
+    counts = np.concatenate([np.where(counted, rows - nulls, rows)[sure], np.where(counted, nulls, 0)[sure]])
+    files, positions, counts = files[counts > 0], positions[counts > 0], counts[counts > 0]
+    by_position = np.lexsort((-counts, positions))
+    enough = int(np.searchsorted(np.cumsum(counts[by_position]), order.rows))
+    if order.rows <= 0 or enough == len(by_position):
         return kept
-    end = places[by_place[enough]]
+    end = positions[by_position[enough]]
     chosen: Bools = first <= end
     if not order.ties:
         chosen = first < end
-        chosen[files[by_place[: enough + 1]]] = True
-    found: Bools = kept & (rows != 0) & chosen
-    return found
+        chosen[files[by_position[: enough + 1]]] = True
+    top: Bools = kept & (rows != 0) & chosen
+    return top
 
 
-def _places(stats: ColumnStats, rows: Ints, order: Order) -> tuple[Ints, Ints, int]:
-    """For each file the place in the order of its first row, at best, and of its last value, at worst; that of nulls.
+def _positions(stats: ColumnStats, rows: Ints, order: Order) -> tuple[Ints, Ints, int]:
+    """For each file the best position of its first row and the worst of its last value; the position of nulls.
 
-    Bounds have places from 1 on, equal ones the same. Spark orders NaN above all numbers, and nulls as it is told.
+    Bounds are numbered from 1 on, equal ones alike. Spark orders NaN above all numbers, and nulls as `order` says.
     """
-    ends = np.concatenate(ordered(stats.lower, stats.upper))
-    _, ranks = np.unique(ends, return_inverse=True)
+    bounds = np.concatenate(to_numbers(stats.lower, stats.upper))
+    _, ranks = np.unique(bounds, return_inverse=True)
     lower, upper = np.split(ranks.reshape(-1).astype(np.int64) + 1, 2)
-    most = len(ends) + 1
+    most = len(bounds) + 1
     if order.descending:
         lower, upper = most - upper, most - lower
     nan = 0 if order.descending else most
@@ -78,7 +78,7 @@ def _places(stats: ColumnStats, rows: Ints, order: Order) -> tuple[Ints, Ints, i
 
 
 def enough_files(rows: Ints, limit: int, *, kept: Bools, full: Bools) -> Bools:
-    """(files,) mask of as few kept files as surely hold so many matching rows; all the kept ones where none do.
+    """(files,) mask of the fewest kept files that surely hold `limit` matching rows; all kept files if none do.
 
     rows: (files,), -1 where unknown; kept, full: as in `top_files`.
 

@@ -1,4 +1,4 @@
-"""Which of SQL's truth values a predicate may have among the rows of each file."""
+"""The truth values of SQL that a predicate may have among the rows of each file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zskip.records import Bools
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """For each file, whether some row may be true, false or null: never too few of them, maybe too many.
+    """For each file, whether some row may be true, false, or null; a mask may be set needlessly, never unset wrongly.
 
-    Three masks instead of one make NOT exact: a file is kept where `may_true`, and all its rows match where neither
-    of the others can occur.
+    Three masks instead of one make NOT exact. A file is kept where `may_true` is set; all its rows match where neither
+    of the others is.
     """
 
     may_true: Bools
@@ -24,7 +24,7 @@ class Outcomes:
 
     @classmethod
     def unknown(cls, occupied: Bools) -> Outcomes:
-        """Anything may be, in files that hold rows."""
+        """Any truth value, in files that hold rows."""
         return cls(occupied, occupied, occupied)
 
     @classmethod
@@ -33,8 +33,8 @@ class Outcomes:
         none = np.zeros_like(occupied)
         return cls(*(occupied if value is truth else none for truth in (True, False, None)))
 
-    def met(self, other: Outcomes) -> Outcomes:
-        """What two ways to look at one predicate leave."""
+    def intersect(self, other: Outcomes) -> Outcomes:
+        """Combine two evaluations of the same predicate."""
         return Outcomes(
             self.may_true & other.may_true, self.may_false & other.may_false, self.may_null & other.may_null
         )
@@ -54,21 +54,21 @@ class Outcomes:
         return ~(~self & ~other)
 
     def without_null(self) -> Outcomes:
-        """Of what is known to be never null."""
+        """Rule out null."""
         return Outcomes(self.may_true, self.may_false, np.zeros_like(self.may_null))
 
     @property
     def full(self) -> Bools:
-        """(files,) where every row is true."""
+        """(files,) whether every row is true."""
         return ~self.may_false & ~self.may_null
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Decided:
-    """A part of a predicate of which more is known than its leaves tell."""
+    """A part of a predicate with outcomes that are known better than from its leaves."""
 
     node: Predicate
-    """Just this object: equal text may mean two things."""
+    """Compared by identity: equal text may mean two things."""
     outcomes: Outcomes
     kind: str
-    """Of the report."""
+    """The kind of pruning, for the report."""

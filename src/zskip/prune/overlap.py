@@ -12,20 +12,20 @@ from zskip.types import Form
 Numbers = Ints | Floats
 
 _EXACT_DEPTHS = 16
-"""Depths with a bucket of their own, as in Snowflake's histogram; above, buckets double."""
+"""Up to this depth each has its own bucket, as in Snowflake's histogram; above it, buckets double."""
 
 
 def clustering(column: str, stats: ColumnStats) -> ClusteringInfo:
-    """Average overlap and depth of a column's ranges, as `SYSTEM$CLUSTERING_INFORMATION` of Snowflake defines them.
+    """Measure the overlap and depth of a column's ranges, as Snowflake's `SYSTEM$CLUSTERING_INFORMATION` defines them.
 
-    Files without known bounds (all null, no statistics) are counted apart. Takes O(files * log(files)) time.
+    Files without known bounds (all null, no statistics) are counted separately. Takes O(files * log(files)) time.
     """
     known = stats.bounded
     if stats.type.form is Form.FLOAT:
-        known = known & (stats.lower <= stats.upper)  # The range of files that hold NaN alone is empty.
-    lower, upper = ordered(stats.lower[known], stats.upper[known])
+        known = known & (stats.lower <= stats.upper)  # Files that hold only NaN have an empty range.
+    lower, upper = to_numbers(stats.lower[known], stats.upper[known])
     one_value = (lower == upper) & (stats.nulls[known] == 0) & ~stats.may_nan[known]
-    by_start = np.argsort(lower)  # Searches are many times faster where the needles are nearly in order.
+    by_start = np.argsort(lower)  # Searches are many times faster for nearly sorted needles.
     overlaps, depths = overlaps_and_depths(lower[by_start], upper[by_start])
     return ClusteringInfo(
         column=column,
@@ -38,8 +38,8 @@ def clustering(column: str, stats: ColumnStats) -> ClusteringInfo:
     )
 
 
-def ordered(lower: Values, upper: Values) -> tuple[Numbers, Numbers]:
-    """Bounds as numbers of the same order; lower, upper: (files,)."""
+def to_numbers(lower: Values, upper: Values) -> tuple[Numbers, Numbers]:
+    """Replace bounds by numbers in the same order; lower, upper: (files,)."""
     if lower.dtype != np.object_:
         return lower, upper  # type: ignore[return-value]
     both = pa.array(np.concatenate([lower, upper]), pa.large_binary())
@@ -48,7 +48,7 @@ def ordered(lower: Values, upper: Values) -> tuple[Numbers, Numbers]:
 
 
 def overlaps_and_depths(lower: Numbers, upper: Numbers) -> tuple[Ints, Ints]:
-    """For each closed range: how many others meet it, and the most ranges (itself included) that share a point of it.
+    """For each closed range: how many others meet it, and how many at most (with itself) share one of its points.
 
     lower, upper: (ranges,) with lower <= upper.
 
@@ -64,20 +64,20 @@ def overlaps_and_depths(lower: Numbers, upper: Numbers) -> tuple[Ints, Ints]:
 
 
 def _range_maxima(values: Ints, first: Ints, stop: Ints) -> Ints:
-    """Maximum of values[first:stop] for each pair, by a sparse table of which only one level is held at a time."""
+    """Maximum of values[first:stop] for each pair, from a sparse table kept one level at a time."""
     maxima = np.zeros(len(first), np.int64)
     level_of = np.frexp((stop - first).astype(np.float64))[1] - 1  # The exact floor of the binary logarithm.
     level, width = values, 1
     for power in range(int(level_of.max(initial=-1)) + 1):
-        mine = np.flatnonzero(level_of == power)
-        maxima[mine] = np.maximum(level[first[mine]], level[stop[mine] - width])
+        pairs = np.flatnonzero(level_of == power)
+        maxima[pairs] = np.maximum(level[first[pairs]], level[stop[pairs] - width])
         level = np.maximum(level[:-width], level[width:])
         width *= 2
     return maxima
 
 
 def _histogram(depths: Ints) -> dict[int, int]:
-    """Number of files by depth, each bucket named by its upper end."""
+    """Count files by depth; a bucket is named by its upper end."""
     powers = 2 ** np.ceil(np.log2(np.maximum(depths, 1))).astype(np.int64)
     buckets, counts = np.unique(np.where(depths <= _EXACT_DEPTHS, depths, powers), return_counts=True)
     return dict(zip(buckets.tolist(), counts.tolist(), strict=True))

@@ -1,9 +1,9 @@
-"""A predicate and what is known of the files, to the files that a query has to read, with reasons.
+"""Turns a predicate and statistics into the files that a query has to read, with reasons.
 
     each leaf -> its column's statistics (evaluate.py), then its sketches -> outcomes: may it be true, false, null?
-              -> AND, OR, NOT over the outcomes -> kept files, files all of whose rows match, a report for each leaf
+              -> AND, OR, NOT over the outcomes -> kept files, files whose rows all match, a report for each leaf
 
-All files are answered at once, as masks. What is not known may be anything, so it keeps the file.
+All files are evaluated at once, as masks. An unknown may be anything, so it keeps the file.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ def prune(
 ) -> PruneResult:
     """Decide for every file whether some row might match, and whether all rows do.
 
-    Whatever is not known keeps the file: a column without statistics, a predicate that is not understood.
-    sketches, decided: of the same files in the same order.
+    Unknowns keep the file: a column without statistics, a predicate that is not understood.
+    sketches, decided: for the same files in the same order.
     """
-    walk = _Walk(stats, sketches, decided)
-    outcomes = walk.outcomes(predicate)
-    return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(walk.leaves))
+    evaluation = _Evaluation(stats, sketches, decided)
+    outcomes = evaluation.outcomes(predicate)
+    return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
 
 
 def outcomes(predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None) -> Outcomes:
-    """Which truth values the predicate may have among the rows of each file."""
-    return _Walk(stats, sketches).outcomes(predicate)
+    """Find the truth values that the predicate may have among the rows of each file."""
+    return _Evaluation(stats, sketches).outcomes(predicate)
 
 
-class _Walk:
-    """Evaluates a predicate from its leaves up, and takes down what each leaf did."""
+class _Evaluation:
+    """Evaluates a predicate from its leaves up, and reports on each leaf."""
 
     def __init__(self, stats: StatsSource, sketches: Sketched | None, decided: Sequence[Decided] = ()) -> None:
         self._stats = stats
@@ -71,35 +71,35 @@ class _Walk:
         self.leaves: list[LeafReport] = []
 
     def outcomes(self, node: Predicate, negated: bool = False) -> Outcomes:
-        first, result = len(self.leaves), self._read(node, negated)
+        first, result = len(self.leaves), self._evaluate(node, negated)
         decided = None if negated else self._decided.get(id(node))
         if decided is None:
             return result
-        result = result.met(decided.outcomes)
+        result = result.intersect(decided.outcomes)
         skipped = int(np.count_nonzero(~result.may_true))
         if skipped:
-            shown = to_sql(node, shorten=True)
-            self.leaves[first:] = [LeafReport(sql=shown, skipped=skipped, kind=decided.kind)]
+            sql = to_sql(node, shorten=True)
+            self.leaves[first:] = [LeafReport(sql=sql, skipped=skipped, kind=decided.kind)]
         return result
 
-    def _read(self, node: Predicate, negated: bool) -> Outcomes:
+    def _evaluate(self, node: Predicate, negated: bool) -> Outcomes:
         if isinstance(node, And | Or):
             combine = and_ if isinstance(node, And) else or_
             empty = Outcomes.constant(isinstance(node, And), self._occupied)
-            found = reduce(combine, [self.outcomes(child, negated) for child in node.children], empty)
-            result = found.without_null() if _is_never_null(node) else found
-            return self._narrowed(node, result) if isinstance(node, And) and not negated else result
+            combined = reduce(combine, [self.outcomes(child, negated) for child in node.children], empty)
+            result = combined.without_null() if _is_never_null(node) else combined
+            return self._narrow(node, result) if isinstance(node, And) and not negated else result
         if isinstance(node, Not):
             result = ~self.outcomes(node.child, not negated)
-            return result if negated else self._narrowed(node, result)
+            return result if negated else self._narrow(node, result)
         if isinstance(node, Constant):
             return Outcomes.constant(node.value, self._occupied)
         if isinstance(node, Unknown):
-            return self._kept_all(node.sql, node.reason)
-        return self._leaf(node, negated)
+            return self._keep_all(node.sql, node.reason)
+        return self._leaf_outcomes(node, negated)
 
-    def _narrowed(self, node: Predicate, result: Outcomes) -> Outcomes:
-        """Sketches know of where a node may be true, of nothing else."""
+    def _narrow(self, node: Predicate, result: Outcomes) -> Outcomes:
+        """Ask the sketches, which can only rule out that a node is true."""
         for answer in self._answers(node):
             result = Outcomes(result.may_true & answer.may_match, result.may_false, result.may_null)
         return result
@@ -107,68 +107,70 @@ class _Walk:
     def _answers(self, node: Predicate) -> list[Answer]:
         return [] if self._sketches is None else self._sketches.answers(node)
 
-    def _leaf(self, leaf: Leaf, negated: bool) -> Outcomes:
-        result = self._by_statistics(leaf, negated)
+    def _leaf_outcomes(self, leaf: Leaf, negated: bool) -> Outcomes:
+        result = self._evaluate_leaf(leaf, negated)
         answers = self._answers(Not(leaf) if negated else leaf)
         if answers:
             may_true = result.may_false if negated else result.may_true
             skipped = ~may_true | ~np.logical_and.reduce([answer.may_match for answer in answers])
             reason = "" if skipped.any() else "; ".join(answer.reason for answer in answers)
             self.leaves[-1] = replace(self.leaves[-1], skipped=int(np.count_nonzero(skipped)), reason=reason)
-        return result if negated else self._narrowed(leaf, result)
+        return result if negated else self._narrow(leaf, result)
 
-    def _by_statistics(self, leaf: Leaf, negated: bool) -> Outcomes:
-        found = [self._term(term) for term in terms_of(leaf)]
-        shown = to_sql(Not(leaf) if negated else leaf, shorten=True)
-        known = [stats for stats in found if stats is not None]
-        if len(known) < len(found):
-            return self._kept_all(shown, self._why_unknown(leaf))
+    def _evaluate_leaf(self, leaf: Leaf, negated: bool) -> Outcomes:
+        term_stats = [self._term_stats(term) for term in terms_of(leaf)]
+        sql = to_sql(Not(leaf) if negated else leaf, shorten=True)
+        known = [stats for stats in term_stats if stats is not None]
+        if len(known) < len(term_stats):
+            return self._keep_all(sql, self._explain_unknown(leaf))
         if isinstance(leaf, CompareTerms):
             result = evaluate_terms(leaf, known[0], known[1], self._stats.rows)
         else:
             result = evaluate(leaf, known[0], self._stats.rows)
-        self._report(shown, ~result if negated else result, known)
+        self._add_report(sql, ~result if negated else result, known)
         return result
 
-    def _term(self, term: Term) -> ColumnStats | None:
+    def _term_stats(self, term: Term) -> ColumnStats | None:
         if term not in self._terms:
-            self._terms[term] = self._of(term)
+            self._terms[term] = self._derive_stats(term)
         return self._terms[term]
 
-    def _of(self, term: Term) -> ColumnStats | None:
+    def _derive_stats(self, term: Term) -> ColumnStats | None:
         if isinstance(term, Column):
-            return self._column(term)
-        return self._call(term) if isinstance(term, Call) else None
+            return self._column_stats(term)
+        return self._call_stats(term) if isinstance(term, Call) else None
 
-    def _call(self, call: Call) -> ColumnStats | None:
-        inner = self._term(call.term)
+    def _call_stats(self, call: Call) -> ColumnStats | None:
+        inner = self._term_stats(call.term)
         return None if inner is None else monotone.apply(call, inner)
 
-    def _column(self, column: Column) -> ColumnStats | None:
-        found = self._stats.column(column.path)
-        return None if found is None or found.type != column.type else found
+    def _column_stats(self, column: Column) -> ColumnStats | None:
+        stats = self._stats.column(column.path)
+        return None if stats is None or stats.type != column.type else stats
 
-    def _why_unknown(self, leaf: Leaf) -> str:
+    def _explain_unknown(self, leaf: Leaf) -> str:
         if is_opaque(leaf):
             return f"no sketch of {', '.join(term_sql(term) for term in terms_of(leaf))}"
         for column in (column for term in terms_of(leaf) for column in columns_under(term)):
-            found = self._stats.column(column.path)
-            if found is None:
+            stats = self._stats.column(column.path)
+            if stats is None:
                 return f"no statistics of {'.'.join(column.path)}"
-            if found.type != column.type:
-                return f"the statistics of {'.'.join(column.path)} are of type {found.type}, not {column.type}"
+            if stats.type != column.type:
+                return f"the statistics of {'.'.join(column.path)} are of type {stats.type}, not {column.type}"
         return "not supported"
 
-    def _kept_all(self, sql: str, reason: str) -> Outcomes:
+    def _keep_all(self, sql: str, reason: str) -> Outcomes:
         self.leaves.append(LeafReport(sql=sql, skipped=0, reason=reason))
         return Outcomes.unknown(self._occupied)
 
-    def _report(self, sql: str, result: Outcomes, known: list[ColumnStats]) -> None:
+    def _add_report(self, sql: str, result: Outcomes, known: list[ColumnStats]) -> None:
         skipped = int(np.count_nonzero(~result.may_true))
-        self.leaves.append(LeafReport(sql=sql, skipped=skipped, reason="" if skipped else self._why_none(known)))
+        self.leaves.append(
+            LeafReport(sql=sql, skipped=skipped, reason="" if skipped else self._explain_no_skips(known))
+        )
 
-    def _why_none(self, known: list[ColumnStats]) -> str:
-        """Why a leaf over known columns skips nothing."""
+    def _explain_no_skips(self, known: list[ColumnStats]) -> str:
+        """Explain why a leaf over known columns skips nothing."""
         unindexed = int(np.count_nonzero(self._stats.rows < 0))
         if unindexed:
             return f"the index is stale: it knows nothing of {unindexed} of {len(self._occupied)} files"

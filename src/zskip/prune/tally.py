@@ -1,4 +1,4 @@
-"""What the index alone knows of the rows of whole files: their number, and counts and extremes of columns."""
+"""Aggregates over whole files from the index alone: row counts, and counts and extremes of columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zskip.records import ALL_NULL, Bools, ColumnStats, Ints
 from zskip.types import Encoded, Form
 
 _FAR = 2**62
-"""Beyond it, days that became microseconds are cut off."""
+"""Days converted to microseconds are cut off beyond this."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -21,49 +21,48 @@ class Tally:
     function: str
     """`count`, `min` or `max`."""
     stats: ColumnStats | None = None
-    """Of the column; None counts rows."""
+    """Statistics of the column; None counts rows."""
     tight: Bools | None = None
-    """(files,) where the bounds are values themselves, and not merely beyond all of them; None where all are."""
+    """(files,) whether the bounds are values of the file; None means all are."""
 
     def known(self, rows: Ints) -> Bools:
-        """(files,) mask of the files of which the index tells the aggregate exactly; rows: -1 where unknown."""
+        """(files,) mask of the files whose aggregate the index knows exactly; rows: -1 where unknown."""
         counted: Bools = rows >= 0
         if self.stats is None:
             return counted
-        nulls = _nulls(self.stats, rows)
+        nulls = _null_counts(self.stats, rows)
         counted = counted & (nulls >= 0) & (nulls <= rows)
         if self.function == "count":
             return counted
-        known: Bools = counted & ((nulls == rows) | _attained(self.stats, self.function, self.tight))
+        known: Bools = counted & ((nulls == rows) | _is_attained(self.stats, self.function, self.tight))
         return known
 
     def of(self, rows: Ints, files: Bools) -> Encoded | None:
-        """The aggregate over the rows of some files that are `known`, in the form of the column's type; None for null.
+        """Compute the aggregate over files that are `known`, in the form of the column's type; None for null.
 
         >>> Tally(function="count").of(np.array([3, 4, 5]), np.array([True, False, True]))
         8
         """
         if self.stats is None:
             return int(rows[files].sum())
-        nulls = _nulls(self.stats, rows)
+        nulls = _null_counts(self.stats, rows)
         if self.function == "count":
             return int((rows - nulls)[files].sum())
-        valued = files & (nulls < rows)
-        if not valued.any():
+        with_values = files & (nulls < rows)
+        if not with_values.any():
             return None
-        least: Callable[..., Encoded] = min if self.function == "min" else max
-        return least((self.stats.lower if self.function == "min" else self.stats.upper)[valued].tolist())
+        extreme: Callable[..., Encoded] = min if self.function == "min" else max
+        return extreme((self.stats.lower if self.function == "min" else self.stats.upper)[with_values].tolist())
 
 
-def _nulls(stats: ColumnStats, rows: Ints) -> Ints:
+def _null_counts(stats: ColumnStats, rows: Ints) -> Ints:
     return np.where(stats.nulls == ALL_NULL, rows, stats.nulls)
 
 
-def _attained(stats: ColumnStats, function: str, tight: Bools | None) -> Bools:
-    """(files,) mask of the files, known to have values, in which the bound is surely the least or greatest of them.
+def _is_attained(stats: ColumnStats, function: str, tight: Bools | None) -> Bools:
+    """(files,) mask of the files, known to have values, whose bound surely is their least or greatest value.
 
-    NaN is above all numbers; zero has two signs, of which the bounds do not tell which is there; text is cut, unless
-    there is but one value.
+    NaN is above all numbers; bounds do not tell the sign of a zero; text is cut, unless there is only one value.
     """
     lower, upper = stats.lower, stats.upper
     sure = stats.bounded & ~stats.may_nan & np.asarray(lower <= upper, np.bool_)

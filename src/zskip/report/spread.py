@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.prune import clustering
-from zskip.prune.overlap import ordered
+from zskip.prune.overlap import to_numbers
 from zskip.records import ALL_NULL, Bools, ClusteringInfo, ColumnStats, Floats, Ints, Values
 from zskip.report.values import show_value
 from zskip.types import DataType, Encoded, Form
@@ -73,7 +73,7 @@ def spread_of(name: str, stats: ColumnStats, rows: Ints, sizes: Ints) -> Spread:
     if stats.type.form is Form.FLOAT:
         empty = empty | (stats.bounded & ~(stats.lower <= stats.upper))  # NaN alone.
         known = known & ~empty
-    lower, upper = ordered(stats.lower[known], stats.upper[known])
+    lower, upper = to_numbers(stats.lower[known], stats.upper[known])
     starts, ends = np.argsort(lower, kind="stable"), np.argsort(upper, kind="stable")
     cover = _Cover(lower=lower[starts], upper=upper[ends], starts=starts, ends=ends)
     points = _points(lower, upper)

@@ -449,7 +449,7 @@ class Broken(Exception):
     pass
 
 
-@pytest.mark.parametrize("step", ["read", "_narrowed", "keys_of", "meeting", "unpacked"])
+@pytest.mark.parametrize("step", ["read", "_narrowed", "keys_of", "may_contain_keys", "unpacked"])
 def test_a_fault_at_any_step_leaves_the_scan_whole(spark: SparkSession, star: Star, asked: None, step: str) -> None:
     star.views("fact")
     owner: Any = joins.Join if step == "read" else joins

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.predicate import Column
-from zskip.prune.keys import Keys, keys_of, meeting
+from zskip.prune.keys import Keys, keys_of, may_contain_keys
 from zskip.records import Bools, LeafReport, Values
 from zskip.spark.jvm.gateway import JavaObject
 from zskip.spark.scan.choice import Choice
@@ -87,7 +87,7 @@ def _narrowed(stats: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
     keys = keys_of(values, join.type, of_column.type, nan=nan)
     if keys is None:
         return None, _why_not(join, f"keys of type {join.type} are not known to compare with {of_column.type}")
-    kept = meeting(keys, of_column, stats.rows)
+    kept = may_contain_keys(keys, of_column, stats.rows)
     kept = _by_sketches(stats, keys, Column((join.column,), of_column.type), kept)
     if stats.snapshot.altered is not None:
         kept = kept | stats.snapshot.altered
