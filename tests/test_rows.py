@@ -16,7 +16,7 @@ from zskip import records
 from zskip.advisor.advice import advice
 from zskip.advisor.workload import workload
 from zskip.cli.show import print_result
-from zskip.records import Explanation, LeafReport, Leftover, Mismatch, ScanReport, ScanStep, Shown, Verification
+from zskip.records import Explanation, LeafReport, Leftover, Mismatch, ScanReport, ScanStep, Verification
 from zskip.rows import Grid, Share, blocks, to_html
 from zskip.table import optimize_request as request
 from zskip.table.read import kept_file as kept
@@ -40,21 +40,21 @@ def test_every_result_of_a_table_shows_itself() -> None:
     names = {**vars(records), **vars(advice), **vars(workload), **vars(request), **vars(kept)}
     for name, method in inspect.getmembers(zskip.Table, inspect.isfunction):
         hint = str(method.__annotations__.get("return", "None"))
-        found = names.get(hint.removeprefix("tuple[").removesuffix(", ...]"))
-        if not name.startswith("_") and inspect.isclass(found) and found is not records.IndexedPart:
-            assert issubclass(found, Shown), name
-            assert blocks.dispatch(found) is not blocks.dispatch(object), name
+        kind = names.get(hint.removeprefix("tuple[").removesuffix(", ...]"))
+        if not name.startswith("_") and inspect.isclass(kind) and kind is not records.IndexedPart:
+            assert getattr(kind, "_repr_html_", None) is to_html, name
+            assert blocks.dispatch(kind) is not blocks.dispatch(object), name
 
 
 def test_a_notebook_has_what_the_command_prints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = zskip.open(str(tables.make_events(tmp_path / "events")))
     table.index(granularity="row_group")
-    asked = "id < 100 AND lower(name) = 'x'"
+    predicate = "id < 100 AND lower(name) = 'x'"
     for result in (
         table.info(by=["id", "day"]),
         table.index(),
-        table.explain(asked),
-        table.prune(asked),
+        table.explain(predicate),
+        table.prune(predicate),
         table.clean(),
     ):
         print_result(result)

@@ -1,17 +1,17 @@
 """Results as people see them: short sentences and tables, the same in a terminal and in a notebook.
 
-`blocks` gives them; a room above registers what its own results look like. Nothing is drawn here: a command prints the
-blocks with rich, and `to_html` writes them as HTML for the `_repr_html_` of results.
+`blocks` returns the blocks of a result, which a command prints with rich and a notebook shows as HTML. The rooms above
+register functions for their own results with `shows`.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
-from typing import Any
+from typing import Any, TypeVar
 
 from zskip.records import (
     Cleaning,
@@ -33,7 +33,7 @@ from zskip.units import show_size
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A part of a whole, from 0 to 1, which is drawn as a small bar with a text beside it."""
+    """A part of a whole, from 0 to 1: a small bar with a text beside it."""
 
     value: float
     text: str
@@ -47,20 +47,32 @@ Pairs = list[tuple[str, str | Share]]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table with names of columns; cells are text, numbers, shares, or None."""
+    """A table with named columns; cells are text, numbers, shares, or None."""
 
     names: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
 
 
 Block = str | Pairs | Grid
-"""A sentence, pairs of a name and what it stands for, or a table."""
+"""A sentence, pairs of names and values, or a table."""
+
+_Result = TypeVar("_Result")
 
 
 @singledispatch
 def blocks(result: object) -> list[Block]:
-    """What is shown of a result, from top to bottom."""
-    raise TypeError(f"nothing is known of how a {type(result).__name__} is shown")
+    """The blocks of a result, from top to bottom."""
+    raise TypeError(f"no function is registered that shows a {type(result).__name__}")
+
+
+def shows(kind: type[_Result]) -> Callable[[Callable[[_Result], list[Block]]], Callable[[_Result], list[Block]]]:
+    """Register a function that returns the blocks of a kind of results, and let notebooks show these as HTML."""
+
+    def register(function: Callable[[_Result], list[Block]]) -> Callable[[_Result], list[Block]]:
+        kind._repr_html_ = to_html  # type: ignore[attr-defined]
+        return blocks.register(kind, function)
+
+    return register
 
 
 def to_html(result: object) -> str:
@@ -97,7 +109,7 @@ def _cell(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """A number for people.
+    """A number with thousands separators, floats with one decimal.
 
     >>> number(12345), number(1.25)
     ('12,345', '1.2')
@@ -105,7 +117,7 @@ def number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
-@blocks.register
+@shows(OptimizeResult)
 def _(result: OptimizeResult) -> list[Block]:
     return [
         [
@@ -129,7 +141,7 @@ def _batches(result: OptimizeResult) -> str:
     return f"{result.batches:,}{before}"
 
 
-@blocks.register
+@shows(CompactResult)
 def _(result: CompactResult) -> list[Block]:
     return [
         [
@@ -146,7 +158,7 @@ def _(result: CompactResult) -> list[Block]:
     ]
 
 
-@blocks.register
+@shows(Maintenance)
 def _(result: Maintenance) -> list[Block]:
     return [
         [
@@ -161,70 +173,70 @@ def _(result: Maintenance) -> list[Block]:
     ]
 
 
-def operations(found: Sequence[Operation]) -> Grid:
-    """What was done to a table."""
+def operations(history: Sequence[Operation]) -> Grid:
+    """The operations on a table, one per row."""
     names = ("when", "version", "operation", "by", "rows", "files", "bytes", "predicted", "measured", "seconds")
     rows = [
         (
-            moment(of.time_ms),
-            of.version,
-            of.operation,
-            ", ".join(of.by) or None,
-            of.rows,
-            f"{of.files_removed:,} -> {of.files_added:,}",
-            f"{show_size(of.bytes_removed)} -> {show_size(of.bytes_added)}",
-            f"{_share(of.share_before)} -> {_share(of.share_after)}" if of.by else None,
-            None if of.share_measured is None else f"{_share(of.share_measured)} ({of.scans:,} scans)",
-            of.seconds,
+            moment(op.time_ms),
+            op.version,
+            op.operation,
+            ", ".join(op.by) or None,
+            op.rows,
+            f"{op.files_removed:,} -> {op.files_added:,}",
+            f"{show_size(op.bytes_removed)} -> {show_size(op.bytes_added)}",
+            f"{_share(op.share_before)} -> {_share(op.share_after)}" if op.by else None,
+            None if op.share_measured is None else f"{_share(op.share_measured)} ({op.scans:,} scans)",
+            op.seconds,
         )
-        for of in found
+        for op in history
     ]
     return Grid(names, tuple(rows))
 
 
-@blocks.register
+@shows(Operation)
 def _(result: Operation) -> list[Block]:
     grid = operations([result])
     return [[(name, "" if cell is None else str(cell)) for name, cell in zip(grid.names, grid.rows[0], strict=True)]]
 
 
-@blocks.register
-def _(found: IndexInfo) -> list[Block]:
+@shows(IndexInfo)
+def _(index: IndexInfo) -> list[Block]:
     return [
         [
-            ("index version", str(found.version)),
-            ("files", f"{found.files:,} of {found.files_total:,}"),
-            ("columns", str(found.columns)),
-            ("granularity", found.granularity),
-            ("size", show_size(found.bytes)),
-            *((sketch.spec, _sketched(sketch)) for sketch in found.sketches),
+            ("index version", str(index.version)),
+            ("files", f"{index.files:,} of {index.files_total:,}"),
+            ("columns", str(index.columns)),
+            ("granularity", index.granularity),
+            ("size", show_size(index.bytes)),
+            *((sketch.spec, _sketch_summary(sketch)) for sketch in index.sketches),
         ]
     ]
 
 
-def _sketched(found: SketchInfo) -> str:
-    left_out = f"; {found.left_out:,} have none: {found.reason}" if found.left_out else ""
-    return f"{found.files:,} files, {show_size(found.bytes)}{left_out}"
+def _sketch_summary(sketch: SketchInfo) -> str:
+    left_out = f"; {sketch.left_out:,} have none: {sketch.reason}" if sketch.left_out else ""
+    return f"{sketch.files:,} files, {show_size(sketch.bytes)}{left_out}"
 
 
-@blocks.register
-def _(found: TableInfo) -> list[Block]:
-    layout = found.layout
-    partitions = f"{found.partitions:,} by {', '.join(found.partition_columns)}" if found.partition_columns else "none"
+@shows(TableInfo)
+def _(info: TableInfo) -> list[Block]:
+    layout = info.layout
+    partitions = f"{info.partitions:,} by {', '.join(info.partition_columns)}" if info.partition_columns else "none"
     pairs: Pairs = [
-        ("table", f"{found.path} ({found.format}, version {found.version})"),
-        ("files", f"{found.files:,} ({show_size(found.bytes)})"),
-        ("rows", "unknown: no index, or one that is behind" if found.rows is None else f"{found.rows:,}"),
-        ("columns", ", ".join(f"{name} {kind}" for name, kind in found.columns.items())),
+        ("table", f"{info.path} ({info.format}, version {info.version})"),
+        ("files", f"{info.files:,} ({show_size(info.bytes)})"),
+        ("rows", "unknown: no index, or one that is behind" if info.rows is None else f"{info.rows:,}"),
+        ("columns", ", ".join(f"{name} {kind}" for name, kind in info.columns.items())),
         ("partitions", partitions),
-        ("index", "none" if found.index is None else _covered(found.index)),
+        ("index", "none" if info.index is None else _coverage(info.index)),
         ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
-        *([] if layout is None or layout.files is None else _inside(layout)),
+        *([] if layout is None or layout.files is None else _layout_pairs(layout)),
     ]
-    return [[*pairs, *((f"depth of {column.column}", _clustered(column)) for column in found.clustering)]]
+    return [[*pairs, *((f"depth of {column.column}", _depth(column)) for column in info.clustering)]]
 
 
-def _inside(layout: LayoutInfo) -> Pairs:
+def _layout_pairs(layout: LayoutInfo) -> Pairs:
     since = "" if layout.since_ms is None else f", since {moment(layout.since_ms)}"
     return [
         ("in that layout", f"{layout.files:,} files ({show_size(layout.bytes or 0)}){since}"),
@@ -232,73 +244,74 @@ def _inside(layout: LayoutInfo) -> Pairs:
     ]
 
 
-def _covered(found: IndexInfo) -> str:
-    more = " and their row groups" if found.granularity == "row_group" else ""
-    return f"{found.files:,} of {found.files_total:,} files{more}"
+def _coverage(index: IndexInfo) -> str:
+    more = " and their row groups" if index.granularity == "row_group" else ""
+    return f"{index.files:,} of {index.files_total:,} files{more}"
 
 
-def _clustered(found: ClusteringInfo) -> Share:
-    unknown = f", {found.files_unknown:,} without bounds" if found.files_unknown else ""
+def _depth(column: ClusteringInfo) -> Share:
+    unknown = f", {column.files_unknown:,} without bounds" if column.files_unknown else ""
     text = (
-        f"{found.average_depth:.1f} of {found.files:,} files on average, meeting {found.average_overlap:.1f} others, "
-        f"{found.constant_files:,} with one value{unknown}"
+        f"{column.average_depth:.1f} of {column.files:,} files on average, "
+        f"meeting {column.average_overlap:.1f} others, {column.constant_files:,} with one value{unknown}"
     )
-    return Share(found.average_depth / max(found.files, 1), text)
+    return Share(column.average_depth / max(column.files, 1), text)
 
 
-@blocks.register
-def _(found: Explanation) -> list[Block]:
+@shows(Explanation)
+def _(explanation: Explanation) -> list[Block]:
     steps = [
         (f"after {step.step}" if i else "the table", step.files, show_size(step.bytes), step.rows)
-        for i, step in enumerate(found.steps)
+        for i, step in enumerate(explanation.steps)
     ]
-    shown: list[Block] = [Grid(("step", "files", "bytes", "rows"), tuple(steps))]
-    if found.leaves:
-        leaves = tuple((leaf.sql, leaf.skipped, leaf.reason) for leaf in found.leaves)
-        shown.append(Grid(("part", "skips", "why none"), leaves))
-    if found.reader is not None:
-        shown.append(f"read, and pruned further, by the format itself, since the table uses {found.reader}")
-    regret = found.regret
+    parts: list[Block] = [Grid(("step", "files", "bytes", "rows"), tuple(steps))]
+    if explanation.leaves:
+        leaves = tuple((leaf.sql, leaf.skipped, leaf.reason) for leaf in explanation.leaves)
+        parts.append(Grid(("part", "skips", "why none"), leaves))
+    if explanation.reader is not None:
+        parts.append(f"read, and pruned further, by the format itself, since the table uses {explanation.reader}")
+    regret = explanation.regret
     if regret is not None:
-        shown.append(
+        parts.append(
             f"{regret.matching_rows:,} rows match; {regret.files:,} of the files read held none of them "
             f"({show_size(regret.bytes)})"
         )
-    return shown
+    return parts
 
 
-@blocks.register
-def _(found: Verification) -> list[Block]:
-    counts = f"{found.files:,} files, {found.columns:,} columns with statistics, {found.queries:,} queries"
-    shown: list[Block] = [f"{counts}: {'nothing is lost' if found.ok else 'WRONG'}"]
-    if not found.ok:
-        wrong = tuple((m.what, m.file, m.expected, m.found) for m in found.mismatches)
-        shown.append(Grid(("what", "file", "expected", "found"), wrong))
-    return shown
+@shows(Verification)
+def _(audit: Verification) -> list[Block]:
+    counts = f"{audit.files:,} files, {audit.columns:,} columns with statistics, {audit.queries:,} queries"
+    parts: list[Block] = [f"{counts}: {'nothing is lost' if audit.ok else 'WRONG'}"]
+    if not audit.ok:
+        wrong = tuple((m.what, m.file, m.expected, m.found) for m in audit.mismatches)
+        parts.append(Grid(("what", "file", "expected", "found"), wrong))
+    return parts
 
 
-@blocks.register
-def _(found: Cleaning) -> list[Block]:
-    shown: list[Block] = []
-    if found.leftovers:
-        rows = tuple((left.path, left.files, show_size(left.bytes), left.reason) for left in found.leftovers)
-        shown.append(Grid(("left", "files", "bytes", "why"), rows))
-    done = "deleted" if found.deleted else "may go: see --delete"
-    shown.append(f"{len(found.leftovers):,} leftovers, {show_size(found.bytes)}" + f", {done}" * bool(found.leftovers))
-    if found.unfinished:
-        said = "finished" if found.deleted else "are finished by the next call on the table, or by --delete"
-        shown.append(f"{found.unfinished:,} rewrites that are committed but were cut short {said}")
-    return shown
+@shows(Cleaning)
+def _(cleaning: Cleaning) -> list[Block]:
+    parts: list[Block] = []
+    leftovers = cleaning.leftovers
+    if leftovers:
+        rows = tuple((item.path, item.files, show_size(item.bytes), item.reason) for item in leftovers)
+        parts.append(Grid(("left", "files", "bytes", "why"), rows))
+    state = "deleted" if cleaning.deleted else "may go: see --delete"
+    parts.append(f"{len(leftovers):,} leftovers, {show_size(cleaning.bytes)}" + f", {state}" * bool(leftovers))
+    if cleaning.unfinished:
+        end = "finished" if cleaning.deleted else "are finished by the next call on the table, or by --delete"
+        parts.append(f"{cleaning.unfinished:,} rewrites that are committed but were cut short {end}")
+    return parts
 
 
-@blocks.register
+@shows(ScanReport)
 def _(scan: ScanReport) -> list[Block]:
     leaves = tuple((leaf.sql, leaf.kind, leaf.skipped, leaf.reason) for leaf in scan.leaves)
-    return [scanned(scan), *([Grid(("part", "kind", "skips", "why none"), leaves)] if leaves else [])]
+    return [scan_summary(scan), *([Grid(("part", "kind", "skips", "why none"), leaves)] if leaves else [])]
 
 
-def scanned(scan: ScanReport) -> str:
-    """What a scan read, in a line."""
+def scan_summary(scan: ScanReport) -> str:
+    """One line on what a scan read."""
     rows = "" if scan.rows is None or scan.rows_total is None else f", {scan.rows:,} of {scan.rows_total:,} rows"
     return (
         f"read {scan.files:,} of {scan.files_total:,} files{rows}, "
@@ -316,4 +329,4 @@ def _share(share: float | None) -> str:
 
 
 def _seconds(steps: dict[str, float]) -> str:
-    return ", ".join(f"{name} {took:.1f}" for name, took in steps.items())
+    return ", ".join(f"{name} {duration:.1f}" for name, duration in steps.items())

@@ -393,7 +393,7 @@ def query(
     Example: zskip query "SELECT count(*) FROM e WHERE user_id = 7" --table e=events
     """
     from zskip.cli.show import print_json, print_rows
-    from zskip.rows import scanned
+    from zskip.rows import scan_summary
 
     named = dict(_named(text) for text in table)
     spark = _spark()
@@ -412,7 +412,7 @@ def query(
     if len(rows) > limit:
         print(f"only the first {limit} rows; see --limit")
     for name, scan in scans.items():
-        print(f"{name}: {scanned(scan)}")
+        print(f"{name}: {scan_summary(scan)}")
 
 
 @app.command(name="sql")
@@ -426,7 +426,7 @@ def run_sql(
     Example: zskip sql "OPTIMIZE 'events' ZORDER BY (user_id, day)"
     """
     from zskip.cli.show import flat, print_json, print_pairs, print_rows
-    from zskip.rows import scanned
+    from zskip.rows import scan_summary
     from zskip.sql.run import run
     from zskip.sql.statements.statement import Optimize, Verify, read_statement
 
@@ -446,7 +446,7 @@ def run_sql(
         if len(rows) > limit:
             print(f"only the first {limit} rows; see --limit")
         for name, scan in scans.items():
-            print(f"{name}: {scanned(scan)}")
+            print(f"{name}: {scan_summary(scan)}")
     if isinstance(statement, Verify) and not rows[0]["ok"]:
         raise typer.Exit(1)
 

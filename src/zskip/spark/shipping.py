@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,14 +13,13 @@ _users = 0
 
 @contextmanager
 def by_value() -> Iterator[None]:
-    """Pickle functions and classes of zskip by value while Spark takes a Python function in.
+    """Pickle functions and classes of zskip by value while Spark accepts a Python function.
 
-    Spark pickles a function when a column or a plan is made of it, so that nothing needs to run inside.
+    Spark pickles a function when a column or a plan is built from it, so no query has to run in this context.
     """
     from pyspark import cloudpickle
 
-    import zskip
-
+    zskip = sys.modules[__name__.partition(".")[0]]
     global _users
     with _lock:
         _users += 1

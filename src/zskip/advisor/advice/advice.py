@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zskip.advisor.workload.workload import Problem
-from zskip.records import Shown
-from zskip.rows import Block, Grid, Share, blocks
+from zskip.rows import Block, Grid, Share, shows
 from zskip.units import show_size
 
 WORTH = 0.9
@@ -34,7 +33,7 @@ class Slower:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate(Shown):
+class Candidate:
     """A layout, and what the workload would read under it."""
 
     by: tuple[str, ...]
@@ -73,7 +72,7 @@ class Candidate(Shown):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Advice(Shown):
+class Advice:
     """Layouts for a table, compared on its workload."""
 
     path: str
@@ -161,12 +160,12 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-@blocks.register
+@shows(Candidate)
 def _(found: Candidate) -> list[Block]:
     return str(found).splitlines()  # type: ignore[return-value]
 
 
-@blocks.register
+@shows(Advice)
 def _(found: Advice) -> list[Block]:
     rows = tuple(
         (

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zskip.errors import InputError
-from zskip.records import Shown
-from zskip.rows import Block, Grid, Share, blocks
+from zskip.rows import Block, Grid, Share, shows
 
 _LITERAL = re.compile(
     r"(`(?:[^`]|``)*`)"  # a quoted name stays
@@ -49,7 +48,7 @@ class Problem:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Workload(Shown):
+class Workload:
     """The queries that a table serves."""
 
     queries: tuple[Query, ...]
@@ -159,7 +158,7 @@ def _short(text: str, limit: int = 100) -> str:
     return text if len(text) <= limit else text[: limit - 4] + " ..."
 
 
-@blocks.register
+@shows(Workload)
 def _(found: Workload) -> list[Block]:
     first, *others = str(found).splitlines()
     shapes = list(found.shapes().items()) if found.queries else []

@@ -1,0 +1,45 @@
+"""The frozen records that pass between the rooms; each says its units."""
+
+from zskip.records.arrays import Bools, Floats, Ints, Values
+from zskip.records.audit import Cleaning, Leftover, Mismatch, Verification
+from zskip.records.info import ClusteringInfo, IndexedPart, IndexInfo, LayoutInfo, SketchInfo, TableInfo
+from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult
+from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
+from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
+from zskip.records.statistics import ALL_NULL, ColumnStats, Known
+
+__all__ = [
+    "ALL_NULL",
+    "Bools",
+    "Cleaning",
+    "ClusteringInfo",
+    "ColumnStats",
+    "CompactResult",
+    "DataFile",
+    "Explanation",
+    "Field",
+    "FileSizes",
+    "Floats",
+    "IndexInfo",
+    "IndexedPart",
+    "Ints",
+    "Known",
+    "LayoutInfo",
+    "LeafReport",
+    "Leftover",
+    "Maintenance",
+    "Mismatch",
+    "Operation",
+    "OptimizeResult",
+    "Partition",
+    "PruneResult",
+    "Regret",
+    "Sample",
+    "ScanReport",
+    "ScanStep",
+    "SketchInfo",
+    "Snapshot",
+    "TableInfo",
+    "Values",
+    "Verification",
+]

@@ -1,0 +1,12 @@
+"""The types of NumPy arrays that hold values, counts and masks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.int64] | npt.NDArray[np.float64] | npt.NDArray[np.object_]
+"""Values in the form of their type: int64, float64, or objects that are `bytes`."""

@@ -1,0 +1,113 @@
+"""What lies at a path: the table, its index, its layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SketchInfo:
+    """One sketch of an index."""
+
+    spec: str
+    """As the user wrote it, such as `bloom(0.01):l_comment`."""
+    files: int
+    """Live files with a sketch."""
+    bytes: int
+    """Size of those sketches."""
+    left_out: int
+    """Live files that were examined and have none."""
+    reason: str
+    """Why the first of them has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexInfo:
+    """The files and columns that an index covers."""
+
+    version: int
+    files: int
+    """Live files with a valid entry."""
+    files_total: int
+    columns: int
+    bytes: int
+    """Size of the index on disk."""
+    sketches: tuple[SketchInfo, ...] = ()
+    granularity: str = "file"
+    """`row_group` where it also knows the row groups of files."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IndexedPart:
+    """What an index keeps about one column or expression."""
+
+    on: str
+    """As SQL writes it."""
+    kind: str
+    """`minmax`, `partition`, or a sketch such as `bloom(0.01)`."""
+    files: int
+    """Live files that it covers."""
+    bytes: int = 0
+    """Its size; for `minmax` the column's share of the entries."""
+    left_out: int = 0
+    """Live files without it; for sketches only those that were examined."""
+    reason: str = ""
+    """Why the first of them has none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayoutInfo:
+    """How the table was last clustered."""
+
+    version: int
+    by: tuple[str, ...]
+    curve: str
+    build: str
+    since_ms: int | None = None
+    """When the oldest file in the layout was written, in milliseconds since 1970; None where that is unknown, or where
+    there is no such file."""
+    files: int | None = None
+    """Live files in the layout; None where the table keeps no record of it."""
+    bytes: int | None = None
+    files_since: int | None = None
+    """Live files outside the layout: added since, or rewritten by others."""
+    bytes_since: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusteringInfo:
+    """How much the files' ranges of one column overlap, in the terms that Snowflake uses for its partitions."""
+
+    column: str
+    files: int
+    """Files with known bounds; the figures below count only these."""
+    files_unknown: int
+    constant_files: int
+    """Files with a single value, which no clustering can improve."""
+    average_overlap: float
+    """Mean number of other files whose range overlaps a file's."""
+    average_depth: float
+    """Mean over the files of the most ranges that share a value of the file's range; 1 where no ranges overlap."""
+    depth_histogram: dict[int, int]
+    """Files by depth: exact up to 16, then in buckets named by their upper end, a power of two."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableInfo:
+    """The table at a path: files, rows, columns, index and layout."""
+
+    path: str
+    format: str
+    version: int
+    files: int
+    bytes: int
+    rows: int | None
+    """None where no valid index knows."""
+    columns: dict[str, str]
+    """From name to type, in order, partition columns last."""
+    partition_columns: tuple[str, ...]
+    partitions: int
+    index: IndexInfo | None
+    layout: LayoutInfo | None
+    clustering: tuple[ClusteringInfo, ...] = ()
+    """For the columns that the caller names, or those the table was last clustered by."""

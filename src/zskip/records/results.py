@@ -1,0 +1,160 @@
+"""What the verbs that rewrite files did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FileSizes:
+    """Number and sizes of some files; sizes in bytes."""
+
+    files: int = 0
+    bytes: int = 0
+    smallest: int | None = None
+    """None where there are no files."""
+    largest: int | None = None
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> FileSizes:
+        """Sum up the sizes of some files.
+
+        >>> FileSizes.of([3, 1])
+        FileSizes(files=2, bytes=4, smallest=1, largest=3)
+        """
+        return cls(
+            files=len(sizes), bytes=sum(sizes), smallest=min(sizes, default=None), largest=max(sizes, default=None)
+        )
+
+    @classmethod
+    def sum(cls, parts: Iterable[FileSizes]) -> FileSizes:
+        """Sum up several groups of files.
+
+        >>> FileSizes.sum([FileSizes.of([3, 1]), FileSizes(), FileSizes.of([2])])
+        FileSizes(files=3, bytes=6, smallest=1, largest=3)
+        """
+        parts = [part for part in parts if part.files]
+        return cls(
+            files=sum(part.files for part in parts),
+            bytes=sum(part.bytes for part in parts),
+            smallest=min((part.smallest for part in parts if part.smallest is not None), default=None),
+            largest=max((part.largest for part in parts if part.largest is not None), default=None),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OptimizeResult:
+    """What an optimize did."""
+
+    path: str
+    version: int
+    curve: str
+    build: str
+    by: tuple[str, ...]
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+    seconds: dict[str, float]
+    """By step, in the order the steps ran."""
+    predicted_share_before: float | None
+    """Mean share of the rows (0 to 1) that a query reads, of the workload or of a random one; None where unknown."""
+    predicted_share_after: float | None
+    added: FileSizes = FileSizes()
+    """New files."""
+    removed: FileSizes = FileSizes()
+    """Files that the new ones replaced; none where the result is a new table."""
+    partitions: int = 0
+    """Hive partitions with rewritten files; 1 for an unpartitioned table."""
+    compression: str = ""
+    """Codec of the new files, such as `snappy`, with its level where the caller gave one: `zstd:3`."""
+    batches: int = 0
+    """Commits."""
+    batches_before: int = 0
+    """Commits of an earlier, interrupted call with the same arguments, which this call resumed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompactResult:
+    """What a compact did."""
+
+    path: str
+    version: int
+    """After the compact; unchanged where there was nothing to do."""
+    files_before: int
+    """In the partitions that the call examined."""
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    rows: int
+    """Rows that were rewritten."""
+    added: FileSizes
+    """New files."""
+    removed: FileSizes
+    """Files that the new ones replaced."""
+    partitions: int
+    """Partitions with merged files; 1 for an unpartitioned table."""
+    batches: int
+    """Commits."""
+    seconds: dict[str, float]
+    """By step, in the order the steps ran."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Maintenance:
+    """What a maintain did or would do."""
+
+    path: str
+    version: int
+    """Of the table, after the maintain."""
+    by: tuple[str, ...]
+    batches: int
+    """Commits."""
+    bytes_written: int
+    files_removed: int
+    files_added: int
+    kept_before: float
+    """Mean share of the rows (0 to 1) in the files that a query reads, predicted from the files' bounds."""
+    kept_after: float
+    stopped: str
+    """Why it stopped: `budget`, `seconds`, or nothing left that is worth its bytes."""
+    seconds: float
+    dry_run: bool
+    """Whether nothing was done and all figures are predictions."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Operation:
+    """One thing that zskip did to a table."""
+
+    version: int
+    """The version of the table that it created."""
+    time_ms: int
+    """When it was committed, in milliseconds since 1970."""
+    operation: str
+    """`optimize`, `maintain` or `compact`."""
+    by: tuple[str, ...] = ()
+    """Clustering columns; none where small files were merged."""
+    curve: str | None = None
+    build: str | None = None
+    where: str | None = None
+    """The predicate that chose partitions."""
+    rows: int
+    """Rows that were rewritten."""
+    files_removed: int
+    files_added: int
+    bytes_removed: int
+    bytes_added: int
+    share_before: float | None = None
+    """Predicted mean share (0 to 1) of those rows that a query reads; None where unknown."""
+    share_after: float | None = None
+    share_measured: float | None = None
+    """Mean share of the table's rows that recorded scans read between this operation and the next; None where none was
+    recorded. It is computed on request, not stored."""
+    scans: int = 0
+    """Number of those scans."""
+    seconds: float
+    fitted_to: str | None = None
+    """The queries that the layout was fitted to, in words; None for random queries."""

@@ -1,0 +1,139 @@
+"""One version of a table, and rows drawn from it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.records.arrays import Bools, Floats, Ints, Values
+from zskip.records.statistics import Known
+from zskip.types import DataType, Encoded
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """A column: its name and type."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Partition:
+    """One Hive partition: its directory relative to the table, `""` for an unpartitioned table."""
+
+    directory: str
+    values: tuple[Encoded | None, ...] = ()
+    """One value per partition column, in the form of its type; None is SQL's NULL."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataFile:
+    """One live file of a snapshot."""
+
+    path: str
+    """Relative to the table's root."""
+    size: int
+    """In bytes."""
+    mtime_ms: int
+    partition: int
+    """Index into `Snapshot.partitions`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Snapshot:
+    """One version of a table: its live files, in path order, with columns and partitions.
+
+    The files are parallel arrays, since a table may have millions.
+    """
+
+    root: str
+    """Absolute path or URI of the table."""
+    version: int
+    """zskip's count of commits to a plain Parquet table, or the version of the table format."""
+    fields: tuple[Field, ...]
+    """The columns in the files, without partition columns."""
+    partition_fields: tuple[Field, ...]
+    partitions: tuple[Partition, ...]
+    paths: tuple[str, ...]
+    """Relative to the root."""
+    sizes: Ints
+    """In bytes, one per path."""
+    mtimes_ms: Ints
+    partition_of: npt.NDArray[np.int32]
+    """Index into `partitions`, one per path."""
+    declared: tuple[str, str] | None = None
+    """Schemas of the files and of the partition columns in Spark's JSON; None where only the files declare them."""
+    known: Known | None = None
+    grouped_by: tuple[str, ...] = ()
+    """Columns of `fields` with one value in each partition: partition columns that the files hold, too."""
+    altered: Bools | None = None
+    """(files,) whose rows other files add to or change, so that no statistics describe them."""
+    reader: str | None = None
+    """Why only the format's own code may read the files; None where the files hold the table's rows as they are."""
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __iter__(self) -> Iterator[DataFile]:
+        return (self.file(i) for i in range(len(self.paths)))
+
+    def file(self, i: int) -> DataFile:
+        """The i-th file."""
+        return DataFile(
+            path=self.paths[i],
+            size=int(self.sizes[i]),
+            mtime_ms=int(self.mtimes_ms[i]),
+            partition=int(self.partition_of[i]),
+        )
+
+    @property
+    def has_hidden_partitions(self) -> bool:
+        """Whether the files are partitioned, but not by partition columns: Iceberg partitions by ordinary columns."""
+        return not self.partition_fields and any(partition.directory for partition in self.partitions)
+
+    def select(self, keep: Bools) -> Snapshot:
+        """The same table with some of its files only.
+
+        keep: (files,) mask.
+        """
+        return self.take(np.flatnonzero(keep))
+
+    def take(self, indices: Ints) -> Snapshot:
+        """The same table with the files at some indices, each as often as its index occurs."""
+        return dataclasses.replace(
+            self,
+            paths=tuple(self.paths[i] for i in indices.tolist()),
+            sizes=self.sizes[indices],
+            mtimes_ms=self.mtimes_ms[indices],
+            partition_of=self.partition_of[indices],
+            known=None if self.known is None else self.known.take(indices),
+            altered=None if self.altered is None else self.altered[indices],
+        )
+
+    @property
+    def bytes(self) -> int:
+        """The total size of the files."""
+        return int(self.sizes.sum())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Sample:
+    """Rows drawn from a table: their clustering columns, in the forms of their types."""
+
+    fields: tuple[Field, ...]
+    columns: tuple[Values, ...]
+    """One array of (rows,) per field; entries where `nulls` is set mean nothing."""
+    nulls: tuple[Bools, ...]
+    partition: npt.NDArray[np.int32]
+    """Index of each row's Hive partition, (rows,)."""
+    weights: Floats
+    """Number of rows of the table that each row stands for, (rows,)."""
+
+    def __len__(self) -> int:
+        return len(self.partition)
