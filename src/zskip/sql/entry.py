@@ -73,7 +73,7 @@ def scans(spark: SparkSession) -> tuple[ScanReport, ...]:
     Empty where no scan of such a table has run. Raises what `enable` raises.
     """
     from zskip.spark.jvm.compat import check_session
-    from zskip.spark.scan.reports import latest
+    from zskip.spark.scan.rule.reports import latest
 
     check_session(spark)
     return latest(spark)

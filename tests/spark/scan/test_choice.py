@@ -7,7 +7,7 @@ import base64
 import numpy as np
 import pytest
 
-from zskip.spark.scan.choice import packed, unpacked
+from zskip.spark.scan.listings.choice import packed, unpacked
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 8, 9, 40])

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from zskip.predicate import Columns, parse
 from zskip.records import ALL_NULL, ColumnStats
-from zskip.spark.scan.constants import constant, prune
+from zskip.spark.scan.filters.constants import constant, prune
 from zskip.table import table
 from zskip.types import DataType
 
@@ -284,7 +284,7 @@ def test_what_fails_leaves_the_files(spark, tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("zskip.spark.scan.plans.instance_of", broken)
+    monkeypatch.setattr("zskip.spark.scan.rule.plans.instance_of", broken)
     where = "date_format(d, 'yyyy-MM') = '2020-02'"
     plain = spark.read.parquet(str(tmp_path / "t")).where(where)
     assert opened.df().where(where).count() == plain.count() > 0

@@ -15,7 +15,8 @@ from typed_tables import random_table, write_files
 
 import zskip
 from zskip.errors import ZskipWarning
-from zskip.spark.scan import counts, notes
+from zskip.spark.scan.counts import counts
+from zskip.spark.scan.rule import notes
 from zskip.table.table import Table
 
 FILES = 20

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.errors import InputError, UnsupportedError
-from zskip.spark.scan import indexed
+from zskip.spark.scan.rule import indexed
 
 SETTING = "spark.zskip.enabled"
 FILES = 24

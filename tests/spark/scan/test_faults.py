@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ZskipWarning
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan import plans
+from zskip.spark.scan.rule import plans
 
 METHOD = re.compile(
     r"^ +(?!else |return |new )(?:(?:public|private|protected|static|final|synchronized) )*"

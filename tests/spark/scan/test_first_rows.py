@@ -15,7 +15,7 @@ from typed_tables import random_table, write_files
 
 import zskip
 from zskip.errors import ZskipWarning
-from zskip.spark.scan import notes
+from zskip.spark.scan.rule import notes
 from zskip.table.table import Table
 
 FILES = 64

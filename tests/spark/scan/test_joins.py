@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 import zskip
 from zskip.errors import ZskipWarning
 from zskip.records import LeafReport, ScanReport
-from zskip.spark.scan import joins
-from zskip.spark.scan.file_index import PrunedFileIndex
+from zskip.spark.scan.joins import keys as joins
+from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 FILES = 20
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"

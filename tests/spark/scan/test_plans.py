@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan import plans
+from zskip.spark.scan.rule import plans
 
 FILES = 24
 ROWS = 2400

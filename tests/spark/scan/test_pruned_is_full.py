@@ -14,9 +14,9 @@ from zskip.formats.parquet import ParquetFormat
 from zskip.index import refresh
 from zskip.prune import prune
 from zskip.records import PruneResult, ScanReport
-from zskip.spark.scan.catalyst import Filters
-from zskip.spark.scan.file_index import Pruning
+from zskip.spark.scan.filters.catalyst import Filters
 from zskip.spark.scan.relation import scan
+from zskip.spark.scan.rule.file_index import Pruning
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from zskip.errors import ZskipWarning
 from zskip.formats.parquet import ParquetFormat
 from zskip.records import PruneResult, ScanReport
-from zskip.spark.scan.catalyst import Filters
-from zskip.spark.scan.file_index import Pruning
+from zskip.spark.scan.filters.catalyst import Filters
 from zskip.spark.scan.relation import ORDINAL, scan, scan_with_ordinals
+from zskip.spark.scan.rule.file_index import Pruning
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError
 from zskip.spark.jvm.compat import check_session
-from zskip.spark.scan.plans import install
+from zskip.spark.scan.rule.plans import install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,8 +9,8 @@ from zskip.errors import UnsupportedError
 from zskip.records import Bools, PruneResult
 from zskip.spark.jvm.compat import check_session, private_session
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
-from zskip.spark.scan.plans import planned_index
+from zskip.spark.scan.rule.file_index import PrunedFileIndex, Pruning
+from zskip.spark.scan.rule.plans import planned_index
 from zskip.spark.schema import TableSchema, with_ordinals
 
 if TYPE_CHECKING:

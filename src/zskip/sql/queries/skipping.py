@@ -12,12 +12,12 @@ from zskip.errors import PredicateError
 from zskip.predicate import Constant, Predicate, conjuncts, to_sql
 from zskip.records import Bools, LeafReport
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.catalyst import Filters, Handed, read_filters
-from zskip.spark.scan.choice import Choice
-from zskip.spark.scan.file_index import PrunedFileIndex, Pruning
+from zskip.spark.scan.filters.catalyst import Filters, Handed, read_filters
+from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.logical import analyzed, is_command, list_scans
-from zskip.spark.scan.notes import Refine
-from zskip.spark.scan.plans import planned_index
+from zskip.spark.scan.rule.file_index import PrunedFileIndex, Pruning
+from zskip.spark.scan.rule.notes import Refine
+from zskip.spark.scan.rule.plans import planned_index
 from zskip.sql.queries.visible import Source, predicate_of, visible
 from zskip.sql.results import Step
 from zskip.table.read.query import known_rows

@@ -24,11 +24,11 @@ from zskip.spark.jvm.relations import (
     read_relation,
     same_partitions,
 )
-from zskip.spark.scan.catalyst import Filters
-from zskip.spark.scan.constants import prune_filters
-from zskip.spark.scan.file_index import OnFilters, PrunedFileIndex, Pruning
+from zskip.spark.scan.filters.catalyst import Filters
+from zskip.spark.scan.filters.constants import prune_filters
 from zskip.spark.scan.logical import exchanged, frame_of, leaves
-from zskip.spark.scan.plans import planned_index
+from zskip.spark.scan.rule.file_index import OnFilters, PrunedFileIndex, Pruning
+from zskip.spark.scan.rule.plans import planned_index
 from zskip.spark.schema import TableSchema, read_schema
 from zskip.table.handle import Handle
 from zskip.table.read.query import recording

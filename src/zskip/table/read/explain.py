@@ -85,7 +85,7 @@ def _pruned(handle: Handle, part: Predicate, snapshot: Snapshot, stats: BoundInd
     """What a conjunct keeps; with a session, Spark decides what zskip cannot read in files of constant columns."""
     if handle.spark is None or snapshot.reader is not None or not is_unread(part):
         return stats.prune(part)
-    from zskip.spark.scan.constants import prune_text
+    from zskip.spark.scan.filters.constants import prune_text
 
     return prune_text(open_frame(handle, lambda _: None), stats, part)
 

@@ -2,7 +2,7 @@
 
     snapshot -> bind the index to its files -> (for each query) predicate -> prune -> the files to read
 
-`open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/file_index.py`);
+`open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/rule/file_index.py`);
 `prune_files` runs it once, without Spark. What cannot be bound or understood keeps its files.
 """
 
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.jvm.catalog import Named
-    from zskip.spark.scan.catalyst import Filters
-    from zskip.spark.scan.file_index import OnFilters
+    from zskip.spark.scan.filters.catalyst import Filters
+    from zskip.spark.scan.rule.file_index import OnFilters
 
 
 def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorded: bool = False) -> DataFrame:
@@ -43,9 +43,9 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
     """
     spark = handle.need_spark("df()")
     from zskip.spark.engines import read_whole
-    from zskip.spark.scan.constants import prune_filters
-    from zskip.spark.scan.file_index import Pruning
+    from zskip.spark.scan.filters.constants import prune_filters
     from zskip.spark.scan.relation import scan
+    from zskip.spark.scan.rule.file_index import Pruning
 
     try:
         schema = handle.schema()

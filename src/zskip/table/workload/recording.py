@@ -31,7 +31,7 @@ from zskip.table.handle import Handle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.scan.catalyst import Filters
+    from zskip.spark.scan.filters.catalyst import Filters
 
 _log = logging.getLogger("zskip.workload")
 _DIRECTORY = f"{HOME}/workload"
@@ -184,8 +184,8 @@ def noting(
 def record_session(spark: SparkSession) -> None:
     """Let the queries of a session that reads through zskip by itself be noted, too, of tables that are recorded."""
     from zskip.spark.jvm.gateway import Jvm
-    from zskip.spark.scan.indexed import tell
-    from zskip.spark.scan.reports import bring
+    from zskip.spark.scan.rule.indexed import tell
+    from zskip.spark.scan.rule.reports import bring
 
     try:
         jvm = Jvm.of(spark)

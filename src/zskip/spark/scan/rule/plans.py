@@ -1,8 +1,8 @@
 """What plans say of a scan: the class of its file index is called `zskip`, and its path says what is left to read.
 
 Spark names a scan's file index by its class and its paths alone, and asks it for files when the query runs. So
-`java/`, compiled in the driver by the Janino that Spark brings along, holds a class of that name, and a rule for
-Spark's optimizer that gives each relation of ours the filter above it. Plans then also know how many bytes are left,
+the Java of this room, compiled in the driver by Spark's Janino, holds a class of that name, and a rule for Spark's
+optimizer that gives each relation of ours the filter above it. Plans then also know how many bytes are left,
 by which Spark chooses joins. Where any of this fails, scans work without it and plans name a proxy.
 """
 
@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.bridge import Asked, file_index, threads
-from zskip.spark.scan.indexed import Directory
+from zskip.spark.scan.bridge.callbacks import Asked, file_index, threads
+from zskip.spark.scan.rule.indexed import Directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 _NAME = "zskip"
 _log = logging.getLogger("zskip.plans")
@@ -75,7 +75,7 @@ def _compiled(jvm: Jvm) -> tuple[JavaObject, JavaObject] | None:
 
 
 def instance_of(jvm: Jvm, name: str) -> JavaObject:
-    """The one object of a class of `java/`. Raises UnsupportedError where Spark cannot compile them."""
+    """The one object of a class of the room's Java. Raises UnsupportedError where Spark cannot compile them."""
     return jvm.once(f"java/{name}", lambda: _instance_of(jvm, name))
 
 
@@ -122,10 +122,12 @@ def _session(jvm: Jvm, session: JavaObject) -> SparkSession:
 
 
 def _source() -> str:
-    """The files of `java/` as one, since Janino compiles one: all imports, then all classes, each named once."""
+    """The room's Java as one text, since Janino compiles one: all imports, then all classes, each named once."""
+    room = files("zskip.spark.scan")
+    sources = [file for folder in room.iterdir() if folder.is_dir() for file in folder.iterdir()]
     texts = [
         file.read_text(encoding="utf-8").splitlines()
-        for file in sorted(files(__package__).joinpath("java").iterdir(), key=lambda file: file.name)
+        for file in sorted(sources, key=lambda file: file.name)
         if file.name.endswith(".java")
     ]
     imports = {line: None for text in texts for line in text if line.startswith("import ")}

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from zskip.spark.jvm.gateway import JavaObject, Jvm, in_pieces
-from zskip.spark.scan.catalyst import Filters, Handed
+from zskip.spark.scan.filters.catalyst import Filters, Handed
 
 if TYPE_CHECKING:
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 _THREADS = 8
 _OBJECT = "java.lang.Object"

@@ -1,7 +1,7 @@
 """Conditions that the predicate tree cannot read, decided in files where all of their columns are constant.
 
 Where a file's column has one value, or none but null, it is like a partition: Spark's own code says what a
-deterministic condition is there (`java/Constants.java`), whatever functions it is made of. Delta Lake calls this
+deterministic condition is there (`Constants.java`), whatever functions it is made of. Delta Lake calls this
 partition-like skipping. One call decides for all distinct values at once; none is made where no kept file is constant.
 """
 
@@ -26,7 +26,7 @@ from zskip.types import DataType, Encoded, Form, decode_decimal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from zskip.spark.scan.catalyst import Filters
+    from zskip.spark.scan.filters.catalyst import Filters
 
 _log = logging.getLogger("zskip.scan")
 _MOST = 500
@@ -58,7 +58,7 @@ def ask_spark(jvm: Jvm, conditions: Callable[[], JavaObject]) -> Ask:
     """
 
     def ask(rows: list[list[Row] | None] | None) -> list[Any]:
-        from zskip.spark.scan.plans import instance_of
+        from zskip.spark.scan.rule.plans import instance_of
 
         given = None if rows is None else json.dumps(rows)
         found: list[Any] = json.loads(instance_of(jvm, "Constants").apply(jvm.to_list(conditions()), given))
@@ -105,7 +105,7 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
 
     frame: the table.
     """
-    from zskip.spark.scan.catalyst import read_filters
+    from zskip.spark.scan.filters.catalyst import read_filters
 
     jvm = Jvm.of(frame.sparkSession)
     try:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from zskip.records import ScanReport
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.listings.choice import Choice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 _HELD = 1000
 _numbers = itertools.count(1)
@@ -74,7 +74,7 @@ def latest(spark: SparkSession) -> tuple[ScanReport, ...]:
 
 def bring(jvm: Jvm) -> None:
     """Bring over what Java wrote down of scans of which it did not ask Python."""
-    from zskip.spark.scan.plans import rule_of
+    from zskip.spark.scan.rule.plans import rule_of
 
     rule = rule_of(jvm)
     if rule is None:

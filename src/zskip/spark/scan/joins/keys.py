@@ -15,12 +15,12 @@ from zskip.predicate import Column
 from zskip.prune.keys import Keys, keys_of, may_contain_keys
 from zskip.records import Bools, LeafReport, Values
 from zskip.spark.jvm.gateway import JavaObject
-from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.listings.choice import Choice
 from zskip.types import DataType, Form, encode_decimal, read_type
 
 if TYPE_CHECKING:
     from zskip.index import BoundIndex
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 _WORDS = {Form.INT: ">i8", Form.FLOAT: ">f8"}
 

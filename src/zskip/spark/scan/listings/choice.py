@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.records import Bools, LeafReport
-from zskip.spark.scan.catalyst import Filters
+from zskip.spark.scan.filters.catalyst import Filters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

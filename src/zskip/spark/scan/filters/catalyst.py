@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from zskip.predicate import Attributes, Predicate, Unknown, conjunction, parse
 from zskip.records import Field
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.constants import Ask
+from zskip.spark.scan.filters.constants import Ask
 
 _EXPRESSION = "org.apache.spark.sql.catalyst.expressions.Expression"
 _ATTRIBUTE = "org.apache.spark.sql.catalyst.expressions.Attribute"

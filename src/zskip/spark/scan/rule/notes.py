@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 from zskip.spark.jvm.gateway import JavaObject
-from zskip.spark.scan import joins
-from zskip.spark.scan.choice import Choice
-from zskip.spark.scan.counts import without_counted
-from zskip.spark.scan.first_rows import keep_enough, keep_top
+from zskip.spark.scan.counts.counts import without_counted
+from zskip.spark.scan.first_rows.first_rows import keep_enough, keep_top
+from zskip.spark.scan.joins import keys as joins
+from zskip.spark.scan.listings.choice import Choice
 
 if TYPE_CHECKING:
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 Refine: TypeAlias = Callable[["PrunedFileIndex", Choice, JavaObject], Choice]
 """What a note, an object in the JVM, leaves of a choice of files; what it raises leaves the choice as it was."""

@@ -13,13 +13,13 @@ from zskip.errors import ConflictError
 from zskip.index import BoundIndex
 from zskip.prune import Tally
 from zskip.records import Bools, Ints, LeafReport, Snapshot
-from zskip.spark.scan.catalyst import Handed
-from zskip.spark.scan.choice import Choice, packed, unpacked
-from zskip.spark.scan.first_rows import column_of, sure_rows
+from zskip.spark.scan.filters.catalyst import Handed
+from zskip.spark.scan.first_rows.first_rows import column_of, sure_rows
+from zskip.spark.scan.listings.choice import Choice, packed, unpacked
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 if TYPE_CHECKING:
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 KIND = "count"
 _MOST_WORK = 20_000_000

@@ -11,10 +11,10 @@ import numpy as np
 from zskip.index import BoundIndex
 from zskip.prune import Order, enough_files, top_files
 from zskip.records import Bools, ColumnStats, Ints, LeafReport
-from zskip.spark.scan.choice import Choice
+from zskip.spark.scan.listings.choice import Choice
 
 if TYPE_CHECKING:
-    from zskip.spark.scan.file_index import PrunedFileIndex
+    from zskip.spark.scan.rule.file_index import PrunedFileIndex
 
 
 def keep_top(index: PrunedFileIndex, choice: Choice, note: str) -> Choice:

@@ -14,7 +14,7 @@ import numpy as np
 
 from zskip.records import Bools
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.scan.catalyst import Handed
+from zskip.spark.scan.filters.catalyst import Handed
 from zskip.spark.schema import TableSchema
 
 if TYPE_CHECKING:

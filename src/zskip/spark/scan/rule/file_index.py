@@ -29,14 +29,14 @@ from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import FileStatuses, qualified
-from zskip.spark.scan.catalyst import Filters, Handed, in_java, read_filters
-from zskip.spark.scan.choice import Choice
-from zskip.spark.scan.constants import ask_spark
-from zskip.spark.scan.counts import count
-from zskip.spark.scan.exact import PartitionFilter
-from zskip.spark.scan.joins import why_not
-from zskip.spark.scan.notes import NEEDED, PLANNED, REFINE, Refine
-from zskip.spark.scan.reports import chosen, record, ticket_for
+from zskip.spark.scan.counts.counts import count
+from zskip.spark.scan.filters.catalyst import Filters, Handed, in_java, read_filters
+from zskip.spark.scan.filters.constants import ask_spark
+from zskip.spark.scan.filters.exact import PartitionFilter
+from zskip.spark.scan.joins.keys import why_not
+from zskip.spark.scan.listings.choice import Choice
+from zskip.spark.scan.rule.notes import NEEDED, PLANNED, REFINE, Refine
+from zskip.spark.scan.rule.reports import chosen, record, ticket_for
 from zskip.spark.schema import TableSchema
 from zskip.units import show_size
 

@@ -20,12 +20,12 @@ from zskip.index import BoundIndex, Index
 from zskip.records import Bools, Field, LeafReport, Partition, PruneResult, ScanReport, Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
-from zskip.spark.scan.bridge import Asked
-from zskip.spark.scan.catalyst import Filters, Handed
-from zskip.spark.scan.choice import Choice, packed, unpacked
-from zskip.spark.scan.constants import prune_filters
-from zskip.spark.scan.file_index import OnFilters, PrunedFileIndex, Pruning
-from zskip.spark.scan.reports import ticket_for
+from zskip.spark.scan.bridge.callbacks import Asked
+from zskip.spark.scan.filters.catalyst import Filters, Handed
+from zskip.spark.scan.filters.constants import prune_filters
+from zskip.spark.scan.listings.choice import Choice, packed, unpacked
+from zskip.spark.scan.rule.file_index import OnFilters, PrunedFileIndex, Pruning
+from zskip.spark.scan.rule.reports import ticket_for
 from zskip.storage import Storage
 
 if TYPE_CHECKING:

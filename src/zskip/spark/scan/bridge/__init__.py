@@ -1,0 +1,1 @@
+"""What Java and Python of this room ask of each other."""

@@ -1,0 +1,1 @@
+"""Counting without reading: what the index knows of whole files."""

@@ -1,0 +1,1 @@
+"""A scan's filters: read as text, and decided where columns are constant."""

@@ -1,0 +1,1 @@
+"""Top-k and LIMIT pruning: only the files that may hold the first rows."""

@@ -1,0 +1,1 @@
+"""Join pruning: files none of whose rows has a partner are not read."""

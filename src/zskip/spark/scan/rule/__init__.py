@@ -1,0 +1,1 @@
+"""The optimizer rule, and the index of files that it puts under relations."""
