@@ -30,7 +30,7 @@ TASKS = {
     "test-stores": "run the tests against an object store, an emulator if no other is named; `core` needs no Maven",
     "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
     "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
-    "lint": "ruff, mypy, the order of the rooms, and whether the locks agree",
+    "lint": "ruff, mypy, the order and size of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings; `--site` builds the site",
     "matrix": "run the core tests from the wheel on each Python and Spark; `--only 3.12-4.1` picks a pair",
     "build": "build the source and the wheel into dist/; `--tag v0.1.0` checks that all places agree on the version",
@@ -238,6 +238,7 @@ def lint(rest: "list[str]") -> int:
         ["-m", "ruff", "format", "--check", "."],
         ["-m", "mypy"],
         ["-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"],
+        ["tests/project/rooms.py"],
         ["tests/project/locks.py"],
     )
     return max(run(python, *check) for check in checks)
