@@ -17,7 +17,7 @@ from format_tables import Maker, content, opened, rewrite, rows_of, stage_all
 
 import zskip
 from zskip.errors import IndexFormatError, TableNotFoundError
-from zskip.formats import into
+from zskip.formats import new_table
 from zskip.formats.hive import is_hidden
 from zskip.storage import LocalStorage
 
@@ -144,10 +144,10 @@ def test_files_stay_where_the_log_does_not_tell(tmp_path: Path) -> None:
 
 def test_a_table_that_never_appeared(tmp_path: Path) -> None:
     parent = LocalStorage(str(tmp_path))
-    alive, dead = into.begin(parent, "new"), into.begin(parent, "new")
+    alive, dead = new_table.begin(parent, "new"), new_table.begin(parent, "new")
     (tmp_path / dead / "part-0.parquet").write_bytes(b"x" * 9)
     (tmp_path / dead / "_owner.json").write_bytes(dead_owner())
-    other = into.begin(parent, "newer")
+    other = new_table.begin(parent, "newer")
     (tmp_path / other / "_owner.json").write_bytes(dead_owner())
     (found,) = zskip.open(str(tmp_path / "new")).clean(delete=True).leftovers
     assert (found.path, found.files, "into=" in found.reason) == (str(tmp_path / dead), 2, True)

@@ -13,7 +13,7 @@ import pytest
 from crashes import Dying
 
 from zskip.errors import ConflictError, IndexFormatError, StorageError
-from zskip.formats import ParquetFormat, Staged
+from zskip.formats import ParquetFormat, StagedFile
 from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, LocalStorage
 
@@ -59,7 +59,7 @@ def rewrite(table: ParquetFormat, path: Path, name: str = "new") -> int:
         found = [path / p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
         staged = f"{staging}/{name}-{number}.parquet"
         pq.write_table(pa.table({"id": rows(found)[::-1]}), path / staged)
-        added.append(Staged(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
+        added.append(StagedFile(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
     return table.replace(base, np.ones(len(base), bool), added)
 
 
@@ -149,7 +149,9 @@ def test_of_two_writers_one_commits_and_the_other_changes_nothing(tmp_path: Path
     pq.write_table(pa.table({"id": expected}), tmp_path / staging / "slow.parquet")
     rewrite(ParquetFormat(LocalStorage(str(tmp_path))), tmp_path)
     added = [
-        Staged(path=f"{staging}/slow.parquet", directory="", size=(tmp_path / staging / "slow.parquet").stat().st_size)
+        StagedFile(
+            path=f"{staging}/slow.parquet", directory="", size=(tmp_path / staging / "slow.parquet").stat().st_size
+        )
     ]
     with pytest.raises(ConflictError, match="is gone"):
         slow.replace(base, np.ones(len(base), bool), added)
@@ -166,7 +168,7 @@ def test_a_source_changed_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [999]}), tmp_path / "old-1.parquet")
     before = rows(visible(tmp_path))
     with pytest.raises(ConflictError, match="was changed"):
-        table.replace(base, np.ones(len(base), bool), [Staged(path=f"{staging}/x.parquet", directory="", size=1)])
+        table.replace(base, np.ones(len(base), bool), [StagedFile(path=f"{staging}/x.parquet", directory="", size=1)])
     assert rows(visible(tmp_path)) == before
 
 

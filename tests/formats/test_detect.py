@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import zskip
 from zskip.cli.app import app
 from zskip.errors import InputError, TableNotFoundError
-from zskip.formats.detect import found_formats, open_format
+from zskip.formats.detect import detect_formats, open_format
 from zskip.storage import LocalStorage
 
 MARKS = {"delta": "_delta_log/00000000000000000000.json", "iceberg": "metadata/v1.metadata.json", "hudi": ".hoodie/x"}
@@ -30,7 +30,7 @@ def make(path: Path, *formats: str) -> LocalStorage:
 
 def test_a_directory_without_marks_is_plain_parquet(tmp_path: Path) -> None:
     storage = make(tmp_path)
-    assert found_formats(storage) == ()
+    assert detect_formats(storage) == ()
     assert open_format(storage).name == open_format(storage, "parquet").name == "parquet"
 
 
@@ -44,13 +44,13 @@ def test_a_directory_or_file_of_such_a_name_alone_is_no_mark(tmp_path: Path, nam
 
 @pytest.mark.parametrize("name", MARKS)
 def test_each_format_has_its_mark(tmp_path: Path, name: str) -> None:
-    assert found_formats(make(tmp_path, name)) == (name,)
+    assert detect_formats(make(tmp_path, name)) == (name,)
 
 
 def test_an_iceberg_table_of_hadoop_has_a_hint(tmp_path: Path) -> None:
     (tmp_path / "metadata").mkdir()
     (tmp_path / "metadata" / "version-hint.text").write_text("1")
-    assert found_formats(LocalStorage(str(tmp_path))) == ("iceberg",)
+    assert detect_formats(LocalStorage(str(tmp_path))) == ("iceberg",)
 
 
 @pytest.mark.parametrize("name", MARKS)

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import ConflictError, InputError, ZskipError
-from zskip.formats import Staged, data_files
+from zskip.formats import StagedFile, list_data_files
 from zskip.formats.hive import is_hidden
 from zskip.storage import LocalStorage
 
@@ -175,7 +175,9 @@ def test_staged_files_are_listed_without_the_hidden_ones(maker: Maker, table: Pa
     form = opened(table)
     added = stage_all(form, form.snapshot(), "x")
     staging = added[0].path.rpartition("/")[0]
-    assert [file.path for file in data_files(LocalStorage(str(table)), staging)] == sorted(file.path for file in added)
+    assert [file.path for file in list_data_files(LocalStorage(str(table)), staging)] == sorted(
+        file.path for file in added
+    )
 
 
 def test_a_staged_file_that_is_gone_fails_before_the_commit(maker: Maker, table: Path) -> None:
@@ -357,7 +359,7 @@ def test_a_staged_file_of_a_partition_that_is_not_replaced(maker: Maker, partiti
     form, before = opened(table), rows_of(maker.read(table))
     base = form.snapshot()
     added = stage_all(form, base, "x")
-    wrong = [Staged(path=f.path, directory="region=other", size=f.size) for f in added]
+    wrong = [StagedFile(path=f.path, directory="region=other", size=f.size) for f in added]
     with pytest.raises(ConflictError, match="region=other"):
         form.replace(base, np.ones(len(base), bool), wrong)
     with pytest.raises(ConflictError, match="rows"):

@@ -15,9 +15,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from crashes import Countdown, Dying
 
-from zskip.formats import IcebergFormat, Staged, TableFormat, open_format
+from zskip.formats import IcebergFormat, StagedFile, TableFormat, open_format
 from zskip.formats.hive import is_hidden
-from zskip.formats.iceberg.catalog import configured_catalog
+from zskip.formats.iceberg.catalog import load_configured_catalog
 from zskip.records import Snapshot
 from zskip.storage import LocalStorage
 
@@ -233,10 +233,10 @@ def opened_in(storage: LocalStorage) -> TableFormat:
     found = open_format(storage)
     if found.name != "iceberg":
         return found
-    return IcebergFormat(storage, configured_catalog(maker("iceberg").address(Path(storage.root))))
+    return IcebergFormat(storage, load_configured_catalog(maker("iceberg").address(Path(storage.root))))
 
 
-def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] | None = None) -> list[Staged]:
+def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] | None = None) -> list[StagedFile]:
     """Write the rows of each partition's files to one staged file, the last row first."""
     staging, root = form.stage(), Path(base.root)
     added = []
@@ -247,7 +247,7 @@ def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] 
         rows = pa.concat_tables([_plain(pq.ParquetFile(f).read()) for f in found], promote_options="permissive")
         staged = f"{staging}/{name}-{number}.parquet"
         pq.write_table(rows.take(pa.array(range(len(rows) - 1, -1, -1))), root / staged)
-        added.append(Staged(path=staged, directory=partition.directory, size=(root / staged).stat().st_size))
+        added.append(StagedFile(path=staged, directory=partition.directory, size=(root / staged).stat().st_size))
     return added
 
 

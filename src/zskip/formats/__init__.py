@@ -1,13 +1,13 @@
 """Table formats: what is live, and how a rewrite is committed."""
 
-from zskip.formats.base import HOME, OPERATIONS, Staged, TableFormat
+from zskip.formats.base import HOME, OPERATIONS, StagedFile, TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
 from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
-from zskip.formats.leftovers import leftovers, measured, unpublished
+from zskip.formats.leftovers import find_leftovers, find_unpublished, measure_leftover
 from zskip.formats.parquet import ParquetFormat, log
-from zskip.formats.staging import data_files
+from zskip.formats.staging import list_data_files
 
 __all__ = [
     "FORMATS",
@@ -17,13 +17,13 @@ __all__ = [
     "HudiFormat",
     "IcebergFormat",
     "ParquetFormat",
-    "Staged",
+    "StagedFile",
     "TableFormat",
     "check_name",
-    "data_files",
-    "leftovers",
+    "find_leftovers",
+    "find_unpublished",
+    "list_data_files",
     "log",
-    "measured",
+    "measure_leftover",
     "open_format",
-    "unpublished",
 ]

@@ -15,7 +15,7 @@ OPERATIONS = f"{HOME}/operations"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Staged:
+class StagedFile:
     """A file written for a rewrite but not committed."""
 
     path: str
@@ -59,7 +59,7 @@ class TableFormat(Protocol):
         """
 
     def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
         """Commit the staged files instead of those of `base` where `removed` is set; returns the new version.
 
@@ -67,7 +67,7 @@ class TableFormat(Protocol):
         ConflictError, and changes nothing, where one of the removed files is no longer as it was in `base`.
         """
 
-    def abort(self, staged_in: str) -> None:
+    def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed."""
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:

@@ -30,7 +30,7 @@ def open_format(
     name: str | None = None,
     *,
     has_own_reader: Callable[[str], bool] = lambda name: False,
-    alone: bool = False,
+    exclusive: bool = False,
 ) -> TableFormat:
     """Open the table in a directory by its format.
 
@@ -40,10 +40,10 @@ def open_format(
     Raises InputError where the directory does not say which one it is or holds no table of the named one.
     """
     check_name(name)
-    format_name = _chosen(storage, found_formats(storage), name)
+    format_name = _chosen(storage, detect_formats(storage), name)
     if format_name == "parquet":
         _check_not_inside(storage)
-        return ParquetFormat(storage, alone=alone)
+        return ParquetFormat(storage, exclusive=exclusive)
     if format_name == "delta":
         return DeltaFormat(storage, has_own_reader=has_own_reader("delta"))
     if format_name == "iceberg":
@@ -51,7 +51,7 @@ def open_format(
     return HudiFormat(storage)
 
 
-def found_formats(storage: Storage) -> tuple[str, ...]:
+def detect_formats(storage: Storage) -> tuple[str, ...]:
     """The formats of which a directory has the marks; none for plain Parquet.
 
     A Parquet directory with neither log nor metadata has no mark of its own.

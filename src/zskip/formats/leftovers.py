@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from zskip.formats import into, owner
+from zskip.formats import claims, new_table
 from zskip.formats.base import HOME, OPERATIONS, TableFormat
 from zskip.formats.parquet import log
 from zskip.formats.staging import STAGING
@@ -17,14 +17,14 @@ TEMPORARY_MS = 6 * 3_600_000
 """Age from which on a file without a name of its own is no longer being written."""
 
 
-def leftovers(storage: Storage, open_on: Callable[[Storage], TableFormat]) -> list[tuple[str, str]]:
+def find_leftovers(storage: Storage, open_on: Callable[[Storage], TableFormat]) -> list[tuple[str, str]]:
     """Paths in a table that no reader and no living process needs, and why; in the order in which they may go.
 
     open_on: opens the table's format over another storage of the same table: its `abort` says what a rewrite has left.
     """
     found: list[tuple[str, str]] = []
     for directory in storage.list_dir(STAGING):
-        if owner.is_abandoned(storage, directory):
+        if claims.is_abandoned(storage, directory):
             tried = Overlay(storage)
             open_on(tried).abort(directory.path)
             for path in tried.deleted():
@@ -45,12 +45,12 @@ def _temporary(storage: Storage) -> Iterator[str]:
                 yield file.path
 
 
-def unpublished(parent: Storage, name: str) -> list[tuple[str, str]]:
+def find_unpublished(parent: Storage, name: str) -> list[tuple[str, str]]:
     """Hidden directories of dead processes that were to become the table `name`."""
-    return [(path, "a table that was never finished (into=)") for path in into.abandoned(parent, name)]
+    return [(path, "a table that was never finished (into=)") for path in new_table.find_abandoned(parent, name)]
 
 
-def measured(storage: Storage, path: str, reason: str) -> Leftover:
+def measure_leftover(storage: Storage, path: str, reason: str) -> Leftover:
     """A leftover with all that lies in it."""
     sizes = list(_sizes(storage, path))
     return Leftover(path=storage.uri(path), reason=reason, files=len(sizes), bytes=sum(sizes))

@@ -57,7 +57,7 @@ def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
     return fields_of(metadata.schema)
 
 
-def declared_fields(schema_json: str) -> tuple[Field, ...]:
+def fields_from_json(schema_json: str) -> tuple[Field, ...]:
     """The columns of a Spark schema in JSON; a type that has no order counts as nested or by a name we do not know.
 
     >>> declared_fields('{"fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}')
@@ -155,7 +155,7 @@ def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in read))
 
 
-def dictionaries(
+def count_dictionary_values(
     storage: Storage, snapshot: Snapshot, *, without: Sequence[str], codec: str | None = None
 ) -> list[tuple[float, int]]:
     """Columns of fixed width that need the dictionaries a table keeps of them: how many values, and the bytes of each.
@@ -231,7 +231,9 @@ class Inspection:
     """The codec most rows are in; "" where there is none."""
 
 
-def inspect(storage: Storage, snapshot: Snapshot, *, merge: bool = False, workers: Workers | None = None) -> Inspection:
+def inspect_footers(
+    storage: Storage, snapshot: Snapshot, *, merge: bool = False, workers: Workers | None = None
+) -> Inspection:
     """Read all footers of a snapshot before a rewrite.
 
     merge: whether the session unifies differing schemas (then Spark decides what goes together); workers: what reads

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-from zskip.formats import owner
+from zskip.formats import claims
 from zskip.formats.base import HOME
 from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, Storage
@@ -20,14 +20,14 @@ def begin(storage: Storage, abort: Callable[[str], None]) -> str:
     """
     for directory in storage.list_dir(STAGING):
         # The owner is dead before the format looks whether it has committed, so that it cannot commit in between.
-        if owner.is_abandoned(storage, directory):
+        if claims.is_abandoned(storage, directory):
             abort(directory.path)
     path = f"{STAGING}/{uuid.uuid4().hex}"
-    owner.claim(storage, path)
+    claims.claim(storage, path)
     return path
 
 
-def data_files(storage: Storage, staging: str) -> list[FileInfo]:
+def list_data_files(storage: Storage, staging: str) -> list[FileInfo]:
     """The data files of a staging directory, in path order."""
     found = storage.list_dir(staging)
     return sorted(f for f in found if not f.is_dir and not is_hidden(f.path.rpartition("/")[2]))

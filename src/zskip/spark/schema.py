@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.errors import UnsupportedError
-from zskip.formats.schema import declared_fields
+from zskip.formats.schema import fields_from_json
 from zskip.records import Field, Partition, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import explained
@@ -71,10 +71,10 @@ def read_schema(
     data = _data_schema(spark, jvm, snapshot) if declared is None else declared[0]
     partition, rows = _partitions(spark, jvm, snapshot, None if declared is None else declared[1])
     data_json, partition_json = data.json(), partition.json()
-    partition_fields = declared_fields(partition_json)
+    partition_fields = fields_from_json(partition_json)
     columns = [_encoded(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
-    fields = declared_fields(data_json)
+    fields = fields_from_json(data_json)
     if _FIELD_ID in data_json and spark.conf.get(_BY_ID, "false") == "true":
         fields = tuple(dataclasses.replace(f, type=DataType(f"{f.type} by field id")) for f in fields)
     seen = dataclasses.replace(
@@ -202,7 +202,7 @@ def _check_declared(snapshot: Snapshot, found: JavaObject, declared: JavaObject)
     """Refuse directories whose partition columns are not those that are declared, in their order."""
     if declared is None:
         return
-    names = [[(f.name, f.type) for f in declared_fields(struct.json())] for struct in (found, declared)]
+    names = [[(f.name, f.type) for f in fields_from_json(struct.json())] for struct in (found, declared)]
     if names[0] != names[1]:
         raise UnsupportedError(
             f'the directories of "{snapshot.root}" are partitions by {[n for n, _ in names[0]]}, but the table is '

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import InputError, UnsupportedError, ZskipError
 from zskip.formats import check_name
-from zskip.formats.iceberg.catalog import IcebergCatalog, PyIcebergCatalog, configured_catalog
+from zskip.formats.iceberg.catalog import IcebergCatalog, PyIcebergCatalog, load_configured_catalog
 from zskip.storage import Storage
 from zskip.table.handle import Handle, storage_at
 
@@ -106,7 +106,7 @@ def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None
     """
     if not _NAME.fullmatch(name):
         return None
-    configured = configured_catalog(name)
+    configured = load_configured_catalog(name)
     if spark is None:
         return configured
     from zskip.spark.engines import session_catalog

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zskip.errors import TableNotFoundError
-from zskip.formats import leftovers, measured, unpublished
+from zskip.formats import find_leftovers, find_unpublished, measure_leftover
 from zskip.formats.parquet import log
 from zskip.index import DamagedIndexError, garbage
 from zskip.records import Cleaning
@@ -25,7 +25,7 @@ def clean(handle: Handle, *, delete: bool) -> Cleaning:
         for entry in unfinished:
             log.finish(storage, entry)
     found = [*_inside(handle), *_of_index(handle), *beside]
-    records = tuple(measured(*leftover) for leftover in found)
+    records = tuple(measure_leftover(*leftover) for leftover in found)
     if delete:
         for where, path, _ in found:
             where.delete(path)
@@ -33,7 +33,7 @@ def clean(handle: Handle, *, delete: bool) -> Cleaning:
 
 
 def _inside(handle: Handle) -> _Found:
-    found = leftovers(handle.home, handle.format_on)
+    found = find_leftovers(handle.home, handle.format_on)
     return [(handle.home, path, reason) for path, reason in found]
 
 
@@ -56,4 +56,4 @@ def _beside(handle: Handle) -> _Found:
     if not name or above.endswith(":/") or (not above and ":" in handle.storage.root):
         return []
     parent = handle.storage_at(above or "/")
-    return [(parent, path, reason) for path, reason in unpublished(parent, name)]
+    return [(parent, path, reason) for path, reason in find_unpublished(parent, name)]

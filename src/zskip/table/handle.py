@@ -78,11 +78,11 @@ class Handle:
         if self._catalog is not None:
             return IcebergFormat(storage, self._catalog)
         if self.spark is None:
-            return open_format(storage, self._format_name, alone=self._alone)
+            return open_format(storage, self._format_name, exclusive=self._alone)
         from zskip.spark.engines import has_own_reader
 
         own = lambda name: has_own_reader(self.spark, name)  # noqa: E731
-        return open_format(storage, self._format_name, has_own_reader=own, alone=self._alone)
+        return open_format(storage, self._format_name, has_own_reader=own, exclusive=self._alone)
 
     def alone(self, exclusive: bool) -> Handle:
         """This table, of which the user promises, if `exclusive`, that nobody else rewrites it; raises InputError."""

@@ -11,7 +11,7 @@ from zskip.advisor.fitting.cross_validation import FITTED
 from zskip.advisor.workload.workload import Query, Workload
 from zskip.errors import ColumnError, ConflictError, InputError, PredicateError
 from zskip.formats.compression import Compression, read_compression
-from zskip.formats.schema import dictionaries
+from zskip.formats.schema import count_dictionary_values
 from zskip.index import refresh
 from zskip.layout.pages import page_rows
 from zskip.predicate import Columns, columns_of, parse
@@ -244,5 +244,5 @@ def rows_a_page(
 ) -> int:
     """Decide how many rows a page of files sorted by some columns holds; rows: (partitions,)."""
     codec = None if compression is None else compression.codec
-    kept = dictionaries(storage, snapshot, without=[field.name for field in by], codec=codec)
+    kept = count_dictionary_values(storage, snapshot, without=[field.name for field in by], codec=codec)
     return page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), kept)

@@ -15,7 +15,7 @@ import pytest
 
 import zskip
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, UnsupportedError, ZskipWarning
-from zskip.formats import Staged
+from zskip.formats import StagedFile
 from zskip.formats.iceberg import catalog as iceberg_catalog
 
 pytest.importorskip("sqlalchemy")
@@ -129,7 +129,7 @@ def test_another_writer_meanwhile(engine_spark: SparkSession, monkeypatch: pytes
     replace = IcebergFormat.replace
     meanwhile: list[str] = []
 
-    def late(self: IcebergFormat, base: Any, removed: Any, added: list[Staged], info: Any = None) -> int:
+    def late(self: IcebergFormat, base: Any, removed: Any, added: list[StagedFile], info: Any = None) -> int:
         while meanwhile:
             engine_spark.sql(meanwhile.pop())
         return replace(self, base, removed, added, info)

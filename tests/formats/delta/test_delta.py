@@ -41,9 +41,9 @@ from zskip.errors import (
     UnsupportedError,
     ZskipWarning,
 )
+from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.stats import cut_lower, cut_upper
 from zskip.formats.delta.values import directory_of
-from zskip.formats.rewritten import check_live
 from zskip.storage import LocalStorage
 
 VECTORS = Path(__file__).parents[2] / "data" / "conformance"

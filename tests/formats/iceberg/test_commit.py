@@ -33,7 +33,7 @@ from zskip.errors import (
     UnsupportedError,
     ZskipError,
 )
-from zskip.formats import IcebergFormat, Staged
+from zskip.formats import IcebergFormat, StagedFile
 from zskip.storage import LocalStorage
 
 pytest.importorskip("pyiceberg")
@@ -59,7 +59,7 @@ from pyiceberg.types import FixedType, TimeType, UUIDType
 
 from zskip.formats.iceberg import catalog as iceberg_catalog
 from zskip.formats.iceberg import format as iceberg
-from zskip.formats.iceberg.catalog import PyIcebergCatalog, UnknownCommitError, configured_catalog
+from zskip.formats.iceberg.catalog import PyIcebergCatalog, UnknownCommitError, load_configured_catalog
 from zskip.formats.iceberg.replace import ReplaceFiles
 
 WRITABLE = Schema(*(f for f in SCHEMA.fields if not isinstance(f.field_type, UUIDType | FixedType | TimeType)))
@@ -237,7 +237,7 @@ def test_columns_are_found_when_they_are_renamed_later(catalog: SqlCatalog, ids:
         file = path_of(table) / added[0].path
         rows = pq.read_table(file)
         pq.write_table(rows.cast(pa.schema([(f.name, f.type) for f in rows.schema])), file)
-        added = [Staged(path=added[0].path, directory="", size=file.stat().st_size)]
+        added = [StagedFile(path=added[0].path, directory="", size=file.stat().st_size)]
     form.replace(base, np.ones(len(base), bool), added)
     assert ("schema.name-mapping.default" in table.refresh().properties) == (not ids)
     with table.update_schema() as update:
@@ -257,7 +257,7 @@ def test_files_with_wrong_ids_are_not_committed(catalog: SqlCatalog) -> None:
             f.with_metadata({"PARQUET:field_id": key} if key else {}) for f, key in zip(rows.schema, ids, strict=True)
         ]
         pq.write_table(rows.cast(pa.schema(fields)), file)
-        wrong = Staged(path=added.path, directory="", size=file.stat().st_size)
+        wrong = StagedFile(path=added.path, directory="", size=file.stat().st_size)
         with pytest.raises(CorruptFileError, match="report it"):
             form.replace(base, np.ones(len(base), bool), [wrong])
     form.abort(added.path.rpartition("/")[0])
@@ -541,7 +541,7 @@ def test_zeros_and_long_texts_have_bounds_that_hold(catalog: SqlCatalog) -> None
     assert math.copysign(1, lower["x"]) == -1
     assert "s" not in lower, "nothing above U+D7FF that is as short is a text"
     assert lower["m"] == Decimal("-1.50")
-    assert configured_catalog("no.such.catalog") is None
+    assert load_configured_catalog("no.such.catalog") is None
     for text in rows["s"].to_pylist():
         assert table.scan(EqualTo("s", text)).to_arrow().num_rows == 1
 

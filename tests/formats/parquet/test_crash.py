@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from zskip.errors import StorageError
-from zskip.formats import ParquetFormat, Staged
+from zskip.formats import ParquetFormat, StagedFile
 from zskip.formats.hive import is_hidden
 from zskip.storage import FileInfo, Kind, LocalStorage, Storage
 
@@ -176,7 +176,7 @@ def rewrite(storage: Storage, path: Path, name: str = "new") -> None:
         for i, part in enumerate((rows.slice(0, half), rows.slice(half))):
             staged = f"{staging}/{name}-{number}-{i}.parquet"
             pq.write_table(part, path / staged)
-            added.append(Staged(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
+            added.append(StagedFile(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
     table.replace(base, np.ones(len(base), bool), added)
 
 

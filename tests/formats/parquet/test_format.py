@@ -30,10 +30,10 @@ from zskip.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from zskip.formats import ParquetFormat, Staged, data_files, into
+from zskip.formats import ParquetFormat, StagedFile, list_data_files, new_table
 from zskip.formats.hive import is_hidden
 from zskip.formats.parquet import log
-from zskip.formats.schema import _columns, inspect, read_footers
+from zskip.formats.schema import _columns, inspect_footers, read_footers
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage
 
@@ -65,7 +65,7 @@ def ids(files: dict[str, list[int]]) -> list[int]:
     return sorted(i for file in files.values() for i in file)
 
 
-def stage_all(table: ParquetFormat, path: Path, name: str) -> tuple[Snapshot, list[Staged], str]:
+def stage_all(table: ParquetFormat, path: Path, name: str) -> tuple[Snapshot, list[StagedFile], str]:
     """One new file for each partition, with all its rows."""
     base = table.snapshot()
     staging = table.stage()
@@ -75,7 +75,7 @@ def stage_all(table: ParquetFormat, path: Path, name: str) -> tuple[Snapshot, li
         rows = [i for p in own for i in pq.ParquetFile(path / p).read()["id"].to_pylist()]
         file = write(path / staging / f"{name}-{number}.parquet", rows[::-1])
         added.append(
-            Staged(path=f"{staging}/{file.name}", directory=partition.directory, size=file.stat().st_size),
+            StagedFile(path=f"{staging}/{file.name}", directory=partition.directory, size=file.stat().st_size),
         )
     return base, added, staging
 
@@ -248,9 +248,9 @@ def test_a_rewrite_replaces_what_it_names(table: Path) -> None:
     base = form.snapshot()
     staging = form.stage()
     write(table / staging / "new.parquet", list(range(10))[::-1])
-    (found,) = data_files(LocalStorage(str(table)), staging)
+    (found,) = list_data_files(LocalStorage(str(table)), staging)
     mask = np.array([path == "p=0/part-0.parquet" for path in base.paths])
-    version = form.replace(base, mask, [Staged(path=found.path, directory="p=0", size=found.size)], {"by": ["id"]})
+    version = form.replace(base, mask, [StagedFile(path=found.path, directory="p=0", size=found.size)], {"by": ["id"]})
     assert version == 1
     after = form.snapshot()
     assert after.version == 1
@@ -309,7 +309,7 @@ def test_of_racing_threads_one_wins(table: Path) -> None:
         def race(
             form: ParquetFormat,
             base: Snapshot,
-            added: list[Staged],
+            added: list[StagedFile],
             barrier: threading.Barrier = barrier,
             outcomes: list[object] = outcomes,
         ) -> None:
@@ -558,11 +558,11 @@ def dead_pid() -> int:
 
 def test_a_new_table_appears_whole(tmp_path: Path) -> None:
     parent = LocalStorage(str(tmp_path))
-    hidden = into.begin(parent, "new")
+    hidden = new_table.begin(parent, "new")
     assert is_hidden(hidden)
     write(tmp_path / hidden / "p=1" / "a.parquet", [1])
     assert not (tmp_path / "new").exists()
-    into.publish(parent, hidden, "new")
+    new_table.publish(parent, hidden, "new")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["new"]
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["p=1"], "the owner's note is gone"
     assert snapshot(tmp_path / "new").paths == ("p=1/a.parquet",)
@@ -571,9 +571,9 @@ def test_a_new_table_appears_whole(tmp_path: Path) -> None:
 def test_an_empty_directory_is_no_table_yet(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     parent = LocalStorage(str(tmp_path))
-    hidden = into.begin(parent, "new")
+    hidden = new_table.begin(parent, "new")
     write(tmp_path / hidden / "a.parquet", [1])
-    into.publish(parent, hidden, "new")
+    new_table.publish(parent, hidden, "new")
     assert snapshot(tmp_path / "new").paths == ("a.parquet",)
 
 
@@ -582,13 +582,13 @@ def test_a_taken_place_is_refused_at_the_start_and_at_the_end(tmp_path: Path, ma
     parent = LocalStorage(str(tmp_path))
     make(tmp_path / "new")
     with pytest.raises(InputError, match="taken already"):
-        into.begin(parent, "new")
-    hidden = into.begin(parent, "later")
+        new_table.begin(parent, "new")
+    hidden = new_table.begin(parent, "later")
     write(tmp_path / hidden / "a.parquet", [1])
     make(tmp_path / "later")
     before = {p: p.is_file() and p.read_bytes() for p in (tmp_path / "later").rglob("*")}
     with pytest.raises(InputError, match="taken meanwhile"):
-        into.publish(parent, hidden, "later")
+        new_table.publish(parent, hidden, "later")
     assert {p: p.is_file() and p.read_bytes() for p in (tmp_path / "later").rglob("*")} == before
 
 
@@ -596,13 +596,13 @@ def test_what_dead_processes_began_is_swept(tmp_path: Path) -> None:
     parent = LocalStorage(str(tmp_path))
     child = os.fork()
     if child == 0:
-        into.begin(parent, "new")
-        into.begin(parent, "other")
+        new_table.begin(parent, "new")
+        new_table.begin(parent, "other")
         os._exit(0)
     os.waitpid(child, 0)
     assert len(list(tmp_path.glob(".new.zskip-*"))) == 1
-    live = into.begin(parent, "new")
-    into.begin(parent, "new")
+    live = new_table.begin(parent, "new")
+    new_table.begin(parent, "new")
     assert (tmp_path / live).exists(), "that of a live process stays"
     assert len(list(tmp_path.glob(".new.zskip-*"))) == 2
     assert len(list(tmp_path.glob(".other.zskip-*"))) == 1, "that of another table is not looked at"
@@ -613,7 +613,7 @@ def test_what_dead_processes_began_is_swept(tmp_path: Path) -> None:
 
 def inspected(path: Path, **options: bool) -> tuple[list[int], str]:
     storage = LocalStorage(str(path))
-    found = inspect(storage, ParquetFormat(storage).snapshot(), **options)
+    found = inspect_footers(storage, ParquetFormat(storage).snapshot(), **options)
     return found.rows.tolist(), found.codec
 
 

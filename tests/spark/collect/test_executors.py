@@ -122,10 +122,10 @@ def test_executors_read_footers_as_the_driver_does(spark: SparkSession, storage:
 def test_a_rewrite_looks_at_its_input_through_executors(spark: SparkSession, storage: LocalStorage, few: None) -> None:
     snapshot, counted = snapshot_of(storage), workers(spark, storage)
     with pytest.raises(CorruptFileError, match="part-031"):
-        schema.inspect(storage, snapshot, merge=True, workers=counted)
+        schema.inspect_footers(storage, snapshot, merge=True, workers=counted)
     sound = snapshot.select(np.array(["031" not in path for path in snapshot.paths]))
-    found = schema.inspect(storage, sound, merge=True, workers=counted)
-    expected = schema.inspect(storage, sound, merge=True)
+    found = schema.inspect_footers(storage, sound, merge=True, workers=counted)
+    expected = schema.inspect_footers(storage, sound, merge=True)
     assert found.codec == expected.codec
     assert found.rows.tolist() == expected.rows.tolist() == [10] * (FILES - 1)
     assert counted.told >= FILES - 1

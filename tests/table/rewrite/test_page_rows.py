@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.formats.parquet.format import ParquetFormat
-from zskip.formats.schema import dictionaries
+from zskip.formats.schema import count_dictionary_values
 from zskip.layout.pages import page_rows
 from zskip.storage import LocalStorage
 
@@ -41,29 +41,29 @@ def test_dictionaries_are_told_by_footers(tmp_path: Path) -> None:
     write(tmp_path / "t")
     storage = LocalStorage(str(tmp_path / "t"))
     snapshot = ParquetFormat(storage).snapshot()
-    found = dictionaries(storage, snapshot, without=["by"])
+    found = count_dictionary_values(storage, snapshot, without=["by"])
     assert [width for _, width in found] == [8, 4, 8]
     assert found[0][0] == pytest.approx(10_000, rel=0.15)
     assert found[1][0] < 10
-    assert dictionaries(storage, snapshot, without=["some", "few", "empty"]) == []
-    assert dictionaries(storage, snapshot, without=[], codec="uncompressed")
+    assert count_dictionary_values(storage, snapshot, without=["some", "few", "empty"]) == []
+    assert count_dictionary_values(storage, snapshot, without=[], codec="uncompressed")
 
 
 @pytest.mark.parametrize("codec", ["zstd", "gzip"])
 def test_a_codec_that_counts_values_needs_no_dictionary(codec: str, tmp_path: Path) -> None:
     write(tmp_path / "t")
     storage = LocalStorage(str(tmp_path / "t"))
-    assert dictionaries(storage, ParquetFormat(storage).snapshot(), without=[], codec=codec) == []
+    assert count_dictionary_values(storage, ParquetFormat(storage).snapshot(), without=[], codec=codec) == []
     for file in (tmp_path / "t").glob("*.parquet"):
         pq.write_table(pq.read_table(file), file, compression=codec)
-    assert dictionaries(storage, ParquetFormat(storage).snapshot(), without=[]) == []
+    assert count_dictionary_values(storage, ParquetFormat(storage).snapshot(), without=[]) == []
 
 
 def test_no_file_and_no_row_have_none(tmp_path: Path) -> None:
     (tmp_path / "t").mkdir()
     storage = LocalStorage(str(tmp_path / "t"))
     pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "t" / "a.parquet")
-    assert dictionaries(storage, ParquetFormat(storage).snapshot(), without=[]) == []
+    assert count_dictionary_values(storage, ParquetFormat(storage).snapshot(), without=[]) == []
 
 
 @pytest.mark.spark
@@ -90,5 +90,5 @@ def test_values_that_python_has_not_are_compared(tmp_path: Path) -> None:
         }
         pq.write_table(pa.table(rows), tmp_path / "t" / f"{i}.parquet", version="2.6")
     storage = LocalStorage(str(tmp_path / "t"))
-    found = dictionaries(storage, ParquetFormat(storage).snapshot(), without=[])
+    found = count_dictionary_values(storage, ParquetFormat(storage).snapshot(), without=[])
     assert [width for _, width in found] == [4]

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from zskip.errors import StorageError, UnsupportedError
-from zskip.formats.base import Staged
+from zskip.formats.base import StagedFile
+from zskip.formats.commit_checks import check_rows, read_staged_footers, target_path
 from zskip.formats.delta.stats import columns_with_statistics, file_statistics
 from zskip.formats.delta.values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, directory_values
-from zskip.formats.rewritten import check_rows, place_of, read_staged
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -37,7 +37,7 @@ _SAID = ("curve", "build", "where")
 class NewFile:
     """A file of a rewrite as the log will have it."""
 
-    staged: Staged
+    staged: StagedFile
     target: str
     """Its path in the table."""
     partition: Mapping[str, str | None]
@@ -49,7 +49,7 @@ class NewFile:
 def describe(
     storage: Storage,
     old: Snapshot,
-    added: Sequence[Staged],
+    added: Sequence[StagedFile],
     configuration: Mapping[str, Any],
     by: Sequence[str],
 ) -> list[NewFile]:
@@ -59,7 +59,7 @@ def describe(
     do not hold as many rows in each partition as the old ones.
     """
     files = sorted(added, key=lambda file: file.path)
-    index = read_staged(storage, old, files)
+    index = read_staged_footers(storage, old, files)
     statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by))
     new = []
     for file, count, text in zip(files, index.rows.tolist(), statistics, strict=True):
@@ -69,7 +69,7 @@ def describe(
                 staged=file,
                 # Delta takes partition values from the log alone, and the VACUUM of Delta on Spark deletes live files
                 # that the log spells in another way than Spark does.
-                target=place_of(file.directory, name),
+                target=target_path(file.directory, name),
                 partition=partition_of(file.directory),
                 rows=count,
                 statistics=text,

@@ -22,7 +22,8 @@ from zskip.errors import (
     ZskipError,
 )
 from zskip.formats import staging
-from zskip.formats.base import HOME, Staged
+from zskip.formats.base import HOME, StagedFile
+from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.commit import (
     NewFile,
     committed_version,
@@ -33,8 +34,7 @@ from zskip.formats.delta.commit import (
 from zskip.formats.delta.protocol import refusal, unreadable, unwritable
 from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_known, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
-from zskip.formats.rewritten import check_live
-from zskip.formats.schema import declared_fields, first_line
+from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken
 from zskip.types import encode
@@ -91,7 +91,7 @@ class DeltaFormat:
         if reader is not None and not self._has_own_reader:
             raise refusal(root, "read", reader)
         data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
-        fields, partition_fields = declared_fields(data), declared_fields(partition)
+        fields, partition_fields = fields_from_json(data), fields_from_json(partition)
         _check_partition_types(root, partition_fields)
         table, actions = self._actions(table)
         paths = [relative_path(path, root) for path in actions["path"].to_pylist()]
@@ -128,7 +128,7 @@ class DeltaFormat:
         """Raise UnsupportedError where the protocol asks more of a commit than zskip does."""
         _check_writable(self._storage.root, self._open())
 
-    def foreign(self) -> str | None:
+    def unsupported_feature(self) -> str | None:
         """The feature for which only Delta Lake itself can read or rewrite the table, if any."""
         table = self._open()
         return unwritable(table.protocol()) or _unreadable(table)
@@ -138,7 +138,7 @@ class DeltaFormat:
         return staging.begin(self._storage, self.abort)
 
     def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
         """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
 
@@ -148,13 +148,13 @@ class DeltaFormat:
         said, old = dict(info or {}), base.select(removed)
         configuration = self._open().metadata().configuration
         new = describe(self._storage, old, added, configuration, said.get("by", ()))
-        staged_in = added[0].path.rpartition("/")[0] if added else self.stage()
+        staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         note = {"version": base.version, "targets": [file.target for file in new]}
-        self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode())
+        self._storage.write(f"{staging_directory}/{_NOTE}", json.dumps(note).encode())
         for file in new:
             self._storage.rename(file.staged.path, file.target)
-        version = self._commit(old, new, staged_in.rpartition("/")[2], said)
-        self._storage.delete(staged_in)
+        version = self._commit(old, new, staging_directory.rpartition("/")[2], said)
+        self._storage.delete(staging_directory)
         return version
 
     def _commit(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
@@ -185,26 +185,26 @@ class DeltaFormat:
             return current.version + 1
         raise ConflictError(f'"{root}" is written to over and over at this moment; nothing was committed, try again')
 
-    def abort(self, staged_in: str) -> None:
+    def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
 
         Where the log cannot be read all stays for a later call.
         """
         try:
-            note = json.loads(self._storage.read(f"{staged_in}/{_NOTE}"))
+            note = json.loads(self._storage.read(f"{staging_directory}/{_NOTE}"))
         except FileNotFoundError:
             note = None
         if note is not None:
             try:
                 table = self._open()
                 with _explained(self._storage.root):
-                    version = committed_version(table, staged_in.rpartition("/")[2], note["version"])
+                    version = committed_version(table, staging_directory.rpartition("/")[2], note["version"])
             except ZskipError as error:
-                _LOG.warning('"%s" stays in "%s": %s', staged_in, self._storage.root, error)
+                _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
                 return
             for target in note["targets"] if version is None else ():
                 self._storage.delete(target)
-        self._storage.delete(staged_in)
+        self._storage.delete(staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """Version of zskip's latest rewrite in the log, and what it said of itself."""

@@ -12,11 +12,11 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import Staged
+from zskip.formats.base import StagedFile
 from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_known, spark_schema
-from zskip.formats.schema import declared_fields, first_line
+from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Partition, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
@@ -66,7 +66,7 @@ class HudiFormat:
         with _explained(self._storage.root):
             return str(self._open().get_schema_in_avro_str())
 
-    def touched(self, instant: str) -> frozenset[tuple[str, str]] | None:
+    def changed_file_groups(self, instant: str) -> frozenset[tuple[str, str]] | None:
         """Partition and id of each file group that a commit wrote to or replaced; None where it does not tell."""
         table = self._open()
         with _explained(self._storage.root):
@@ -90,7 +90,7 @@ class HudiFormat:
             slices = sorted(table.get_file_slices(), key=lambda each: each.base_file_relative_path())
         _check_slices(root, slices)
         data = spark_schema(schema, root)
-        fields = declared_fields(data)
+        fields = fields_from_json(data)
         directories = list(dict.fromkeys(each.partition_path for each in slices))
         place = {directory: i for i, directory in enumerate(directories)}
         paths = tuple(each.base_file_relative_path() for each in slices)
@@ -135,19 +135,19 @@ class HudiFormat:
         raise self._unsupported()
 
     def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
         """Raise UnsupportedError, as `check_replaceable` does."""
         raise self._unsupported()
 
-    def abort(self, staged_in: str) -> None:
+    def abort(self, staging_directory: str) -> None:
         """Remove what a rewrite left besides its commit; while that is pending all stays, for Hudi to roll it back."""
         try:
-            instant = self._storage.read(f"{staged_in}/{NOTE}").decode()
+            instant = self._storage.read(f"{staging_directory}/{NOTE}").decode()
         except FileNotFoundError:
             instant = ""
         if instant not in read_timeline(self._storage).pending:
-            self._storage.delete(staged_in)
+            self._storage.delete(staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """Version of zskip's latest rewrite among the newest commits, and what it said of itself."""

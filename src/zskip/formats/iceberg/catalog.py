@@ -117,7 +117,7 @@ class PyIcebergCatalog:
 
     def _asked(self, work: Callable[[], _T]) -> _T:
         """What a call to the catalog gives; raises TimeoutError where it takes too long."""
-        return work() if self._at_hand else in_time(self._table, work)
+        return work() if self._at_hand else call_with_timeout(self._table, work)
 
     def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite upon what the table is now; where another writer was faster, check again and retry."""
@@ -129,7 +129,7 @@ class PyIcebergCatalog:
 
         for attempt_number in range(TRIES):
             table = self._load()
-            contents = read_again(read, Current(root=table.location(), metadata=table.metadata_location))
+            contents = reread_contents(read, Current(root=table.location(), metadata=table.metadata_location))
             check_unchanged(contents, rewrite)
             attempt = ReplaceFiles(table, contents, rewrite, attempt_id(rewrite.name, attempt_number))
             try:
@@ -161,7 +161,7 @@ class PyIcebergCatalog:
             return False
 
 
-def read_again(read: Callable[[Current], Contents], current: Current) -> Contents:
+def reread_contents(read: Callable[[Current], Contents], current: Current) -> Contents:
     """What is in a table; raises ConflictError where another writer has made of it what zskip does not read."""
     try:
         return read(current)
@@ -169,7 +169,7 @@ def read_again(read: Callable[[Current], Contents], current: Current) -> Content
         raise ConflictError(f"another writer changed the table meanwhile: {error}") from error
 
 
-def configured_catalog(table: str) -> PyIcebergCatalog | None:
+def load_configured_catalog(table: str) -> PyIcebergCatalog | None:
     """The table of a name such as "catalog.db.table", where pyiceberg's configuration knows the catalog.
 
     Raises InputError where that lacks something.
@@ -210,7 +210,9 @@ def _explained(what: str) -> Iterator[None]:
         ) from error
 
 
-def in_time(table: str, work: Callable[[], _T], thread_of: Callable[..., threading.Thread] = threading.Thread) -> _T:
+def call_with_timeout(
+    table: str, work: Callable[[], _T], thread_of: Callable[..., threading.Thread] = threading.Thread
+) -> _T:
     """What a call to a catalog gives; raises TimeoutError after a while, since clients may wait for ever."""
     found: list[_T] = []
     failed: list[BaseException] = []

@@ -15,11 +15,11 @@ from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
 from pyiceberg.types import FixedType, TimeType, UUIDType
 
 from zskip.errors import ConflictError, CorruptFileError, UnsupportedError
-from zskip.formats.base import Staged
+from zskip.formats.base import StagedFile
+from zskip.formats.commit_checks import check_live, check_rows, read_staged_footers
 from zskip.formats.iceberg.metrics import file_metrics
 from zskip.formats.iceberg.partitions import data_path
 from zskip.formats.iceberg.table import Contents
-from zskip.formats.rewritten import check_live, check_rows, read_staged
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -38,7 +38,7 @@ _ID = b"PARQUET:field_id"
 class NewFile:
     """A file of a rewrite as a manifest will have it."""
 
-    staged: Staged
+    staged: StagedFile
     target: str
     """Its path below the table."""
     metrics: Mapping[str, Any]
@@ -86,7 +86,9 @@ def _refuse(root: str, reason: str) -> None:
     )
 
 
-def describe(contents: Contents, old: Snapshot, added: Sequence[Staged], name: str, info: Mapping[str, Any]) -> Rewrite:
+def describe(
+    contents: Contents, old: Snapshot, added: Sequence[StagedFile], name: str, info: Mapping[str, Any]
+) -> Rewrite:
     """Look at the staged files and say what a manifest will say of them.
 
     old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError where they
@@ -94,7 +96,7 @@ def describe(contents: Contents, old: Snapshot, added: Sequence[Staged], name: s
     """
     storage, schema = contents.storage, contents.metadata.schema()
     files = sorted(added, key=lambda file: file.path)
-    index = read_staged(storage, old, files)
+    index = read_staged_footers(storage, old, files)
     check_rows(old, zip((file.directory for file in files), index.rows.tolist(), strict=True))
     metrics = file_metrics(storage, files, index, schema, contents.metadata.properties)
     without_ids = [not _has_ids(storage, file.path, schema) for file in files]

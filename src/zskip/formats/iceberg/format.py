@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import staging
-from zskip.formats.base import HOME, Staged
+from zskip.formats.base import HOME, StagedFile
 from zskip.formats.iceberg.catalog import Current, IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
 from zskip.storage import Storage
@@ -88,7 +88,7 @@ class IcebergFormat:
         return staging.begin(self._storage, self.abort)
 
     def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
         """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
 
@@ -105,48 +105,50 @@ class IcebergFormat:
         from zskip.formats.iceberg.commit import committed, describe
         from zskip.formats.iceberg.sweep import sweep_attempts
 
-        staged_in = added[0].path.rpartition("/")[0] if added else self.stage()
-        rewrite = describe(contents, base.select(removed), added, staged_in.rpartition("/")[2], info or {})
+        staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
+        rewrite = describe(contents, base.select(removed), added, staging_directory.rpartition("/")[2], info or {})
         note: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
-        self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode())
+        self._storage.write(f"{staging_directory}/{_NOTE}", json.dumps(note).encode())
         for file in rewrite.new:
             self._storage.rename(file.staged.path, file.target)
         try:
             catalog.commit(rewrite, read)
         except UnknownCommitError:
             note["since"] = time.time()
-            self._storage.write(f"{staged_in}/{_NOTE}", json.dumps(note).encode(), overwrite=True)
+            self._storage.write(f"{staging_directory}/{_NOTE}", json.dumps(note).encode(), overwrite=True)
             raise
         metadata = self._metadata()
         found = committed(metadata, rewrite.name)
         sweep_attempts(self._storage, metadata, rewrite.name, note["at_ms"])
-        self._storage.delete(staged_in)
+        self._storage.delete(staging_directory)
         return 0 if found is None else found.sequence_number or 0
 
-    def abort(self, staged_in: str) -> None:
+    def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
 
         Where the table cannot be read, or its catalog is not known, all stays for a later call, and for a while where a
         commit may still come.
         """
         try:
-            note = json.loads(self._storage.read(f"{staged_in}/{_NOTE}"))
+            note = json.loads(self._storage.read(f"{staging_directory}/{_NOTE}"))
         except FileNotFoundError:
             note = None
         if note is not None:
             from zskip.formats.iceberg.sweep import undo
 
             if self._catalog is None:
-                _LOG.warning('"%s" stays in "%s": its catalog knows what is committed', staged_in, self._storage.root)
+                _LOG.warning(
+                    '"%s" stays in "%s": its catalog knows what is committed', staging_directory, self._storage.root
+                )
                 return
             if time.time() - note.get("since", 0) < _UNKNOWN_FOR:
                 return
             try:
-                undo(self._storage, self._metadata(), staged_in.rpartition("/")[2], note)
+                undo(self._storage, self._metadata(), staging_directory.rpartition("/")[2], note)
             except ZskipError as error:
-                _LOG.warning('"%s" stays in "%s": %s', staged_in, self._storage.root, error)
+                _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
                 return
-        self._storage.delete(staged_in)
+        self._storage.delete(staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """Version of zskip's latest rewrite in the table's history, and what it said of itself."""

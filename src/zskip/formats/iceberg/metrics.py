@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import BinaryType, DecimalType, PrimitiveType, StringType, StructType
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
-from zskip.formats.base import Staged
+from zskip.formats.base import StagedFile
 from zskip.index import BoundIndex
 from zskip.records import ALL_NULL, ColumnStats
 from zskip.storage import Storage
@@ -27,7 +27,7 @@ _BOUNDED = (MetricModeTypes.TRUNCATE, MetricModeTypes.FULL)
 
 
 def file_metrics(
-    storage: Storage, files: Sequence[Staged], index: BoundIndex, schema: Schema, properties: Mapping[str, str]
+    storage: Storage, files: Sequence[StagedFile], index: BoundIndex, schema: Schema, properties: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """The counts, bounds and offsets of files, as fields of `pyiceberg.manifest.DataFile`.
 
@@ -49,7 +49,7 @@ def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple
             yield path, field.field_id
 
 
-def _layout(storage: Storage, file: Staged, schema: Schema) -> dict[str, Any]:
+def _layout(storage: Storage, file: StagedFile, schema: Schema) -> dict[str, Any]:
     """Where row groups begin, and the bytes of each column."""
     with storage.open(file.path) as stream:
         footer = pq.read_metadata(stream)

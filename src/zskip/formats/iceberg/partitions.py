@@ -12,8 +12,8 @@ from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import IdentityTransform
 
+from zskip.formats.commit_checks import target_path
 from zskip.formats.iceberg.values import Live
-from zskip.formats.rewritten import place_of
 from zskip.records import Partition
 
 
@@ -66,4 +66,4 @@ def data_path(partition: str, name: str) -> str:
     >>> data_path("day=2024-01-01", "a.parquet"), data_path("s=a%20b", "a.parquet"), data_path("", "a.parquet")
     ('data/day=2024-01-01/a.parquet', 'data/a.parquet', 'data/a.parquet')
     """
-    return f"data/{place_of(partition, name)}"
+    return f"data/{target_path(partition, name)}"

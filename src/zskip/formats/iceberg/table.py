@@ -32,7 +32,7 @@ from zskip.formats.iceberg.deletes import check_deletes
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import check_columns, check_raw
 from zskip.formats.iceberg.values import Live, read_known, spark_schema
-from zskip.formats.schema import declared_fields
+from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
@@ -63,7 +63,7 @@ class Contents:
         """The live files with columns, partitions and what the manifests say of them."""
         schema, files = self.metadata.schema(), self.files
         data = spark_schema(schema)
-        fields = declared_fields(data)
+        fields = fields_from_json(data)
         partitions, partition_of = read_partitions(files, self.metadata.specs(), schema)
         return Snapshot(
             root=self.storage.root,

@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
-from zskip.formats.base import HOME, Staged
+from zskip.formats.base import HOME, StagedFile
 from zskip.formats.hive import is_hidden, partitions_of
 from zskip.formats.parquet import log
 from zskip.formats.schema import read_fields
@@ -34,10 +34,10 @@ class ParquetFormat:
         storage: Storage,
         *,
         partitioner: Partitioner = partitions_of,
-        alone: bool = False,
+        exclusive: bool = False,
     ) -> None:
         """alone: whether nobody else rewrites the table, as whoever asks for a rewrite promises."""
-        self._alone = alone
+        self._exclusive = exclusive
         self._storage = storage
         self._partitioner = partitioner
         self._seen: tuple[FileInfo, tuple[Field, ...]] | None = None
@@ -157,7 +157,7 @@ class ParquetFormat:
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError where of two rewrites at once both might commit; `stage` says who may not write."""
-        if not self._alone and not self._storage.is_exclusive():
+        if not self._exclusive and not self._storage.is_exclusive():
             raise UnsupportedError(
                 f'"{self._storage.root}" lies in a store that does not say who was first (it knows no conditional '
                 "requests, or Hadoop is older than 3.4.2), so that two rewrites at once could lose rows; write a new "
@@ -176,17 +176,17 @@ class ParquetFormat:
         entries, _ = log.versions(self._storage)
         return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
 
-    def abort(self, staged_in: str) -> None:
+    def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed; one that was, is left for the next call to finish."""
-        if staged_in not in self._committed():
-            self._storage.delete(staged_in)
+        if staging_directory not in self._committed():
+            self._storage.delete(staging_directory)
 
     def _committed(self) -> set[str]:
         """Staging directories whose files are live already, though not yet in their places."""
         return {file.staged.rpartition("/")[0] for entry in log.pending(self._storage) for file in entry.added}
 
     def replace(
-        self, base: Snapshot, removed: Bools, added: Sequence[Staged], info: Mapping[str, Any] | None = None
+        self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
         """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
 

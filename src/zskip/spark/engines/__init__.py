@@ -43,7 +43,7 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
     """
     if isinstance(table, HudiFormat):
         return hudi.HudiEngine(spark, table)
-    if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.foreign() is not None:
+    if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.unsupported_feature() is not None:
         return delta.DeltaEngine(spark, root)
     return None
 

@@ -12,7 +12,7 @@ from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
-from zskip.formats.iceberg.catalog import Current, UnknownCommitError, in_time, read_again
+from zskip.formats.iceberg.catalog import Current, UnknownCommitError, call_with_timeout, reread_contents
 from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged, committed
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
@@ -76,7 +76,7 @@ class SessionCatalog:
     def _load(self) -> JavaObject:
         """An `org.apache.iceberg.BaseTable` as it is now."""
         with self._explained("reach the catalog of"):
-            return in_time(self._table, self._load_now, InheritableThread)
+            return call_with_timeout(self._table, self._load_now, InheritableThread)
 
     def _load_now(self) -> JavaObject:
         # In a thread of its own: Spark looks catalogs up in the settings of the session that is active in it.
@@ -90,7 +90,7 @@ class SessionCatalog:
 
     def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which minds what others commit meanwhile, and retries."""
-        contents = read_again(read, self.current())
+        contents = reread_contents(read, self.current())
         check_unchanged(contents, rewrite)
         table = self._load()
         with self._explained("prepare a commit to"):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.formats import Staged, data_files, into
+from zskip.formats import StagedFile, list_data_files, new_table
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
 from zskip.layout.layout import Layout
@@ -152,10 +152,10 @@ def target_of(handle: Handle, new: str | None) -> Iterator[Handle]:
     path = new.rstrip("/") or "/"
     parent = handle.storage_at(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
     name = path.rpartition("/")[2]
-    hidden = into.begin(parent, name)
+    hidden = new_table.begin(parent, name)
     try:
         yield Handle(handle.storage_at(parent.uri(hidden)), handle.spark)
-        into.publish(parent, hidden, name)
+        new_table.publish(parent, hidden, name)
     except BaseException:
         parent.delete(hidden)
         raise
@@ -171,7 +171,7 @@ class FileWriter:
         self._replaces = replaces
         self._staging = target.format.stage()
         self._base: Snapshot
-        self._staged: Sequence[Staged] = ()
+        self._staged: Sequence[StagedFile] = ()
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files and check that they hold every row of each partition."""
@@ -185,7 +185,7 @@ class FileWriter:
             session = writing_session(self._spark, by_name=snapshot.declared is not None)
             frame = rewrite.arrangement.rows(session, with_declared_ids(session, rewrite.schema))
             write_rows(frame, target.storage.uri(self._staging), options)
-        files = data_files(target.storage, self._staging)
+        files = list_data_files(target.storage, self._staging)
         rows = [
             footer.rows for footer in read_footers(target.storage, [(f.path, f.size) for f in files], target.workers)
         ]
@@ -194,7 +194,7 @@ class FileWriter:
         _check_rows(rewrite, np.bincount(partitions, rows, len(rewrite.partition_rows)).astype(np.int64))
         _check_file_rows(rewrite, np.bincount(numbers, rows, len(rewrite.arrangement.partition_of_file)))
         self._staged = [
-            Staged(path=file.path, directory=snapshot.partitions[p].directory, size=file.size)
+            StagedFile(path=file.path, directory=snapshot.partitions[p].directory, size=file.size)
             for file, p, n in zip(files, partitions, rows, strict=True)
             if n
         ]

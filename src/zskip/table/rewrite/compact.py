@@ -15,7 +15,7 @@ import numpy as np
 from zskip.advisor.maintenance.bin_packing import pack
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError
 from zskip.formats.compression import Compression
-from zskip.formats.schema import inspect
+from zskip.formats.schema import inspect_footers
 from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.journal import keep
@@ -192,7 +192,7 @@ def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: S
         if snapshot.reader is None and engine is not None:
             snapshot = dataclasses.replace(snapshot, reader=engine.reads)
         merge = handle.merges_schemas or snapshot.declared is not None
-        found = inspect(handle.storage, snapshot, merge=merge, workers=handle.workers)
+        found = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
     edges = np.cumsum([0, *(len(places) for places in bins)])
     merged = Merged(
         bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],

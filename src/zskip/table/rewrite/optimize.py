@@ -19,7 +19,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError, ZskipWarning
 from zskip.formats.compression import Compression
-from zskip.formats.schema import Inspection, inspect
+from zskip.formats.schema import Inspection, inspect_footers
 from zskip.index import refresh
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS
@@ -181,7 +181,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
         chosen = dataclasses.replace(chosen, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
     merge = handle.merges_schemas or chosen.declared is not None
-    found = inspect(handle.storage, chosen, merge=merge, workers=handle.workers)
+    found = inspect_footers(handle.storage, chosen, merge=merge, workers=handle.workers)
     count = len(chosen.partitions)
     rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
     sizes = np.bincount(chosen.partition_of, chosen.sizes, count).astype(np.int64)

@@ -232,7 +232,7 @@ class HudiEngine:
         looked = read_timeline(self._storage)
         self._check_pending(looked, mine)
         for instant in sorted(looked.complete - seen - {mine}):
-            touched = self._table.touched(instant)
+            touched = self._table.changed_file_groups(instant)
             if touched is None or touched & groups:
                 raise self._conflict(f"the instant {instant} changed what is rewritten")
 

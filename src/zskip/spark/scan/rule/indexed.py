@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.errors import ZskipError, ZskipWarning
-from zskip.formats.schema import declared_fields
+from zskip.formats.schema import fields_from_json
 from zskip.index import BoundIndex, Index
 from zskip.records import Bools, Field, LeafReport, Partition, PruneResult, ScanReport, Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -213,7 +213,7 @@ def open_index(
     index = Index.load(storage)
     if index is None:
         return None
-    fields = _fields(data_json, {field.name.lower() for field in declared_fields(partition_json)})
+    fields = _fields(data_json, {field.name.lower() for field in fields_from_json(partition_json)})
     return IndexedFiles(
         spark,
         index.bind(_described(index, storage.root, fields), case_sensitive=case_sensitive),
@@ -226,7 +226,7 @@ def _fields(data_json: str, partitions: set[str]) -> tuple[Field, ...]:
     """The columns of files that their statistics can tell of."""
     found = []
     described = json.loads(data_json)["fields"]
-    for field, said in zip(declared_fields(data_json), described, strict=True):
+    for field, said in zip(fields_from_json(data_json), described, strict=True):
         metadata = said.get("metadata", {})
         # Files that lack a column with a default do not hold nulls; columns of partitions are not read from files.
         if field.name.lower() in partitions or any("DEFAULT" in key for key in metadata):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 
 from zskip.errors import InputError
-from zskip.formats import owner
+from zskip.formats import claims
 from zskip.formats.base import HOME
 from zskip.storage import FileInfo, Storage
 
@@ -29,18 +29,18 @@ def begin(parent: Storage, name: str) -> str:
         raise _taken(parent, name)
     if in_place:
         try:
-            owner.claim(parent, name)
+            claims.claim(parent, name)
         except FileExistsError as error:
             raise _taken(parent, name) from error
         return name
     _sweep(parent, name)
     hidden = f"{_prefix(name)}{uuid.uuid4().hex}"
-    owner.claim(parent, hidden)
+    claims.claim(parent, hidden)
     return hidden
 
 
 def _sweep(parent: Storage, name: str) -> None:
-    for path in abandoned(parent, name):
+    for path in find_abandoned(parent, name):
         parent.delete(path)
 
 
@@ -48,14 +48,14 @@ def _taken(parent: Storage, name: str) -> InputError:
     return InputError(f'into="{parent.uri(name)}" is taken already; name a directory that does not exist yet')
 
 
-def abandoned(parent: Storage, name: str) -> list[str]:
+def find_abandoned(parent: Storage, name: str) -> list[str]:
     """The directories for the table `name` whose processes are dead; never one in which anything was committed."""
     if parent.kind == "objects":
         committed = parent.list_dir(f"{name}/{HOME}/log")
-        dead = owner.is_claimed(parent, name) and owner.is_abandoned(parent, FileInfo(name, 0, 0, True))
+        dead = claims.is_claimed(parent, name) and claims.is_abandoned(parent, FileInfo(name, 0, 0, True))
         return [name] if dead and not committed else []
     siblings = [s for s in parent.list_dir("") if s.is_dir and s.path.startswith(_prefix(name))]
-    return sorted(s.path for s in siblings if owner.is_abandoned(parent, s))
+    return sorted(s.path for s in siblings if claims.is_abandoned(parent, s))
 
 
 def _prefix(name: str) -> str:
@@ -64,7 +64,7 @@ def _prefix(name: str) -> str:
 
 def publish(parent: Storage, hidden: str, name: str) -> None:
     """Give the finished table its name; raises InputError where somebody took it meanwhile."""
-    owner.disclaim(parent, hidden)
+    claims.release(parent, hidden)
     if hidden == name:
         return
     found = parent.stat(name)

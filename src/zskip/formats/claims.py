@@ -19,7 +19,7 @@ def claim(storage: Storage, directory: str) -> None:
     storage.write(f"{directory}/{_FILE}", json.dumps(owner).encode())
 
 
-def disclaim(storage: Storage, directory: str) -> None:
+def release(storage: Storage, directory: str) -> None:
     """Take the note of the owner out of a directory that goes public."""
     storage.delete(f"{directory}/{_FILE}")
 

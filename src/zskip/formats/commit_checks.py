@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError
-from zskip.formats.base import Staged
+from zskip.formats.base import StagedFile
 from zskip.index import BoundIndex, footers_only
 from zskip.records import Partition, Snapshot
 from zskip.storage import Storage
@@ -17,7 +17,7 @@ _PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
 """A name that nobody escapes, or takes for hidden."""
 
 
-def place_of(directory: str, name: str) -> str:
+def target_path(directory: str, name: str) -> str:
     """Where a new file goes: to its partition's directory, or above all partitions where that has to be escaped.
 
     Engines escape paths in several ways; one that finds a file by its own spelling must find it by that of the others.
@@ -29,7 +29,7 @@ def place_of(directory: str, name: str) -> str:
     return f"{directory}/{name}" if plain else name
 
 
-def read_staged(storage: Storage, old: Snapshot, files: Sequence[Staged]) -> BoundIndex:
+def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedFile]) -> BoundIndex:
     """What the footers of staged files say, in their order.
 
     old: the files that they replace. Raises StorageError for a file that is not as it was written, and CorruptFileError
