@@ -172,7 +172,7 @@ def test_what_cannot_be_said_is_implied():
         (In(F, (1.0, INF)), "f IS NOT NULL"),
     ):
         assert to_sql_of(to_iceberg(predicate)) == text
-        with pytest.raises(UnsupportedError, match="Iceberg cannot say"):
+        with pytest.raises(UnsupportedError, match="Iceberg cannot express"):
             to_iceberg(predicate, exact=True)
     assert to_iceberg(Constant(None), exact=True) == AlwaysFalse()
 

@@ -167,7 +167,7 @@ def test_users_bring_their_own_functions() -> None:
         assert evaluate is not None
         assert evaluate(pa.array(["abc"])).to_pylist() == ["c"]
     finally:
-        opaque._OWN.pop("last_letter")
+        opaque._USER_FUNCTIONS.pop("last_letter")
     assert opaque.evaluator("last_letter") is None
 
 

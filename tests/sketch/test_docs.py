@@ -45,7 +45,7 @@ def test_the_code_of_the_page_runs() -> None:
         state = parse_sketch("last_digits")
         assert make(state, [pa.array(["x"])], DataType("string")).reason == "last_digits takes integers"
     finally:
-        opaque._OWN.pop("domain", None)
+        opaque._USER_FUNCTIONS.pop("domain", None)
         for kind in {*kinds()} - {*before}:
             registry._KINDS.pop(kind)
 

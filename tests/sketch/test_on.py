@@ -139,14 +139,14 @@ def test_functions_of_users_are_computed_here() -> None:
             assert answer is not None
             assert answer.may_match.tolist() == [kept]
         assert on.ask(leaves(parse("domain(Email, '.') = 'z.org'", COLUMNS)), found, 1) is None
-        opaque._OWN["domain"] = opaque._Own(DataType("string"), lambda text, mark: text[:1])
+        opaque._USER_FUNCTIONS["domain"] = opaque._UserFunction(DataType("string"), lambda text, mark: text[:1])
         with pytest.raises(LeftOut, match="gave 1 values for 3 rows"):
             computed(on, columns)
         for nested in ("lower(domain(email, '@'))", "left(domain(email, '@'), 2)", "concat(s, domain(email, '@'))"):
             with pytest.raises(InputError, match=r"Spark, which computes this, does not know domain; register one"):
                 parse_sketch_on(f"values(100):{nested}", COLUMNS)
     finally:
-        opaque._OWN.pop("domain")
+        opaque._USER_FUNCTIONS.pop("domain")
 
 
 def test_boxes_and_circles_are_answered_by_sql() -> None:

@@ -1,4 +1,4 @@
-"""The types of terms: casts that keep what they say, and the one type in which Spark compares two terms."""
+"""Types of terms: casts that keep the order, and the common type in which Spark compares two terms."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from zskip.predicate.tree import Call, Term
 from zskip.types import INTEGERS, DataType
 
 WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
-"""Of the decimals that Spark casts integers to; 19 would hold all of a long."""
+"""Digits of the decimals that Spark casts integers to; 19 would do for a long."""
 _SQL_NAMES = {name: sql for sql, name in INTEGER_TYPES.items()}
 _NAMES = {**INTEGER_TYPES, "TIMESTAMP_LTZ": "timestamp"}
 
 
 def cast_term(term: Term, target: str, timezone: str) -> Term | None:
-    """A term under a cast that keeps the order; None under any other."""
+    """Cast a term; None for casts that do not keep the order."""
     if target == sql_name(term.type):
         return term if term.type.name != "string" else None  # Lengths and collations are strings to sqlglot, too.
     return functions.cast(term, DataType(_NAMES.get(target, target.lower().replace(" ", ""))), timezone)
 
 
 def peeled(term: Term) -> tuple[Term, list[str]]:
-    """What is below casts that change no comparison, and the names of their types, outermost first."""
+    """Strip casts that change no comparison; returns the term below and the target types, outermost first."""
     casts = []
     while isinstance(term, Call) and term.function == "cast" and _widens(term.term.type, sql_name(term.type)):
         casts.append(sql_name(term.type))
@@ -30,20 +30,20 @@ def peeled(term: Term) -> tuple[Term, list[str]]:
 
 
 def alike(left: Term, right: Term, timezone: str) -> tuple[Term, Term] | None:
-    """Two terms as Spark brings them to one type; None where it is not sure which, or values may change."""
+    """Cast two terms to one type, as Spark does; None if the type is uncertain or values may change."""
     if left.type != right.type:
-        wanted = _common_type(left.type, right.type)
-        if wanted is None:
+        common_type = _common_type(left.type, right.type)
+        if common_type is None:
             return None
-        one, other = (cast_term(term, sql_name(wanted), timezone) for term in (left, right))
-        if one is None or other is None:
+        left_cast, right_cast = (cast_term(term, sql_name(common_type), timezone) for term in (left, right))
+        if left_cast is None or right_cast is None:
             return None
-        left, right = one, other
+        left, right = left_cast, right_cast
     return (left, right) if left.type.form is not None else None
 
 
 def sql_name(data_type: DataType) -> str:
-    """A type as SQL names it.
+    """Return the SQL name of a type.
 
     >>> sql_name(DataType("long")), sql_name(DataType("decimal(9,2)"))
     ('BIGINT', 'DECIMAL(9, 2)')
@@ -74,17 +74,19 @@ def _digits(data_type: DataType) -> tuple[int, int] | None:
     return (WHOLE_DIGITS[data_type.name], 0) if data_type.is_integer else None
 
 
-def _widens(held: DataType, target: str) -> bool:
-    """Whether a cast keeps every value and the order of all."""
-    if target in INTEGER_TYPES and held.is_integer:
-        return INTEGERS[held.name] <= INTEGERS[INTEGER_TYPES[target]]
+def _widens(data_type: DataType, target: str) -> bool:
+    """Whether a cast keeps every value and their order."""
+    if target in INTEGER_TYPES and data_type.is_integer:
+        return INTEGERS[data_type.name] <= INTEGERS[INTEGER_TYPES[target]]
     if target == "DOUBLE":
-        return held.name in ("float", "double", "byte", "short", "integer")
+        return data_type.name in ("float", "double", "byte", "short", "integer")
     if target.startswith("DECIMAL("):
-        wanted = DataType(target.lower().replace(" ", ""))
-        if held.is_integer:
-            return wanted.precision - wanted.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[held.name]]
-        if held.is_decimal:
-            whole = held.precision - held.scale
-            return wanted.scale >= held.scale and wanted.precision - wanted.scale >= whole
+        decimal_type = DataType(target.lower().replace(" ", ""))
+        if data_type.is_integer:
+            return (
+                decimal_type.precision - decimal_type.scale >= {8: 3, 16: 5, 32: 10, 64: 19}[INTEGERS[data_type.name]]
+            )
+        if data_type.is_decimal:
+            whole = data_type.precision - data_type.scale
+            return decimal_type.scale >= data_type.scale and decimal_type.precision - decimal_type.scale >= whole
     return False

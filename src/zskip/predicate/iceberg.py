@@ -1,10 +1,10 @@
-"""Predicates to expressions of pyiceberg, to plan scans of Iceberg tables by.
+"""Translates predicates to pyiceberg expressions, for planning scans of Iceberg tables.
 
-The expression is true for each row for which the predicate is true. What Iceberg has no words for, such as a function,
-two columns, or a part that zskip does not understand, becomes what it implies: then more rows are kept, never fewer.
+The expression is true for each row that satisfies the predicate. Parts that Iceberg cannot express, such as functions,
+comparisons of two columns, and unknown parts, become something weaker: more rows are kept, never fewer.
 
-Iceberg knows no third truth value, so that NOT is written in the leaves, and nulls are left out where it is. Its floats
-compare as IEEE 754 says in pyiceberg, and as Spark's do in Java: NaN is named wherever the two differ.
+Iceberg has no third truth value, so NOT is pushed into the leaves, where it excludes nulls. Floats compare by IEEE 754
+in pyiceberg and like Spark's in Java, so NaN is named wherever the two differ.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _DIGITS = decimal.Context(prec=80)
 
 
 class _Inexact(Exception):
-    """Iceberg cannot say a leaf."""
+    """Iceberg cannot express a leaf."""
 
 
 def to_iceberg(predicate: Predicate, *, exact: bool = False) -> BooleanExpression:
-    """An expression of pyiceberg that is true for each row for which the predicate is true.
+    """Return a pyiceberg expression that is true for each row that satisfies the predicate.
 
-    exact: and for no other; raises UnsupportedError where Iceberg cannot say it. Raises MissingDependencyError without
-    pyiceberg.
+    exact: and for no other row; raises UnsupportedError if Iceberg cannot express that. Raises MissingDependencyError
+    without pyiceberg.
 
     >>> from zskip.types import DataType
     >>> print(to_iceberg(Not(Compare("<", Column(("a",), DataType("integer")), 3))))
@@ -71,7 +71,7 @@ def to_iceberg(predicate: Predicate, *, exact: bool = False) -> BooleanExpressio
 
 
 class _Writer:
-    """Writes when a predicate is true, or, where `negated`, when it is false; depth: nodes above."""
+    """Writes that a predicate is true, or false if `negated`; depth: number of nodes above."""
 
     def __init__(self, iceberg: Any, exact: bool) -> None:
         self._iceberg = iceberg
@@ -82,7 +82,7 @@ class _Writer:
             node, negated = node.child, not negated
         if isinstance(node, And | Or) and depth < _DEEPEST:
             parts = [self.write(child, negated, depth + 1) for child in node.children]
-            return self._joined(parts, isinstance(node, And) != negated)
+            return self._join(parts, isinstance(node, And) != negated)
         if isinstance(node, Constant):
             return self._constant(node.value is not None and node.value != negated)
         if isinstance(node, Unknown | And | Or) or is_opaque(node):
@@ -92,42 +92,42 @@ class _Writer:
             return self._leaf(node, negated)
         except (_Inexact, UnicodeDecodeError):
             self._refuse(node)
-            return self._maybe(node, negated)
+            return self._implied(node, negated)
 
     def _refuse(self, node: Predicate) -> None:
         if self._exact:
             what = "so deep a predicate" if isinstance(node, And | Or) else to_sql(node, shorten=True)
-            raise UnsupportedError(f"Iceberg cannot say {what}; leave out exact=True")
+            raise UnsupportedError(f"Iceberg cannot express {what}; leave out exact=True")
 
     def _constant(self, value: bool) -> BooleanExpression:
-        found: BooleanExpression = self._iceberg.AlwaysTrue() if value else self._iceberg.AlwaysFalse()
-        return found
+        expression: BooleanExpression = self._iceberg.AlwaysTrue() if value else self._iceberg.AlwaysFalse()
+        return expression
 
-    def _joined(self, parts: list[BooleanExpression], conjunction: bool) -> BooleanExpression:
-        """AND or OR of many as a tree of few levels: pyiceberg is recursive."""
+    def _join(self, parts: list[BooleanExpression], conjunction: bool) -> BooleanExpression:
+        """Join parts with AND or OR in a balanced tree, since pyiceberg is recursive."""
         join = self._iceberg.And if conjunction else self._iceberg.Or
         while len(parts) > 1:
             pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
             parts = [pair[0] if len(pair) == 1 else join(*pair) for pair in pairs]
         return parts[0] if parts else self._constant(conjunction)
 
-    def _maybe(self, leaf: Leaf, negated: bool) -> BooleanExpression:
-        """What a leaf implies: its columns are not null, and a pattern's matches start with its first characters."""
+    def _implied(self, leaf: Leaf, negated: bool) -> BooleanExpression:
+        """Write what a leaf implies: its columns are not null, and a match starts with the pattern's literal prefix."""
         parts = [self._present(term) for term in terms_of(leaf)]
         if isinstance(leaf, Like) and isinstance(leaf.term, Column) and not negated:
             prefix = literal_prefix(leaf.pattern, leaf.escape)
             parts += [self._iceberg.StartsWith(_name(leaf.term), prefix)] if prefix else []
-        return self._joined(parts, conjunction=True)
+        return self._join(parts, conjunction=True)
 
     def _present(self, term: Term) -> BooleanExpression:
-        found: BooleanExpression = self._iceberg.NotNull(_name(column_of(term)))
-        return found
+        expression: BooleanExpression = self._iceberg.NotNull(_name(column_of(term)))
+        return expression
 
     def _leaf(self, leaf: Leaf, negated: bool) -> BooleanExpression:
         if isinstance(leaf, IsNull):
             name = _name(column_of(leaf.term))
-            found: BooleanExpression = self._iceberg.NotNull(name) if negated else self._iceberg.IsNull(name)
-            return found
+            expression: BooleanExpression = self._iceberg.NotNull(name) if negated else self._iceberg.IsNull(name)
+            return expression
         if isinstance(leaf, Compare | In | StartsWith) and isinstance(leaf.term, Column):
             if isinstance(leaf, Compare):
                 return self._compare(_NEGATED[leaf.op] if negated else leaf.op, leaf.term, leaf.value)
@@ -142,18 +142,18 @@ class _Writer:
         if isinstance(value, int):
             least, most = value_range(column.type)
             if not least <= value <= most:
-                holds = op == "!=" or (op != "=" and (value < least) == (op in (">", ">=")))
-                return self._present(column) if holds else self._never()
+                matches = op == "!=" or (op != "=" and (value < least) == (op in (">", ">=")))
+                return self._present(column) if matches else self._never()
         if column.type.name == "boolean":
-            return self._flag(op, column, int(value))
-        found = self._operate(op, column, _literal(column, value))
-        return self._joined([found, self._present(column)], conjunction=True) if op == "!=" else found
+            return self._compare_boolean(op, column, int(value))
+        expression = self._operate(op, column, _literal(column, value))
+        return self._join([expression, self._present(column)], conjunction=True) if op == "!=" else expression
 
     def _never(self) -> BooleanExpression:
         return self._constant(False)
 
-    def _flag(self, op: str, column: Column, value: int) -> BooleanExpression:
-        """By the values that satisfy the comparison: none, one or both."""
+    def _compare_boolean(self, op: str, column: Column, value: int) -> BooleanExpression:
+        """Compare a boolean by the values that satisfy the comparison: none, one, or both."""
         holds = {
             "=": int.__eq__,
             "!=": int.__ne__,
@@ -162,10 +162,10 @@ class _Writer:
             ">": int.__gt__,
             ">=": int.__ge__,
         }
-        kept = [flag for flag in (0, 1) if holds[op](flag, value)]
-        if len(kept) == 1:
-            return self._operate("=", column, _literal(column, kept[0]))
-        return self._present(column) if kept else self._never()
+        matching = [flag for flag in (0, 1) if holds[op](flag, value)]
+        if len(matching) == 1:
+            return self._operate("=", column, _literal(column, matching[0]))
+        return self._present(column) if matching else self._never()
 
     def _operate(self, op: str, column: Column, literal: Literal[Any]) -> BooleanExpression:
         names = {
@@ -176,25 +176,25 @@ class _Writer:
             ">": "GreaterThan",
             ">=": "GreaterThanOrEqual",
         }
-        found: BooleanExpression = getattr(self._iceberg, names[op])(_name(column), literal)
-        return found
+        expression: BooleanExpression = getattr(self._iceberg, names[op])(_name(column), literal)
+        return expression
 
     def _compare_float(self, op: str, column: Column, value: float) -> BooleanExpression:
-        """In Spark's order, where NaN is above all numbers."""
+        """Compare in Spark's order, where NaN is above all numbers."""
         nan: BooleanExpression = self._iceberg.IsNaN(_name(column))
-        number = self._joined([self._iceberg.NotNaN(_name(column)), self._present(column)], conjunction=True)
+        number = self._join([self._iceberg.NotNaN(_name(column)), self._present(column)], conjunction=True)
         if math.isnan(value):
             return {"=": nan, ">=": nan, "<=": self._present(column), ">": self._never()}.get(op, number)
         if column.type.name == "float":
-            op, value = _single(op, value)
+            op, value = _nearest_single(op, value)
         if op in ("=", "!=") and column.type.name == "float" and not is_single(value):
             return self._never() if op == "=" else self._present(column)
-        found = self._operate(op, column, _literal(column, value))
+        expression = self._operate(op, column, _literal(column, value))
         if op == "!=":
-            return self._joined([found, self._present(column)], conjunction=True)
+            return self._join([expression, self._present(column)], conjunction=True)
         if op in ("<", "<="):
-            return self._joined([found, number], conjunction=True)
-        return self._joined([found, nan], conjunction=False) if op in (">", ">=") else found
+            return self._join([expression, number], conjunction=True)
+        return self._join([expression, nan], conjunction=False) if op in (">", ">=") else expression
 
     def _in(self, column: Column, values: tuple[Encoded, ...], negated: bool) -> BooleanExpression:
         parts: list[BooleanExpression] = []
@@ -202,21 +202,21 @@ class _Writer:
             parts.append(self._compare("!=" if negated else "=", column, 0.0))
         literals = [_literal(column, value) for value in values if not parts or value != 0.0]
         if column.type.name == "float":
-            _single("=", max(map(abs, map(float, values)), default=0.0))
+            _nearest_single("=", max(map(abs, map(float, values)), default=0.0))
             literals = [literal for literal in literals if is_single(literal.value)]
         if literals:
             form = self._iceberg.NotIn if negated else self._iceberg.In
             parts.append(form(_name(column), literals))
         if negated:
             parts.append(self._present(column))
-        return self._joined(parts, conjunction=negated)
+        return self._join(parts, conjunction=negated)
 
     def _starts_with(self, column: Column, prefix: str, negated: bool) -> BooleanExpression:
-        found: BooleanExpression = self._iceberg.StartsWith(_name(column), prefix)
+        expression: BooleanExpression = self._iceberg.StartsWith(_name(column), prefix)
         if not negated:
-            return found
+            return expression
         parts = [self._iceberg.NotStartsWith(_name(column), prefix), self._present(column)]
-        return self._joined(parts, conjunction=True)
+        return self._join(parts, conjunction=True)
 
 
 def _name(column: Column) -> Reference:
@@ -225,8 +225,8 @@ def _name(column: Column) -> Reference:
     return Reference(".".join(column.path))
 
 
-def _single(op: str, value: float) -> tuple[str, float]:
-    """A comparison of a float of 32 bits with a number that it need not hold, by one that it holds.
+def _nearest_single(op: str, value: float) -> tuple[str, float]:
+    """Rewrite a comparison of a 32-bit float with any number to one with a 32-bit float.
 
     Raises _Inexact for infinity, which pyiceberg takes to be beyond all floats.
     """
@@ -246,7 +246,7 @@ def _single(op: str, value: float) -> tuple[str, float]:
 
 
 def _literal(column: Column, value: Encoded) -> Literal[Any]:
-    """A value as a literal of just the column's type, so that pyiceberg has nothing to convert."""
+    """Return a value as a literal of exactly the column's type, so that pyiceberg converts nothing."""
     from pyiceberg.expressions import literals
 
     name = column.type.name

@@ -1,4 +1,4 @@
-"""Patterns of SQL's LIKE to the simplest leaf that says the same."""
+"""Turns patterns of SQL's LIKE into the simplest equivalent leaf."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from zskip.predicate.tree import (
 
 _ANY = ("%", "_")
 _Part = tuple[str, bool]
-"""A character, and whether it stands for itself."""
+"""A character, and whether it is literal."""
 
 
 def like(term: Term, pattern: str, escape: str = "\\") -> Predicate | None:
-    r"""`term LIKE pattern ESCAPE escape` for a string; None for patterns that Spark refuses.
+    r"""Read `term LIKE pattern ESCAPE escape` for a string; None for patterns that Spark rejects.
 
     >>> from zskip.types import DataType
     >>> from zskip.predicate.tree import Column
@@ -32,8 +32,8 @@ def like(term: Term, pattern: str, escape: str = "\\") -> Predicate | None:
     parts = _parts(pattern, escape)
     if parts is None:
         return None
-    text = "".join(character for character, itself in parts if itself).encode()
-    shape = "".join("x" if itself else character for character, itself in _merged(parts))
+    text = "".join(character for character, literal in parts if literal).encode()
+    shape = "".join("x" if literal else character for character, literal in _merge_runs(parts))
     if shape in ("", "x"):
         return Compare("=", term, text)
     if shape in ("%", "x%"):
@@ -43,12 +43,13 @@ def like(term: Term, pattern: str, escape: str = "\\") -> Predicate | None:
     return Contains(term, text) if shape == "%x%" else Like(term, pattern, escape)
 
 
-def like_of_any_escape(term: Term, pattern: str, sql: str) -> Predicate | None:
-    """The same of a pattern whose escape is not known: Spark 3.5 prints none.
+def like_with_any_escape(term: Term, pattern: str, sql: str) -> Predicate | None:
+    """Read a pattern whose escape is unknown, since Spark 3.5 does not print it.
 
-    The strings that match start, whatever the escape, with what all readings of the pattern have in common.
+    With any escape, a matching string starts with the common prefix of all readings of the pattern.
     """
-    others = [found for character in set(pattern) - {*_ANY, "\\"} if (found := _parts(pattern, character)) is not None]
+    escapes = set(pattern) - {*_ANY, "\\"}
+    others = [reading for escape in escapes if (reading := _parts(pattern, escape)) is not None]
     plain = _parts(pattern, "\\")
     if not others and plain is not None:
         return like(term, pattern)
@@ -62,32 +63,32 @@ def like_of_any_escape(term: Term, pattern: str, sql: str) -> Predicate | None:
 
 
 def _parts(pattern: str, escape: str) -> list[_Part] | None:
-    """The characters of a pattern; None where an escape stands before anything but `%`, `_` and itself."""
-    found: list[_Part] = []
+    """Split a pattern into characters; None if an escape precedes anything but `%`, `_`, or itself."""
+    parts: list[_Part] = []
     rest = iter(pattern)
     for character in rest:
         if character != escape:
-            found.append((character, character not in _ANY))
+            parts.append((character, character not in _ANY))
             continue
         following = next(rest, None)
         if following is None or following not in (*_ANY, escape):
             return None
-        found.append((following, True))
-    return found
+        parts.append((following, True))
+    return parts
 
 
-def _merged(parts: list[_Part]) -> Iterator[_Part]:
-    """The parts with runs of literal characters, and of `%`, as one."""
+def _merge_runs(parts: list[_Part]) -> Iterator[_Part]:
+    """Merge runs of literal characters, and of `%`."""
     last: _Part | None = None
-    for character, itself in parts:
-        part = ("x", True) if itself else (character, False)
+    for character, literal in parts:
+        part = ("x", True) if literal else (character, False)
         if part != last or part == ("_", False):
             yield part
         last = part
 
 
 def literal_prefix(pattern: str, escape: str = "\\") -> str:
-    r"""What all strings that match a pattern start with.
+    r"""Return the text that all strings matching a pattern start with.
 
     >>> literal_prefix(r"a\_b%c")
     'a_b'
@@ -97,8 +98,8 @@ def literal_prefix(pattern: str, escape: str = "\\") -> str:
 
 def _literal_prefix(parts: list[_Part]) -> str:
     prefix = ""
-    for character, itself in parts:
-        if not itself:
+    for character, literal in parts:
+        if not literal:
             break
         prefix += character
     return prefix

@@ -1,7 +1,7 @@
-"""Comparisons of a term with a literal, settled as Spark compares them or given up.
+"""Comparisons of a term with a literal, with the exact meaning that they have in Spark.
 
-Spark brings both sides to a common type first. Each function here answers for one type of term: it either says
-exactly the same in the form of that type, or nothing (None), and the comparison becomes Unknown.
+Spark casts both sides to a common type first. Each function here handles one type of term: it returns an exact
+equivalent in the form of that type, or None, and then the comparison becomes Unknown.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal, value
 _EXACT_DOUBLE = 2**53
 _EXACT_FLOAT = 2**24
 MOST_DIGITS = 38
-"""Of a decimal of Spark."""
+"""The most digits of a decimal in Spark."""
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)
-_BEHIND_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})[ T].*", re.ASCII | re.DOTALL)
+_AFTER_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})[ T].*", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
     r"(\d{4}|[1-9]\d{4,5})(-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?", re.ASCII
 )
 _CYCLE, _CYCLE_MICROS = 400, 146_097 * 86_400 * 10**6
-"""Years after which the calendar repeats, and how long they are."""
+"""The calendar repeats after so many years, of so many microseconds."""
 _FIRST_SAFE_YEAR = 1970
-"""Before it the zone data of Java and of Python need not agree: names are merged there in different ways."""
+"""Before this year the zone data of Java and Python may differ, since they merge names in different ways."""
 INTEGER_TYPES = {"TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"}
-"""The integer types by their names in SQL."""
+"""Integer types by their SQL names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class Literal:
     """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz`,
     `micros` or `months` of an interval, or `null`."""
     value: object
-    """Of a null, the type that it is cast to; None where it is bare."""
+    """For a null, the type that it is cast to, or None."""
 
 
 def compare(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
-    """`term op literal` for op one of `=`, `<`, `<=`, `>`, `>=`; None where it cannot be settled.
+    """`term op literal` for op one of `=`, `<`, `<=`, `>`, `>=`; None if Spark's meaning is uncertain.
 
     >>> from zskip.predicate.tree import Column
     >>> compare("<", Column(("a",), DataType("integer")), Literal("decimal", decimal.Decimal("1.5")), "UTC")
@@ -57,9 +57,9 @@ def compare(op: str, term: Term, literal: Literal, timezone: str) -> Predicate |
     """
     if literal.kind == "null":
         return Constant(None)
-    for accepts, settle in _BY_TYPE:
+    for accepts, compare_type in _BY_TYPE:
         if accepts(term.type):
-            return settle(op, term, literal, timezone)
+            return compare_type(op, term, literal, timezone)
     return None
 
 
@@ -80,7 +80,7 @@ def never(term: Term) -> Predicate:
 def _whole(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     value = literal.value
     if op != "=" and isinstance(value, int | decimal.Decimal) and not -(2**63) <= value <= 2**63 - 1:
-        return None  # Spark makes it true or false for every row, even where the column is null.
+        return None  # Spark folds it to true or false for every row, even where the column is null.
     if literal.kind == "int" and isinstance(value, int):
         return exact(op, term, Fraction(value))
     if literal.kind == "decimal" and isinstance(value, decimal.Decimal):
@@ -101,7 +101,7 @@ def _decimals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate
         value = decimal.Decimal(value)
     if literal.kind in ("int", "decimal") and isinstance(value, decimal.Decimal):
         if not isinstance(term, Column) and digits(value)[1] > term.type.scale:
-            return None  # A sum's type may have more digits than shown here, so that Spark rounds the literal.
+            return None  # The type of a sum may have more digits than it has here, so that Spark rounds the literal.
         whole = term.type.precision - term.type.scale
         if _fits(max(whole, 20 if literal.kind == "int" else 0), term.type.scale, value):
             return exact(op, term, Fraction(value))
@@ -109,24 +109,24 @@ def _decimals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate
 
 
 def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Literal] | None:
-    """Literals of one IN list, or beside a term under casts, as they are after Spark brought all to one type.
+    """Cast the literals of an IN list, or those compared with a term under casts, to one type as Spark does.
 
-    One literal may change how others are compared: next to a double, `9007199254740993` is rounded. None where it is
-    not sure what Spark makes of them.
+    One literal may change how others compare: next to a double, `9007199254740993` is rounded. None if Spark's common
+    type is uncertain.
     """
     kinds = {literal.kind for literal in literals}
     nulls = [str(literal.value) for literal in literals if literal.kind == "null" and literal.value]
-    if not all(_of_kind(term.type, null) for null in nulls):
+    if not all(_compares_directly(term.type, null) for null in nulls):
         return None
     casts = [*casts, *nulls]
     if "double" in kinds or "DOUBLE" in casts or {"float", "decimal"} <= kinds:
-        return [_doubled(literal) for literal in literals]
+        return [_to_double(literal) for literal in literals]
     if "string" in kinds and term.type.name in ("timestamp", "timestamp_ntz"):
         return None
     if "float" in kinds and term.type.is_integer:
         return None  # A single may have rounded the others.
-    if term.type.name == "date" and any(_is_odd_day(literal) for literal in literals):
-        return None  # Outside of ANSI mode dates are compared with a list of texts as texts.
+    if term.type.name == "date" and any(_is_no_date(literal) for literal in literals):
+        return None  # Outside ANSI mode, Spark compares dates with a list of strings as strings.
     types = [term.type, *(DataType(cast.lower().replace(" ", "")) for cast in casts)]
     if term.type.form is Form.FLOAT or not ("decimal" in kinds or any(t.is_decimal for t in types)):
         return literals
@@ -141,12 +141,12 @@ def common(term: Term, literals: list[Literal], casts: list[str]) -> list[Litera
     return literals if fits else None
 
 
-def _is_odd_day(literal: Literal) -> bool:
+def _is_no_date(literal: Literal) -> bool:
     return literal.kind == "string" and date_days(literal.value) is None
 
 
-def _of_kind(data_type: DataType, cast: str) -> bool:
-    """Whether a value cast to a type is compared with a column as a number with a number, or without any cast."""
+def _compares_directly(data_type: DataType, cast: str) -> bool:
+    """Whether a value cast to a type compares with a column as numbers do, or without any cast."""
     if data_type.is_integer or data_type.is_decimal or data_type.form is Form.FLOAT:
         return cast in INTEGER_TYPES or cast == "DOUBLE" or cast.startswith("DECIMAL(") or is_type(data_type, cast)
     return is_type(data_type, cast)
@@ -161,14 +161,14 @@ def is_type(data_type: DataType, name: str) -> bool:
     return data_type.name == INTEGER_TYPES.get(name, name.lower().replace(" ", ""))
 
 
-def _doubled(literal: Literal) -> Literal:
+def _to_double(literal: Literal) -> Literal:
     if literal.kind in ("int", "decimal"):
         return Literal("double", float(str(literal.value)))
     return literal
 
 
 def digits(value: decimal.Decimal) -> tuple[int, int]:
-    """How many digits a number has before and after its point."""
+    """Count the digits of a number before and after the point."""
     _, digits, exponent = value.as_tuple()
     places = max(-int(exponent), 0)
     return max(len(digits) - places, 0) + max(int(exponent), 0), places
@@ -245,7 +245,7 @@ def _intervals(op: str, term: Term, literal: Literal, timezone: str) -> Predicat
 
 
 def date_days(text: object) -> int | None:
-    """Days since 1970 of `yyyy-mm-dd`; None for any other form.
+    """Read `yyyy-mm-dd` as days since 1970; None for any other form.
 
     >>> date_days("1970-01-11"), date_days("70-1-11")
     (10, None)
@@ -258,19 +258,19 @@ def date_days(text: object) -> int | None:
 
 
 def day_of(text: str) -> str:
-    """What a cast to a date reads of a text: it drops all that follows a blank or a T behind the day.
+    """Return the part of a string that a cast to a date reads: all up to a blank or a T after the day.
 
     >>> day_of("2021-01-01 18:00:00"), day_of("2021-01 18:00:00")
     ('2021-01-01', '2021-01 18:00:00')
     """
-    match = _BEHIND_DAY.fullmatch(text)
+    match = _AFTER_DAY.fullmatch(text)
     return text if match is None else match[1]
 
 
 def timestamp_micros(text: str, timezone: str | None) -> int | None:
-    """Microseconds since 1970 of a full date and, maybe, time; without `timezone` they are taken as written, Z or not.
+    """Read a full date and an optional time as microseconds since 1970; without `timezone` a Z is ignored.
 
-    None for other forms, for local times that a zone skips or repeats, and for times too long ago to be sure.
+    None for other forms, for local times that a zone skips or repeats, and for times too long ago to be certain.
 
     >>> timestamp_micros("1970-01-01 00:00:01.5", "UTC"), timestamp_micros("1970-1-1", "UTC")
     (1500000, None)
@@ -289,12 +289,12 @@ def timestamp_micros(text: str, timezone: str | None) -> int | None:
     if not isinstance(zone_of(zone), dt.timezone) and (year < _FIRST_SAFE_YEAR or cycles):
         return None
     micros = micros_of(local, zone)
-    later = None if micros is None else micros + cycles * _CYCLE_MICROS
-    return later if later is None or later < 2**63 else None
+    shifted = None if micros is None else micros + cycles * _CYCLE_MICROS
+    return shifted if shifted is None or shifted < 2**63 else None
 
 
-_Settle = Callable[[str, Term, Literal, str], "Predicate | None"]
-_BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Settle], ...] = (
+_Comparison = Callable[[str, Term, Literal, str], "Predicate | None"]
+_BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Comparison], ...] = (
     (lambda t: t.is_integer, _whole),
     (lambda t: t.is_decimal, _decimals),
     (lambda t: t.form is Form.FLOAT, _floats),
@@ -313,6 +313,6 @@ def is_nan(value: Encoded) -> bool:
 
 
 def is_single(value: float) -> bool:
-    """Whether a float of 32 bits holds this number."""
+    """Whether a 32-bit float can hold this number."""
     with np.errstate(over="ignore"):
         return float(np.float32(value)) == value

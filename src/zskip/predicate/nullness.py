@@ -1,15 +1,15 @@
-"""Where a whole predicate is null: `(a > 3) IS NULL` is `a IS NULL`, and so on down to the leaves."""
+"""IS NULL of a whole predicate, pushed down to the leaves: `(a > 3) IS NULL` becomes `a IS NULL`."""
 
 from __future__ import annotations
 
 from zskip.predicate.tree import And, Constant, IsNull, Not, Or, Predicate, Unknown, nodes, terms_of
 
 _MOST = 100
-"""Nodes of what is written: each AND and OR inside another doubles them."""
+"""Most nodes of a result: each nested AND or OR doubles them."""
 
 
 def is_null(predicate: Predicate) -> Predicate | None:
-    """`predicate IS NULL`, never null itself; None where a part is not understood, or it would be too long.
+    """Return `predicate IS NULL`, never null itself; None if a part is unknown or the result would be too long.
 
     >>> from zskip.predicate.tree import Column, Compare
     >>> from zskip.types import DataType
@@ -23,13 +23,13 @@ def is_null(predicate: Predicate) -> Predicate | None:
     if isinstance(predicate, Constant | IsNull):
         return Constant(isinstance(predicate, Constant) and predicate.value is None)
     if isinstance(predicate, And | Or):
-        return _of_children(predicate)
-    found = tuple(dict.fromkeys(IsNull(term) for term in terms_of(predicate)))
-    return found[0] if len(found) == 1 else Or(found)
+        return _is_null_junction(predicate)
+    nulls = tuple(dict.fromkeys(IsNull(term) for term in terms_of(predicate)))
+    return nulls[0] if len(nulls) == 1 else Or(nulls)
 
 
-def _of_children(predicate: And | Or) -> Predicate | None:
-    """Some child is null, and none settles the rest: none is false in an AND, none true in an OR."""
+def _is_null_junction(predicate: And | Or) -> Predicate | None:
+    """Some child is null, and no child decides the result: none is false in an AND, none true in an OR."""
     parts = []
     for child in predicate.children:
         null = is_null(child)
@@ -37,14 +37,14 @@ def _of_children(predicate: And | Or) -> Predicate | None:
             return None
         parts.append((child if isinstance(predicate, And) else Not(child), null))
     nulls = tuple(dict.fromkeys(null for _, null in parts))
-    if len(nulls) < 2:  # All are null in the same rows, where nothing settles anything.
+    if len(nulls) < 2:  # All are null in the same rows, where no child decides.
         return nulls[0] if nulls else Constant(False)
-    found = And((Or(nulls), *(Or(part) for part in parts)))
-    return found if _is_short(found) else None
+    result = And((Or(nulls), *(Or(part) for part in parts)))
+    return result if _is_short(result) else None
 
 
 def equals(predicate: Predicate, value: bool | None) -> Predicate | None:
-    """`predicate <=> value`, which is `predicate IS value`; None as above.
+    """Return `predicate <=> value`, the same as `predicate IS value`; None as for `is_null`.
 
     >>> equals(Constant(None), True)
     And(children=(Constant(value=None), Not(child=Constant(value=True))))

@@ -1,7 +1,7 @@
-"""Functions of which bounds say nothing, but of whose values an index may hold a sketch: `lower(email)`.
+"""Functions that bounds tell nothing about, but whose values an index may sketch: `lower(email)`.
 
-Each is deterministic, has a value or null for all arguments without an error, and depends on no setting of the session
-but its time zone.
+Each is deterministic, returns a value or null for all arguments without an error, and depends on no setting of the
+session but its time zone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BUILT_IN: dict[str, tuple[str, DataType]] = {
     ),
     "geo_distance": ("[fi][fi][NF][NF]", _DOUBLE),
 }
-"""What arguments a function takes, a letter each as `_letter` has them, and its type."""
+"""The arguments of a function, as a regex over the letters of `_letter`, and its result type."""
 _ALIASES = {
     "lcase": "lower",
     "ucase": "upper",
@@ -48,29 +48,29 @@ _ALIASES = {
     "dayofmonth": "day",
 }
 NAMES = {**{name: name for name in _BUILT_IN if name != "trim"}, **_ALIASES}
-"""The function that is meant by each name, in lower case; `trim` has a syntax of its own."""
+"""The function that each name means, in lower case; `trim` has a syntax of its own."""
 OF_DATES = {"quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "weekday"}
-"""Those that take dates, so that timestamps are cast to them."""
+"""Functions that take dates; timestamps are cast to dates."""
 OF_BYTES = {"md5", "sha", "sha2", "crc32"}
-"""Those that take the bytes of a string."""
+"""Functions that take the bytes of a string."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
+class _UserFunction:
     """A user's function."""
 
     result: DataType
     evaluate: Callable[..., Any]
 
 
-_OWN: dict[str, _Own] = {}
+_USER_FUNCTIONS: dict[str, _UserFunction] = {}
 
 
 def call(function: str, arguments: Arguments, timezone: str) -> Opaque | None:
-    """An opaque term; None where there is no such function, or not of such arguments."""
-    if function in _OWN:
+    """Make an opaque term; None if there is no such function of these arguments."""
+    if function in _USER_FUNCTIONS:
         has_term = any(not isinstance(argument, str) for argument in arguments)
-        return Opaque(function, arguments, _OWN[function].result) if has_term else None
+        return Opaque(function, arguments, _USER_FUNCTIONS[function].result) if has_term else None
     if function not in _BUILT_IN:
         return None
     pattern, result = _BUILT_IN[function]
@@ -82,29 +82,29 @@ def call(function: str, arguments: Arguments, timezone: str) -> Opaque | None:
 def register_function(name: str, result: str, evaluate: Callable[..., Any]) -> None:
     """Let predicates and indexes use a function of Arrow arrays: `where="my_cell(lat, lon) = 7"`.
 
-    result: the type of its values by its name in Spark's schemas, such as `string` or `long`. evaluate: takes an Arrow
-    array for each column, and Python values for literals, and gives an Arrow array of as many; it must always give the
-    same for the same.
+    result: the name of the result type in Spark's schemas, such as `string` or `long`. evaluate: takes an Arrow array
+    for each column and a Python value for each literal, and returns an Arrow array of the same length. It must be
+    deterministic.
     """
     lowered = name.lower()
     if not re.fullmatch(r"[a-z_]\w*", lowered, re.ASCII):
         raise InputError(f'"{name}" is no name for a function; take letters, digits and underscores')
-    if _is_of_spark(lowered):
+    if _is_in_sqlglot(lowered):
         raise InputError(f'"{name}" is a function of SQL already; choose another name')
-    held = DataType(result)
-    if held.form is None:
+    result_type = DataType(result)
+    if result_type.form is None:
         raise InputError(f'"{result}" is no type that can be indexed; take one such as string, long or double')
-    _OWN[lowered] = _Own(held, evaluate)
+    _USER_FUNCTIONS[lowered] = _UserFunction(result_type, evaluate)
 
 
 def evaluator(function: str) -> Callable[..., Any] | None:
-    """What computes a user's function; None where there is none of that name."""
-    own = _OWN.get(function)
-    return None if own is None else own.evaluate
+    """Return the Python function behind a user's function; None if there is none of that name."""
+    user_function = _USER_FUNCTIONS.get(function)
+    return None if user_function is None else user_function.evaluate
 
 
 def literal_value(text: str) -> str | int | float | bool:
-    """The value of a literal argument.
+    """Return the value of a literal argument.
 
     >>> literal_value("'it\\\\'s'"), literal_value("1.50BD"), literal_value("7")
     ("it's", 1.5, 7)
@@ -116,21 +116,21 @@ def literal_value(text: str) -> str | int | float | bool:
     return float(text.rstrip("BD")) if text.endswith("D") else int(text)
 
 
-def _is_of_spark(name: str) -> bool:
-    """Whether sqlglot knows a function, and may read it as something else than a call by its name."""
+def _is_in_sqlglot(name: str) -> bool:
+    """Whether sqlglot knows a function and may read it as something other than a call by name."""
     parser = Dialect.get_or_raise("spark").parser()
     return name in NAMES or name.upper() in parser.FUNCTIONS or name.upper() in parser.FUNCTION_PARSERS
 
 
 def _letter(argument: Term | str) -> str:
-    """What kind of an argument this is."""
+    """Return the letter for the kind of an argument."""
     if isinstance(argument, str):
         return (
             "L" if argument.startswith("'") else "F" if argument[-1] == "D" else "N" if argument[-1].isdigit() else "x"
         )
-    held = argument.type
-    if held.is_integer:
+    data_type = argument.type
+    if data_type.is_integer:
         return "i"
-    if held.form is Form.FLOAT:
+    if data_type.form is Form.FLOAT:
         return "f"
-    return {"string": "s", "binary": "b", "date": "d", "timestamp": "t", "timestamp_ntz": "p"}.get(held.name, "x")
+    return {"string": "s", "binary": "b", "date": "d", "timestamp": "t", "timestamp_ntz": "p"}.get(data_type.name, "x")

@@ -1,4 +1,4 @@
-"""Patterns of SQL's LIKE: what a match must start with and hold, and whether one given string matches."""
+"""Patterns of SQL's LIKE: the prefix and the texts that a match must contain, and a test of a single string."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ANY = {"%": ".*", "_": "."}
 
 
 def literal_prefix(pattern: str, escape: str = "\\") -> bytes:
-    r"""The UTF-8 bytes that all strings which match a pattern start with.
+    r"""Return the UTF-8 bytes that all strings matching a pattern start with.
 
     >>> literal_prefix("ab%c"), literal_prefix(r"a\_b_"), literal_prefix("%a")
     (b'ab', b'a_b', b'')
@@ -25,32 +25,32 @@ def literal_prefix(pattern: str, escape: str = "\\") -> bytes:
 
 
 def runs(pattern: str, escape: str = "\\") -> list[bytes]:
-    r"""The UTF-8 bytes that all strings which match a pattern hold, as long as they stand together.
+    r"""Return the runs of UTF-8 bytes that all strings matching a pattern contain.
 
     >>> runs(r"%ab_c\%d%%e")
     [b'ab', b'c%d', b'e']
     """
-    found = [""]
+    texts = [""]
     for character, literal in _characters(pattern, escape):
         if literal:
-            found[-1] += character
-        elif found[-1]:
-            found.append("")
-    return [run.encode() for run in found if run]
+            texts[-1] += character
+        elif texts[-1]:
+            texts.append("")
+    return [text.encode() for text in texts if text]
 
 
 def next_prefix(prefix: bytes) -> bytes | None:
-    """The least byte string above all that start with `prefix`; None where there is none.
+    """Return the least byte string above all that start with `prefix`; None if there is none.
 
     >>> next_prefix(b"ab"), next_prefix(bytes([97, 255])), next_prefix(bytes([255]))
     (b'ac', b'b', None)
     """
-    kept = prefix.rstrip(bytes([255]))
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+    trimmed = prefix.rstrip(bytes([255]))
+    return trimmed[:-1] + bytes([trimmed[-1] + 1]) if trimmed else None
 
 
 def test(leaf: EndsWith | Contains | Like) -> Callable[[bytes], bool | None]:
-    """A function that says whether a string in UTF-8 makes the leaf true; None where it cannot tell."""
+    """Return a function that tells whether a UTF-8 string makes the leaf true; None if it cannot tell."""
     if isinstance(leaf, EndsWith):
         return lambda value: value.endswith(leaf.suffix)
     if isinstance(leaf, Contains):
@@ -71,7 +71,7 @@ def _regex(pattern: str, escape: str) -> str:
 
 
 def _characters(pattern: str, escape: str) -> Iterator[tuple[str, bool]]:
-    """Each character, and whether it stands for itself."""
+    """Yield each character, and whether it is literal."""
     rest = iter(pattern)
     for character in rest:
         if escape and character == escape:

@@ -1,4 +1,4 @@
-"""A predicate as Spark SQL text."""
+"""Writes a predicate as Spark SQL."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _RESERVED = re.compile(
     "true|union|using|values|when|where|with",
     re.IGNORECASE,
 )
-"""Names that are quoted, since a parser may take them for something else."""
-_SHOWN = 20
-"""Values of a long IN that are written out where the text is for people."""
+"""Names to quote, since a parser may take them for something else."""
+_MOST_LISTED = 20
+"""Values of a long IN that are written out in text for people."""
 
 
 def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
-    """Write a predicate as text that Spark understands (in a session in UTC, as far as timestamps go).
+    """Write a predicate as text that Spark understands (timestamps: in a session in UTC).
 
     shorten: cut long lists of values, for people to read.
 
@@ -52,7 +52,7 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
     """
     if isinstance(predicate, And | Or):
         word = " AND " if isinstance(predicate, And) else " OR "
-        return word.join(_wrapped(child, shorten) for child in predicate.children)
+        return word.join(_parenthesize(child, shorten) for child in predicate.children)
     if isinstance(predicate, Not):
         if isinstance(predicate.child, IsNull):
             return f"{term_sql(predicate.child.term)} IS NOT NULL"
@@ -85,7 +85,7 @@ def _leaf_sql(leaf: TermLeaf, shorten: bool) -> str:
     return _in_sql(leaf, shorten)
 
 
-def _wrapped(child: Predicate, shorten: bool) -> str:
+def _parenthesize(child: Predicate, shorten: bool) -> str:
     text = to_sql(child, shorten=shorten)
     return f"({text})" if isinstance(child, And | Or | Unknown) else text
 
@@ -94,15 +94,15 @@ def _in_sql(node: In, shorten: bool) -> str:
     name = term_sql(node.term)
     if not node.values:
         return f"{name} != {name}"
-    shown = node.values[:_SHOWN] if shorten else node.values
-    texts = [literal_sql(value, node.term.type) for value in shown]
-    if len(shown) < len(node.values):
-        texts.append(f"... {len(node.values) - len(shown)} more")
+    listed = node.values[:_MOST_LISTED] if shorten else node.values
+    texts = [literal_sql(value, node.term.type) for value in listed]
+    if len(listed) < len(node.values):
+        texts.append(f"... {len(node.values) - len(listed)} more")
     return f"{name} IN ({', '.join(texts)})"
 
 
 def term_sql(term: Term) -> str:
-    """A column, or a function of some, as text."""
+    """Write a term as text."""
     if isinstance(term, Call):
         return FUNCTIONS[term.function].sql(term_sql(term.term), term)
     if isinstance(term, Opaque):
@@ -111,7 +111,7 @@ def term_sql(term: Term) -> str:
 
 
 def name_sql(column: Column) -> str:
-    """A column's name, quoted where need be."""
+    """Write a column's name, quoted if needed."""
     return ".".join(part if _is_plain(part) else "`" + part.replace("`", "``") + "`" for part in column.path)
 
 
@@ -120,7 +120,7 @@ def _is_plain(name: str) -> bool:
 
 
 def literal_sql(value: Encoded, data_type: DataType) -> str:
-    """A value in its form as a literal of its type.
+    """Write an encoded value as a literal of its type.
 
     >>> literal_sql(1250, DataType("decimal(6,2)")), literal_sql(19723, DataType("date"))
     ('12.50BD', "DATE '2024-01-01'")

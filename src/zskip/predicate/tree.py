@@ -1,8 +1,9 @@
 """The predicate tree: frozen nodes over bound columns and literals in the form of the column's type.
 
-A leaf speaks of a term: a column, a monotone function of one, or an opaque one. The leaves are few. `a != 1` is
-`Not(a = 1)`, `a BETWEEN 1 AND 2` is `And(a >= 1, a <= 2)`, `a <=> 1` is `And(Not(a IS NULL), a = 1)`, `isnan(a)` is
-`And(Not(a IS NULL), a = NaN)`, and `a IN (1, NULL)` is `Or(a IN (1), NULL)`: each means the same in SQL's three values.
+A leaf is about a term: a column, a monotone function of a term, or an opaque function. There are few kinds of leaves.
+`a != 1` is `Not(a = 1)`, `a BETWEEN 1 AND 2` is `And(a >= 1, a <= 2)`, `a <=> 1` is `And(Not(a IS NULL), a = 1)`,
+`isnan(a)` is `And(Not(a IS NULL), a = NaN)`, and `a IN (1, NULL)` is `Or(a IN (1), NULL)`. Each pair agrees in SQL's
+three-valued logic.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from zskip.types import DataType, Encoded
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column, or a field of a struct, found in a table."""
+    """A column of a table, or a field of a struct."""
 
     path: tuple[str, ...]
     type: DataType
@@ -23,22 +24,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A monotone function of a term: null just where the term is null, and never falling (or never rising) with it."""
+    """A monotone function of a term: null only where the term is null, and never falling (or never rising) with it."""
 
     function: str
     """Its name in `zskip.predicate.functions`."""
     term: Term
     arguments: tuple[int | str, ...]
-    """Its other arguments, such as the unit of `date_trunc` and the time zone."""
+    """The other arguments, such as the unit of `date_trunc` and the time zone."""
     type: DataType
-    """Of the result."""
+    """The type of the result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A function of which bounds say nothing: only what was found of just this expression, such as a sketch, does.
+    """A function that bounds tell nothing about; only a sketch of this very expression can answer for it.
 
-    Two of them are equal only if they have the same value in every row.
+    Two opaque terms are equal only if they have the same value in every row.
     """
 
     function: str
@@ -46,9 +47,9 @@ class Opaque:
     arguments: tuple[Term | str, ...]
     """Terms, and the SQL of literals."""
     type: DataType
-    """Of the result."""
+    """The type of the result."""
     timezone: str = ""
-    """In which it reads times; empty where it reads none."""
+    """The time zone in which it reads times; empty if it reads none."""
 
 
 Term = Column | Call | Opaque
@@ -84,7 +85,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Something that zskip does not understand: it may be true, false or null for any row."""
+    """A part that zskip does not understand: it may be true, false, or null for any row."""
 
     sql: str
     reason: str = "not supported"
@@ -132,7 +133,7 @@ class EndsWith:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """A string holds these UTF-8 bytes somewhere."""
+    """A string contains these UTF-8 bytes."""
 
     term: Term
     part: bytes
@@ -140,7 +141,7 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """A string matches a pattern of SQL's LIKE that none of the leaves above can say."""
+    """A string matches a pattern of SQL's LIKE that none of the leaves above can express."""
 
     term: Term
     pattern: str
@@ -162,12 +163,12 @@ Predicate = And | Or | Not | Constant | Unknown | Leaf
 
 
 def conjunction(parts: tuple[Predicate, ...]) -> Predicate:
-    """AND of any number of predicates; true where there is none."""
+    """Join any number of predicates with AND; true for none."""
     return parts[0] if len(parts) == 1 else And(parts) if parts else Constant(True)
 
 
 def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """The parts that are all true where a predicate is; none of what is always true."""
+    """Yield the parts that must all be true for the predicate to be; nothing for what is always true."""
     if isinstance(predicate, And):
         for child in predicate.children:
             yield from conjuncts(child)
@@ -176,7 +177,7 @@ def conjuncts(predicate: Predicate) -> Iterator[Predicate]:
 
 
 def smaller(predicate: Predicate) -> Iterator[Predicate]:
-    """What a predicate may be cut down to in one step: its children, and itself without one of three or more."""
+    """Yield the predicate shrunk by one step: its children, and itself without one of three or more children."""
     if isinstance(predicate, And | Or):
         yield from predicate.children
         if len(predicate.children) > 2:
@@ -187,7 +188,7 @@ def smaller(predicate: Predicate) -> Iterator[Predicate]:
 
 
 def nodes(predicate: Predicate) -> Iterator[Predicate]:
-    """The predicate and all below it, parents first."""
+    """Yield the predicate and everything below it, parents first."""
     todo = [predicate]
     while todo:
         node = todo.pop()
@@ -199,12 +200,12 @@ def nodes(predicate: Predicate) -> Iterator[Predicate]:
 
 
 def terms_of(leaf: Leaf) -> tuple[Term, ...]:
-    """The terms that a leaf looks at."""
+    """Return the terms of a leaf."""
     return (leaf.left, leaf.right) if isinstance(leaf, CompareTerms) else (leaf.term,)
 
 
 def columns_under(term: Term) -> tuple[Column, ...]:
-    """The columns under a term: one, but for opaque ones."""
+    """Return the columns of a term; only an opaque term may have more than one."""
     while isinstance(term, Call):
         term = term.term
     if isinstance(term, Column):
@@ -213,7 +214,7 @@ def columns_under(term: Term) -> tuple[Column, ...]:
 
 
 def is_opaque(predicate: Predicate) -> bool:
-    """Whether this is a leaf about an opaque term, of which statistics of columns say nothing."""
+    """Whether this is a leaf about an opaque term, which column statistics tell nothing about."""
     return isinstance(predicate, Leaf) and any(map(_is_opaque, terms_of(predicate)))
 
 
@@ -224,18 +225,18 @@ def _is_opaque(term: Term) -> bool:
 
 
 def is_unread(predicate: Predicate) -> bool:
-    """Whether some part of a predicate is one of which statistics of columns say nothing, whatever they are."""
+    """Whether column statistics can tell nothing about some part of the predicate."""
     return any(isinstance(node, Unknown) or is_opaque(node) for node in nodes(predicate))
 
 
 def column_of(term: Term) -> Column:
-    """The column under a term that is not opaque."""
+    """Return the column of a term that is not opaque."""
     (column,) = columns_under(term)
     return column
 
 
 def columns_of(predicate: Predicate) -> list[Column]:
-    """The distinct columns that a predicate looks at, in order of appearance."""
+    """Return the distinct columns of a predicate, in order of appearance."""
     leaves = (node for node in nodes(predicate) if isinstance(node, Leaf))
-    found = (columns_under(term) for leaf in leaves for term in terms_of(leaf))
-    return list(dict.fromkeys(column for columns in found for column in columns))
+    per_term = (columns_under(term) for leaf in leaves for term in terms_of(leaf))
+    return list(dict.fromkeys(column for columns in per_term for column in columns))

@@ -1,4 +1,4 @@
-"""Local times of a time zone as Spark writes its name, to microseconds since 1970 UTC."""
+"""Converts local times in a time zone, named as in Spark, to microseconds since 1970 UTC."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _OFFSET = re.compile(
 )
 _LARGEST = dt.timedelta(hours=18)
 _FIXED = {"EST": -5, "MST": -7, "HST": -10}
-"""Hours; to Java these names are offsets, to newer time zone data they are places."""
+"""Hours; Java takes these names for offsets, newer time zone data for places."""
 _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 
 
 def zone_of(name: str) -> dt.tzinfo | None:
-    """A zone by a name that Spark knows, such as `Europe/Berlin`, `+01:00`, `GMT+1` or `Z`; None for others.
+    """Return the zone of a name that Spark knows, such as `Europe/Berlin`, `+01:00`, `GMT+1` or `Z`; None for others.
 
-    Java tells `UTC` from `utc`, which it does not know. Of the names of zone data only those of places are taken: what
-    `WET`, `ROC` or `posixrules` mean differs between Java and Python.
+    Java knows `UTC` but not `utc`. Only the names of places are taken from the zone data, since the meanings of `WET`,
+    `ROC` and `posixrules` differ between Java and Python.
     """
     if name in ("Z", "UTC", "GMT", "UT"):
         return dt.timezone.utc
@@ -40,18 +40,18 @@ def _names() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-def micros_of(local: dt.datetime, zone: str) -> int | None:
-    """Microseconds since 1970 UTC of a local time; None where it is skipped, repeated, or the zone is not known.
+def micros_of(local: dt.datetime, zone_name: str) -> int | None:
+    """Convert a local time to microseconds since 1970 UTC; None if it is skipped or repeated, or the zone unknown.
 
     >>> micros_of(dt.datetime(1970, 1, 1, 1), "+01:00")
     0
     >>> micros_of(dt.datetime(2024, 3, 31, 2, 30), "Europe/Berlin") is None
     True
     """
-    found = zone_of(zone)
-    if found is None:
+    zone = zone_of(zone_name)
+    if zone is None:
         return None
-    offsets = {local.replace(tzinfo=found, fold=fold).utcoffset() for fold in (0, 1)}
+    offsets = {local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)}
     if len(offsets) != 1 or None in offsets:
         return None
     offset = offsets.pop() or dt.timedelta()

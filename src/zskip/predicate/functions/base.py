@@ -1,4 +1,4 @@
-"""What a monotone function is."""
+"""The protocol of monotone functions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from zskip.types import DataType, Encoded
 
 Arguments = tuple[int | str, ...]
 Range = tuple[Values, Values, Bools]
-"""(files,) lower and upper bounds, and where they are known."""
+"""(files,) lower and upper bounds, and whether they are known."""
 
 
 class Nan(enum.Enum):
-    """What a function makes of NaN."""
+    """The result of a function for NaN."""
 
     NAN = "NaN again"
     VALUE = "some value"
@@ -29,15 +29,15 @@ class Function:
     """A function of one term that never falls, or never rises, with it."""
 
     result: Callable[[DataType, Arguments], DataType | None]
-    """The type of its values by that of the term and the other arguments; None where it does not take them."""
+    """Result type for the type of the term and the other arguments; None if it does not take them."""
     value: Callable[[Call, Encoded], Encoded | None]
-    """Just what Spark computes for one value; None where it fails, or gives null or a value outside of the order."""
+    """The exact result of Spark for one value; None if Spark fails, or returns null or a value outside the order."""
     bounds: Callable[[Call, Values, Values], Range]
-    """Bounds of the results by bounds of the values; unknown where some value in between may have no result."""
+    """Bounds of the results from bounds of the values; unknown where some value in between may have no result."""
     sql: Callable[[str, Call], str]
-    """The call as Spark SQL, by the text of its term."""
+    """The call as Spark SQL, from the text of its term."""
     total: bool = True
-    """Whether every value has a result: else it may be null, or wrap around, where the bounds are not known."""
+    """Whether every value has a result; if not, it may be null or wrap around where the bounds are unknown."""
     nan: Nan = Nan.NAN
 
 
@@ -49,7 +49,7 @@ def everywhere(values: Values) -> Bools:
 def increasing(
     image: Callable[[Call, Values], tuple[Values, Bools]],
 ) -> Callable[[Call, Values, Values], Range]:
-    """Bounds of a function that never falls, from its values and where they are known."""
+    """Return the bounds of a function that never falls, from its values and where they are known."""
 
     def bounds(call: Call, lower: Values, upper: Values) -> Range:
         low, low_known = image(call, lower)
@@ -62,7 +62,7 @@ def increasing(
 def decreasing(
     image: Callable[[Call, Values], tuple[Values, Bools]],
 ) -> Callable[[Call, Values, Values], Range]:
-    """The same of a function that never rises."""
+    """Do the same for a function that never rises."""
 
     def bounds(call: Call, lower: Values, upper: Values) -> Range:
         return increasing(image)(call, upper, lower)
@@ -71,7 +71,7 @@ def decreasing(
 
 
 def objects(values: list[Encoded]) -> Values:
-    """Encoded values as an array of objects."""
-    found = np.empty(len(values), np.object_)
-    found[:] = values
-    return found
+    """Return encoded values as an array of objects."""
+    array = np.empty(len(values), np.object_)
+    array[:] = values
+    return array

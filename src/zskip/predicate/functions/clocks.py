@@ -1,4 +1,4 @@
-"""Local time in a zone for arrays of instants, with its gaps and repeated hours, as java.time reckons it."""
+"""Local time in a zone for arrays of instants, with gaps and repeated hours as in java.time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ODD = 15 * 60 * SECOND
 _FARTHEST = 18 * HOUR
 """No offset of java.time is larger."""
 FAR = 2**61
-"""Microseconds from 1970 within which nothing overflows; Spark fails for times that are farther away."""
+"""Nothing overflows within so many microseconds of 1970; Spark fails for times farther away."""
 _Local = Callable[[Ints], Ints]
 
 
@@ -42,79 +42,81 @@ class Clock:
     """(transitions + 1,) local time minus UTC, in microseconds."""
     first: int
     last: int
-    """Instants between which the offsets are sure."""
+    """Instants between which the offsets are certain."""
 
     def offset(self, instants: Ints) -> Ints:
-        """Local time minus UTC at some instants."""
+        """Return local time minus UTC at some instants."""
         return self.offsets[np.searchsorted(self.starts, instants, "right")]
 
     def local(self, instants: Ints) -> Ints:
-        """Local times of instants."""
+        """Convert instants to local times."""
         return instants + self.offset(instants)
 
     def instant(self, local: Ints, preferred: Ints | None = None) -> Ints:
-        """Instants of local times.
+        """Convert local times to instants.
 
-        A repeated time is the later one if `preferred` is its offset, else the earlier; a skipped one is moved on by
-        the length of the gap.
+        A repeated time is the later one if `preferred` is its offset, else the earlier one; a skipped time moves
+        forward by the length of the gap.
         """
-        before, valid, later = self._place(local)
-        found = local - self.offsets[before]
+        before, valid, later = self._locate(local)
+        instants = local - self.offsets[before]
         if preferred is None or not len(self.starts):
-            return found
+            return instants
         after = self.offsets[np.minimum(before + 1, len(self.starts))]
         repeated = valid & later & (preferred == after)
-        return np.where(repeated, local - after, found)
+        return np.where(repeated, local - after, instants)
 
     def start_of_day(self, days: Ints) -> Ints:
-        """Instants of the first moments of days."""
+        """Return the first instants of days."""
         local = days * DAY
-        before, valid, _ = self._place(local)
-        found = local - self.offsets[before]
+        before, valid, _ = self._locate(local)
+        instants = local - self.offsets[before]
         return (
-            np.where(valid, found, self.starts[np.minimum(before, len(self.starts) - 1)]) if len(self.starts) else found
+            np.where(valid, instants, self.starts[np.minimum(before, len(self.starts) - 1)])
+            if len(self.starts)
+            else instants
         )
 
-    def _place(self, local: Ints) -> tuple[npt.NDArray[np.intp], Bools, Bools]:
-        """The offset that holds for local times, or held before the gap they are in; whether there is none; whether
-        the next one holds, too."""
+    def _locate(self, local: Ints) -> tuple[npt.NDArray[np.intp], Bools, Bools]:
+        """For each local time: the index of its offset (or of the one before its gap), whether the time exists, and
+        whether the next offset applies, too."""
         ends = self.starts + self.offsets[:-1]
         begins = self.starts + self.offsets[1:]
-        place = np.searchsorted(ends, local, "right")
+        index = np.searchsorted(ends, local, "right")
         if not len(self.starts):
-            return place, np.ones(len(local), np.bool_), np.zeros(len(local), np.bool_)
-        own = begins[np.maximum(place - 1, 0)]
-        skipped = (place > 0) & (local < own)
-        following = begins[np.minimum(place, len(begins) - 1)]
-        repeated = (place < len(begins)) & (local >= following)
-        return place - skipped, ~skipped, repeated
+            return index, np.ones(len(local), np.bool_), np.zeros(len(local), np.bool_)
+        begin = begins[np.maximum(index - 1, 0)]
+        skipped = (index > 0) & (local < begin)
+        following = begins[np.minimum(index, len(begins) - 1)]
+        repeated = (index < len(begins)) & (local >= following)
+        return index - skipped, ~skipped, repeated
 
     def bounds(self, function: _Local, lower: Ints, upper: Ints) -> tuple[Ints, Ints]:
-        """Bounds of a function that never falls but where the clock is changed, for instants between bounds."""
+        """Bound a function that falls only where the clock changes, for instants between bounds."""
         low, high = function(lower), function(upper)
         first = np.searchsorted(self.starts, lower, "right")
-        behind = np.searchsorted(self.starts, upper, "right")
-        changed = np.flatnonzero(behind > first)
+        stop = np.searchsorted(self.starts, upper, "right")
+        changed = np.flatnonzero(stop > first)
         if len(changed):
             least = np.minimum.accumulate(function(self.starts)[::-1])[::-1]
             most = np.maximum.accumulate(function(self.starts - 1))
             low[changed] = np.minimum(low[changed], least[first[changed]])
-            high[changed] = np.maximum(high[changed], most[behind[changed] - 1])
+            high[changed] = np.maximum(high[changed], most[stop[changed] - 1])
         return low, high
 
     def sure(self, lower: Ints, upper: Ints) -> Bools:
-        """Where the offsets of all instants between bounds are sure."""
+        """Whether the offsets of all instants between bounds are certain."""
         return (lower >= self.first) & (upper <= self.last)
 
 
 @functools.lru_cache(maxsize=64)
-def clock_of(zone: str) -> Clock | None:
-    """The clock of a zone that Spark knows by this name; None where it is not known for sure."""
-    found = zone_of(zone)
-    if found is None:
+def clock_of(name: str) -> Clock | None:
+    """Return the clock of a zone that Spark knows by this name; None if it is uncertain."""
+    zone = zone_of(name)
+    if zone is None:
         return None
-    starts, offsets = _transitions(found) if not isinstance(found, dt.timezone) else ([], [_offset(found, _EPOCH)])
-    first, last = (_FIRST, _LAST) if not isinstance(found, dt.timezone) else (-FAR, FAR)
+    starts, offsets = _transitions(zone) if not isinstance(zone, dt.timezone) else ([], [_offset(zone, _EPOCH)])
+    first, last = (_FIRST, _LAST) if not isinstance(zone, dt.timezone) else (-FAR, FAR)
     odd = [i for i, offset in enumerate(offsets) if offset % _ODD and i < len(starts)]
     if odd:
         first = max(first, starts[odd[-1]] + 2 * DAY)
@@ -124,12 +126,12 @@ def clock_of(zone: str) -> Clock | None:
 
 
 def _transitions(zone: dt.tzinfo) -> tuple[list[int], list[int]]:
-    """All changes of the offset: first the days around which local time has another one, then by halves."""
+    """Find all changes of the offset: first the days around them, then by bisection."""
     moments = _days()
-    seen = [zone.utcoffset(moment) for moment in moments]
+    utc_offsets = [zone.utcoffset(moment) for moment in moments]
     starts, offsets = [], [_offset(zone, moments[0])]
-    for place in [i for i in range(1, len(seen)) if seen[i] != seen[i - 1]]:
-        for low in moments[max(place - 3, 0) : place + 2]:
+    for index in [i for i in range(1, len(utc_offsets)) if utc_offsets[i] != utc_offsets[i - 1]]:
+        for low in moments[max(index - 3, 0) : index + 2]:
             now = _offset(zone, low + _DAY)
             if now != offsets[-1] and _offset(zone, low) == offsets[-1]:
                 starts.append(_change(zone, low, low + _DAY, offsets[-1]))
@@ -154,20 +156,20 @@ def _change(zone: dt.tzinfo, low: dt.datetime, high: dt.datetime, before: int) -
 
 
 def _offset(zone: dt.tzinfo, moment: dt.datetime) -> int:
-    found = moment.astimezone(zone).utcoffset()
-    return (found or dt.timedelta()) // _MICROSECOND
+    offset = moment.astimezone(zone).utcoffset()
+    return (offset or dt.timedelta()) // _MICROSECOND
 
 
 def widest(clock: Clock) -> int:
-    """How far two offsets of a zone may be apart."""
+    """Return the largest difference of two offsets of a zone."""
     return int(clock.offsets.max() - clock.offsets.min())
 
 
 def below(instants: Any) -> Any:
-    """No local time of these instants is less, whatever the zone."""
+    """Return a lower bound of the local times of these instants in any zone."""
     return instants - _FARTHEST
 
 
 def above(instants: Any) -> Any:
-    """No local time of these instants is more."""
+    """Return an upper bound of the local times of these instants in any zone."""
     return instants + _FARTHEST

@@ -1,7 +1,7 @@
 """The first characters of a string.
 
-Bytes tell the lengths of characters from their first bytes alone, so that a prefix of some characters never falls as
-the string grows, whatever bytes it is made of; only of valid UTF-8 all versions of Spark take the same prefix.
+The first byte of a character tells its length, so a prefix of some characters never falls as the string grows, even
+for invalid bytes. All versions of Spark agree on the prefix only for valid UTF-8.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from zskip.records import Values
 from zskip.types import DataType, Encoded, valid_text
 
 
-def _result(held: DataType, arguments: Arguments) -> DataType | None:
-    return held if held.name == "string" else None
+def _result(data_type: DataType, arguments: Arguments) -> DataType | None:
+    return data_type if data_type.name == "string" else None
 
 
-def _first(value: Encoded, characters: int) -> bytes | None:
-    """The first characters; None where they are not valid."""
+def _prefix(value: Encoded, characters: int) -> bytes | None:
+    """Return the first characters; None if they are not valid UTF-8."""
     raw = value if isinstance(value, bytes) else b""
     text = valid_text(raw[: 4 * characters + 4])
-    found = text[:characters].encode()
-    return found if len(text) >= characters or found == raw else None
+    prefix = text[:characters].encode()
+    return prefix if len(text) >= characters or prefix == raw else None
 
 
 def _value(call: Call, value: Encoded) -> Encoded | None:
-    return _first(value, int(call.arguments[0]))
+    return _prefix(value, int(call.arguments[0]))
 
 
 def _bounds(call: Call, lower: Values, upper: Values) -> Range:
-    """Of a lower bound the valid part will do, being no larger; an upper bound is itself one of its prefix."""
+    """For a lower bound the valid part suffices, since it is no larger; an upper bound also bounds its prefix."""
     characters = int(call.arguments[0])
-    low = _each(lower, characters, lambda v: valid_text(v[: 4 * characters + 4])[:characters].encode())
-    high = _each(upper, characters, lambda v: v if (found := _first(v, characters)) is None else found)
+    low = _prefixes(lower, characters, lambda v: valid_text(v[: 4 * characters + 4])[:characters].encode())
+    high = _prefixes(upper, characters, lambda v: v if (prefix := _prefix(v, characters)) is None else prefix)
     return low, high, everywhere(lower)
 
 
-def _each(values: Values, characters: int, function: Callable[[bytes], bytes]) -> Values:
-    """The first bytes, where they are the first characters; else what the function makes."""
+def _prefixes(values: Values, characters: int, function: Callable[[bytes], bytes]) -> Values:
+    """Take the first bytes where they are the first characters; else call the function."""
     heads = [value[:characters] if isinstance(value, bytes) else b"" for value in values.tolist()]
     if all(map(bytes.isascii, heads)):
         return objects(list(heads))

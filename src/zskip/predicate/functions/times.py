@@ -19,9 +19,9 @@ _CLOCK_UNITS = {"MINUTE": 60 * SECOND, "HOUR": HOUR, "DAY": DAY}
 _DATE_UNITS = ("WEEK", "MONTH", "QUARTER", "YEAR")
 _ADDED_UNITS = {"HOUR": HOUR, "MINUTE": 60 * SECOND, "SECOND": SECOND, "MILLISECOND": 1000, "MICROSECOND": 1}
 UNITS = (*_FIXED_UNITS, *_CLOCK_UNITS, *_DATE_UNITS)
-"""Of `date_trunc`."""
+"""Units of `date_trunc`."""
 DATE_UNITS = _DATE_UNITS
-"""Of `trunc`."""
+"""Units of `trunc`."""
 _Step = Callable[[Ints], Ints]
 
 
@@ -29,8 +29,8 @@ def _years(days: Ints) -> Ints:
     return days.astype("datetime64[D]").astype("datetime64[Y]").astype(np.int64) + 1970
 
 
-def truncated_days(days: Ints, unit: str) -> Ints:
-    """Days since 1970 of the first days of their weeks (Mondays), months, quarters or years."""
+def truncate_days(days: Ints, unit: str) -> Ints:
+    """Truncate days since 1970 to the first day of the week (Monday), month, quarter, or year."""
     if unit == "WEEK":
         return days - (days + 3) % 7
     if unit == "YEAR":
@@ -44,13 +44,13 @@ def truncated_days(days: Ints, unit: str) -> Ints:
 # Functions of instants in a zone.
 
 
-def _zone(call: Call) -> Clock | None:
-    """The clock of the zone of the session, which is the last argument; plain timestamps have none."""
+def _clock(call: Call) -> Clock | None:
+    """Return the clock of the session's zone, the last argument; plain timestamps have none."""
     plain = "timestamp_ntz" in (call.term.type.name, call.type.name)
     return clock_of("UTC" if plain or call.arguments[0] in _FIXED_UNITS else str(call.arguments[-1]))
 
 
-def _near(*arrays: Ints) -> Bools:
+def _is_in_range(*arrays: Ints) -> Bools:
     near = np.ones(len(arrays[0]), np.bool_)
     for values in arrays:
         near &= (values > -FAR) & (values < FAR)
@@ -60,28 +60,28 @@ def _near(*arrays: Ints) -> Bools:
 def _zoned(
     exact: Callable[[Call, Clock], _Step], low: Callable[[Call, Ints], Ints], high: Callable[[Call, Ints], Ints]
 ) -> Callable[[Call, Values, Values], Range]:
-    """Bounds of a function of local time; where the zone's offsets are not sure, those that hold for any offset."""
+    """Return the bounds of a function of local time; where offsets are uncertain, bounds that hold for any offset."""
 
     def bounds(call: Call, lower: Any, upper: Any) -> Range:
-        clock = _zone(call)
-        known = _near(lower, upper)
+        clock = _clock(call)
+        known = _is_in_range(lower, upper)
         lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
         if clock is None:
             return low(call, lower), high(call, upper), known
         sure = clock.sure(lower, upper)
-        one, other = clock.bounds(
+        exact_low, exact_high = clock.bounds(
             exact(call, clock), np.where(sure, lower, clock.first), np.where(sure, upper, clock.first)
         )
-        return np.where(sure, one, low(call, lower)), np.where(sure, other, high(call, upper)), known
+        return np.where(sure, exact_low, low(call, lower)), np.where(sure, exact_high, high(call, upper)), known
 
     return bounds
 
 
 def _value(exact: Callable[[Call, Clock], _Step]) -> Callable[[Call, Encoded], Encoded | None]:
     def value(call: Call, one: Encoded) -> Encoded | None:
-        clock = _zone(call)
+        clock = _clock(call)
         instant = np.array([one], np.int64)
-        if clock is None or not _near(instant)[0] or not clock.sure(instant, instant)[0]:
+        if clock is None or not _is_in_range(instant)[0] or not clock.sure(instant, instant)[0]:
             return None
         return int(exact(call, clock)(instant)[0])
 
@@ -92,7 +92,7 @@ def _date_of(call: Call, clock: Clock) -> _Step:
     return lambda instants: clock.local(instants) // DAY
 
 
-def _truncated(call: Call, clock: Clock) -> _Step:
+def _truncate(call: Call, clock: Clock) -> _Step:
     unit = str(call.arguments[0])
 
     def step(instants: Ints) -> Ints:
@@ -101,7 +101,7 @@ def _truncated(call: Call, clock: Clock) -> _Step:
         local = clock.local(instants)
         if unit in _CLOCK_UNITS:
             return clock.instant(local - local % _CLOCK_UNITS[unit], clock.offset(instants))
-        return clock.start_of_day(truncated_days(local // DAY, unit))
+        return clock.start_of_day(truncate_days(local // DAY, unit))
 
     return step
 
@@ -109,16 +109,16 @@ def _truncated(call: Call, clock: Clock) -> _Step:
 def _local_unit(call: Call, local: Ints) -> Ints:
     unit = str(call.arguments[0])
     if unit in _DATE_UNITS:
-        return truncated_days(local // DAY, unit) * DAY
+        return truncate_days(local // DAY, unit) * DAY
     return local - local % {**_FIXED_UNITS, **_CLOCK_UNITS}[unit]
 
 
-def _shift(call: Call) -> tuple[int, int]:
+def _shift_arguments(call: Call) -> tuple[int, int]:
     return int(call.arguments[0]), int(call.arguments[1])
 
 
-def _shifted(call: Call, clock: Clock) -> _Step:
-    days, micros = _shift(call)
+def _shift_step(call: Call, clock: Clock) -> _Step:
+    days, micros = _shift_arguments(call)
 
     def step(instants: Ints) -> Ints:
         if not days:
@@ -129,22 +129,22 @@ def _shifted(call: Call, clock: Clock) -> _Step:
 
 
 def _shift_value(call: Call, value: Encoded) -> Encoded | None:
-    days, micros = _shift(call)
+    days, micros = _shift_arguments(call)
     if days:
-        return _value(_shifted)(call, value)
-    found = int(value) + micros
-    return found if -FAR < found < FAR else None
+        return _value(_shift_step)(call, value)
+    shifted = int(value) + micros
+    return shifted if -FAR < shifted < FAR else None
 
 
 def _shift_bounds(call: Call, lower: Any, upper: Any) -> Range:
-    """Days are added to local time, so that a change of the clock in between moves the sum, up or down."""
-    days, micros = _shift(call)
+    """Bound a sum with an interval: days are added to local time, so a clock change in between moves the result."""
+    days, micros = _shift_arguments(call)
     total = days * DAY + micros
     if abs(total) >= FAR:
         return lower, upper, np.zeros(len(lower), np.bool_)
-    known = _near(lower, upper)
+    known = _is_in_range(lower, upper)
     lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
-    clock, slack = _zone(call), 0
+    clock, slack = _clock(call), 0
     if clock is None or len(clock.starts):
         slack = 2 * DAY if abs(total) >= DAY else 0
     if slack and clock is not None and len(lower):
@@ -162,8 +162,8 @@ def _date_step(
 ) -> Callable[[Call, Values], tuple[Values, Bools]]:
     def image(call: Call, values: Any) -> tuple[Values, Bools]:
         known = (values >= _INT[0]) & (values <= _INT[1])
-        found = function(call, np.where(known, values, 0))
-        return found, known & (found >= least) & (found <= most)
+        results = function(call, np.where(known, values, 0))
+        return results, known & (results >= least) & (results <= most)
 
     return image
 
@@ -177,22 +177,22 @@ def _date_function(
     image = _date_step(function)
 
     def value(call: Call, one: Encoded) -> Encoded | None:
-        found, known = image(call, np.array([one], np.int64))
-        return int(found[0]) if known[0] else None
+        results, known = image(call, np.array([one], np.int64))
+        return int(results[0]) if known[0] else None
 
     return Function(result=result, value=value, bounds=increasing(image), sql=sql, total=total)
 
 
-def _of(held: str, gives: str) -> Callable[[DataType, Arguments], DataType | None]:
-    return lambda data_type, arguments: DataType(gives) if data_type.name == held else None
+def _takes_only(takes: str, gives: str) -> Callable[[DataType, Arguments], DataType | None]:
+    return lambda data_type, arguments: DataType(gives) if data_type.name == takes else None
 
 
 # Casts between dates and timestamps.
 
 
-def cast_result(held: DataType, target: DataType) -> bool:
-    """Whether a cast between dates and timestamps is one of these."""
-    return (held.name, target.name) in (
+def cast_result(source: DataType, target: DataType) -> bool:
+    """Whether this is a cast between dates and timestamps."""
+    return (source.name, target.name) in (
         ("timestamp", "date"),
         ("timestamp_ntz", "date"),
         ("date", "timestamp"),
@@ -201,13 +201,13 @@ def cast_result(held: DataType, target: DataType) -> bool:
 
 
 def cast_value(call: Call, value: Encoded) -> Encoded | None:
-    """Just what Spark makes of one value."""
+    """Compute Spark's result for one value."""
     if call.type.name == "date":
         return _value(_date_of)(call, value)
     days = int(value)
     if not -FAR < days * DAY < FAR:
         return None
-    clock = _zone(call)
+    clock = _clock(call)
     day = np.array([days], np.int64)
     if clock is None or not clock.sure((day - 1) * DAY, (day + 2) * DAY)[0]:
         return None
@@ -215,35 +215,35 @@ def cast_value(call: Call, value: Encoded) -> Encoded | None:
 
 
 def cast_bounds(call: Call, lower: Any, upper: Any) -> Range:
-    """Bounds of such a cast."""
+    """Bound the results of such a cast."""
     if call.type.name == "date":
         return _zoned(_date_of, lambda call, v: below(v) // DAY, lambda call, v: above(v) // DAY)(call, lower, upper)
     limit = FAR // DAY - 2
     known = (lower > -limit) & (upper < limit)
     lower, upper = np.where(known, lower, 0), np.where(known, upper, 0)
-    clock = _zone(call)
+    clock = _clock(call)
     low, high = below(lower * DAY), above(upper * DAY)
     if clock is None:
         return low, high, known
     sure = clock.sure((lower - 1) * DAY, (upper + 2) * DAY)
-    one, other = clock.start_of_day(np.where(sure, lower, 0)), clock.start_of_day(np.where(sure, upper, 0))
-    return np.where(sure, one, low), np.where(sure, other, high), known
+    exact_low, exact_high = clock.start_of_day(np.where(sure, lower, 0)), clock.start_of_day(np.where(sure, upper, 0))
+    return np.where(sure, exact_low, low), np.where(sure, exact_high, high), known
 
 
-def _trunc_result(held: DataType, arguments: Arguments) -> DataType | None:
-    return DataType("date") if held.name == "date" and arguments[0] in DATE_UNITS else None
+def _trunc_result(data_type: DataType, arguments: Arguments) -> DataType | None:
+    return DataType("date") if data_type.name == "date" and arguments[0] in DATE_UNITS else None
 
 
-def _date_trunc_result(held: DataType, arguments: Arguments) -> DataType | None:
-    return DataType("timestamp") if held.name == "timestamp" and arguments[0] in UNITS else None
+def _date_trunc_result(data_type: DataType, arguments: Arguments) -> DataType | None:
+    return DataType("timestamp") if data_type.name == "timestamp" and arguments[0] in UNITS else None
 
 
-def _shift_result(held: DataType, arguments: Arguments) -> DataType | None:
-    return held if held.name in ("timestamp", "timestamp_ntz") else None
+def _shift_result(data_type: DataType, arguments: Arguments) -> DataType | None:
+    return data_type if data_type.name in ("timestamp", "timestamp_ntz") else None
 
 
 def _shift_sql(inner: str, call: Call) -> str:
-    days, micros = _shift(call)
+    days, micros = _shift_arguments(call)
     if days:
         inner = f"timestampadd(DAY, {days}, {inner})"
     unit = next(unit for unit in _ADDED_UNITS if micros % _ADDED_UNITS[unit] == 0)
@@ -255,7 +255,7 @@ def _unix(per: int) -> Function:
         return values // per, everywhere(values)
 
     return Function(
-        result=_of("timestamp", "long"),
+        result=_takes_only("timestamp", "long"),
         value=lambda call, one: int(one) // per,
         bounds=increasing(image),
         sql=lambda inner, call: f"{call.function}({inner})",
@@ -265,9 +265,9 @@ def _unix(per: int) -> Function:
 FUNCTIONS: dict[str, Function] = {
     "date_trunc": Function(
         result=_date_trunc_result,
-        value=_value(_truncated),
+        value=_value(_truncate),
         bounds=_zoned(
-            _truncated,
+            _truncate,
             lambda call, v: below(_local_unit(call, below(v))),
             lambda call, v: above(_local_unit(call, above(v))),
         ),
@@ -278,20 +278,20 @@ FUNCTIONS: dict[str, Function] = {
     "unix_millis": _unix(1000),
     "unix_micros": _unix(1),
     "unix_date": _date_function(
-        lambda call, days: days, _of("date", "integer"), lambda inner, call: f"unix_date({inner})"
+        lambda call, days: days, _takes_only("date", "integer"), lambda inner, call: f"unix_date({inner})"
     ),
     "year": _date_function(
-        lambda call, days: _years(days), _of("date", "integer"), lambda inner, call: f"year({inner})"
+        lambda call, days: _years(days), _takes_only("date", "integer"), lambda inner, call: f"year({inner})"
     ),
     "trunc": _date_function(
-        lambda call, days: truncated_days(days, str(call.arguments[0])),
+        lambda call, days: truncate_days(days, str(call.arguments[0])),
         _trunc_result,
         lambda inner, call: f"trunc({inner}, '{call.arguments[0]}')",
         total=False,
     ),
     "date_add": _date_function(
         lambda call, days: days + int(call.arguments[0]),
-        _of("date", "date"),
+        _takes_only("date", "date"),
         lambda inner, call: f"date_add({inner}, {call.arguments[0]})",
         total=False,
     ),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from zskip.predicate.casts import alike, peeled
-from zskip.predicate.like import like, like_of_any_escape
+from zskip.predicate.like import like, like_with_any_escape
 from zskip.predicate.literals import Literal, common, compare, is_nan, is_type, never
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
@@ -199,7 +199,7 @@ class Leaves:
         if found is None:
             return None
         if self._lenient:
-            return like_of_any_escape(*found, node.sql(dialect="spark")[:500])
+            return like_with_any_escape(*found, node.sql(dialect="spark")[:500])
         return like(*found)
 
     def _escape(self, node: Node) -> Predicate | None:
