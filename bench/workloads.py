@@ -60,8 +60,8 @@ class Place:
 
     def placed(self, layout: Layout) -> Groups:
         tie = np.random.default_rng(1).integers(0, 2**63, len(self.whole), dtype=np.uint64)
-        keys = layout.keys(self.whole.columns, self.whole.nulls)
-        return self.groups(layout.file_ids(keys, self.whole.partition, tie).astype(np.int64))
+        files, _ = layout.place(self.whole.columns, self.whole.nulls, self.whole.partition, tie)
+        return self.groups(files.astype(np.int64))
 
     def as_delta(self) -> Groups:
         codes = []

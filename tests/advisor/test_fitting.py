@@ -171,7 +171,7 @@ def test_what_is_predicted_is_what_is_read(curve: str) -> None:
     assert (predicted.decoded <= predicted.kept + 1e-12).all()
     rows = only(data, "a", "b")
     tie = np.random.default_rng(0).integers(0, 2**63, ROWS, dtype=np.uint64)
-    ids = layout.file_ids(layout.keys(rows.columns, rows.nulls), rows.partition, tie).astype(np.int64)
+    ids = layout.place(rows.columns, rows.nulls, rows.partition, tie)[0].astype(np.int64)
     measured = truth(list(tested), ids, data)
     assert float(predicted.kept.mean()) == pytest.approx(measured, rel=0.1)
 

@@ -22,8 +22,7 @@ from pyspark import cloudpickle
 import numpy as np
 layout = cloudpickle.loads(sys.stdin.buffer.read())
 columns = [np.arange(0, 1000, 7)] * 3
-keys = layout.keys(columns, [np.zeros(143, bool)] * 3)
-print(layout.file_ids(keys, 0, np.zeros(143, np.uint64)).tolist())
+print(layout.place(columns, [np.zeros(143, bool)] * 3, 0, np.zeros(143, np.uint64))[0].tolist())
 """
 
 
@@ -46,5 +45,5 @@ def test_a_layout_places_rows_where_zskip_is_not_installed(curve, build):
     assert len(shipped) < 500_000
     there = subprocess.run([sys.executable, "-c", EXECUTOR], input=shipped, capture_output=True, check=True)
     rows = [np.arange(0, 1000, 7)] * 3
-    here = layout.file_ids(layout.keys(rows, [np.zeros(143, bool)] * 3), 0, np.zeros(143, np.uint64))
+    here, _ = layout.place(rows, [np.zeros(143, bool)] * 3, 0, np.zeros(143, np.uint64))
     assert there.stdout.decode().strip() == str(here.tolist())

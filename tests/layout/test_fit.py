@@ -43,7 +43,7 @@ def fitted(sample, files, **options):
 
 def ids_of(layout, sample, tie=None):
     tie = np.random.default_rng(1).integers(0, 2**63, len(sample), dtype=np.uint64) if tie is None else tie
-    return layout.file_ids(layout.keys(sample.columns, sample.nulls), sample.partition, tie)
+    return layout.place(sample.columns, sample.nulls, sample.partition, tie)[0]
 
 
 def uniform(rows=20_000, columns=3, seed=0, **options):
@@ -105,8 +105,10 @@ def test_a_key_order_is_a_file_order(seed):
     for p in range(4):
         rows = np.flatnonzero(partition == p)
         assert (np.diff(files[rows][np.argsort(keys[rows], kind="stable")]) >= 0).all()
-        alone = layout.file_ids(keys[rows], p, np.zeros(len(rows), np.uint64))
+        columns, nulls = [c[rows] for c in sample.columns], [n[rows] for n in sample.nulls]
+        alone, of_alone = layout.place(columns, nulls, p, np.zeros(len(rows), np.uint64))
         assert (alone == files[rows]).all()
+        assert (of_alone == keys[rows]).all()
         expected = [sum(1 for cut in layout.cuts[p] if cut <= key) for key in keys[rows]]
         assert layout.segment(keys[rows], p).tolist() == expected
         assert layout.segment(keys[rows], partition[rows]).tolist() == expected
@@ -243,7 +245,7 @@ def test_a_part_of_a_table_is_not_cut_where_it_is_narrow():
     extent = np.ptp(part.columns[0])
     for beside, share in (((), 0.7), (others, 1.01)):
         layout = fit(part, np.array([4]), partition_rows=np.array([len(part)]), beside=beside)
-        files = layout.file_ids(layout.keys(part.columns, part.nulls), 0, np.zeros(len(part), np.uint64))
+        files, _ = layout.place(part.columns, part.nulls, 0, np.zeros(len(part), np.uint64))
         widths = [np.ptp(part.columns[0][files == file]) / extent for file in np.unique(files)]
         assert share - 0.35 < np.mean(widths) < share
 

@@ -130,5 +130,5 @@ def sample_of(types: tuple[str, ...], columns: list[list[Any]], partitions: list
 
 def placed_by(layout: Layout, sample: Sample, tie: np.ndarray) -> tuple[list[Any], list[int]]:
     """Keys and file ids of the rows of a sample by the layout's own kernels."""
-    keys = layout.keys(sample.columns, sample.nulls)
-    return keys.tolist(), layout.file_ids(keys, sample.partition, tie).tolist()
+    files, keys = layout.place(sample.columns, sample.nulls, sample.partition, tie)
+    return keys.tolist(), files.tolist()

@@ -18,12 +18,15 @@ from zskip.layout.curves import Pattern, interleave_words, pattern_widths, sprea
 from zskip.layout.direct import direct_words
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
 from zskip.layout.ranks import rank, rank_codes
+from zskip.layout.tree.tree import Tree
 from zskip.records import Bools, Field, Ints, Values
 from zskip.types import DataType
 
 CURVES = ("zorder", "hilbert", "linear")
+FITTED = "fitted"
+"""The tree of cuts, in place of a curve."""
 BUILDS = ("sample", "direct")
-_FORMAT = 1
+_FORMAT, _FORMAT_OF_TREES = 1, 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +54,8 @@ class Layout:
     """For each segment the id of its first file; partition p's segments start at cut_starts[p] + p."""
     spread: npt.NDArray[np.int32]
     """For each segment the number of its files."""
+    tree: Tree | None = None
+    """In place of cuts: the leaves of each partition are its segments."""
 
     # Not by `cached_property`: before Python 3.12 its lock keeps the class from being pickled by value.
     _widths: tuple[int, ...] = field(init=False, repr=False)
@@ -63,7 +68,8 @@ class Layout:
         if self.build == "sample":
             parts = zip(self.bounds, self.null_ranks, widths, strict=True)
             codes = tuple(_frozen(rank_codes(len(bounds), null_rank, width)) for bounds, null_rank, width in parts)
-        tables = tuple(_frozen(spread(c, self.pattern, d)) for d, c in enumerate(codes)) if self.is_separable else ()
+        is_pattern = self.build == "sample" and self.curve != "hilbert"
+        tables = tuple(_frozen(spread(c, self.pattern, d)) for d, c in enumerate(codes)) if is_pattern else ()
         arrays = {name: _frozen(getattr(self, name)) for name in ("cut_keys", "cut_starts", "first_file", "spread")}
         bounds = tuple(_frozen(b) for b in self.bounds)
         for name, value in {**arrays, "bounds": bounds, "_widths": widths, "_codes": codes, "_tables": tables}.items():
@@ -81,8 +87,8 @@ class Layout:
 
     @property
     def is_separable(self) -> bool:
-        """Whether the key is the OR of one table lookup for each column (`spread_tables`)."""
-        return self.build == "sample" and self.curve != "hilbert"
+        """Whether the key is the OR of one table lookup for each column (`spread_tables`) and tells the file."""
+        return self.build == "sample" and self.curve != "hilbert" and self.tree is None
 
     @property
     def key_is_bytes(self) -> bool:
@@ -91,7 +97,9 @@ class Layout:
 
     @property
     def cuts(self) -> tuple[Keys, ...]:
-        """For each Hive partition its cuts, ascending."""
+        """For each Hive partition its cuts, ascending; none in a tree."""
+        if self.tree is not None:
+            return (self.cut_keys,) * self.partitions
         return tuple(cast(list[Keys], np.split(self.cut_keys, self.cut_starts[1:-1])))
 
     @property
@@ -110,17 +118,40 @@ class Layout:
             raise ValueError(f"a {self.build} {self.curve} key is not an OR of table lookups")
         return self._tables
 
-    def keys(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> Keys:
-        """Place rows on the curve.
+    def place(
+        self,
+        columns: Sequence[Values],
+        nulls: Sequence[Bools],
+        partition: int | npt.NDArray[np.integer[Any]],
+        tie: npt.NDArray[np.uint64],
+    ) -> tuple[npt.NDArray[np.int32], Keys]:
+        """The file of each row of a batch, and the key by which rows are sorted inside a file.
 
-        columns, nulls: for each column (rows,), in the order of `fields` and in the form of the type. Returns (rows,)
-        int64, or byte strings where `key_is_bytes`.
+        columns, nulls: for each column (rows,), in the order of `fields` and in the form of the type; partition: one
+        ordinal for all rows, or (rows,); tie: (rows,) a hash of the row, which spreads what is longer than a file over
+        several. Returns ids in [0, file_count), and int64, or byte strings where `key_is_bytes`.
         """
+        ranks = self._ranks(columns, nulls)
+        keys = self._keys(columns, nulls, ranks)
+        leaf = self.segment(keys, partition) if self.tree is None else self.tree.leaves(ranks, partition)
+        segment = leaf + self.cut_starts[partition] + partition
+        turn = (tie % self.spread[segment].astype(np.uint64)).astype(np.int32)
+        return cast(npt.NDArray[np.int32], self.first_file[segment] + turn), keys
+
+    def keys(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> Keys:
+        """Place rows on the curve; as `place`, without the files."""
+        return self._keys(columns, nulls, self._ranks(columns, nulls))
+
+    def _ranks(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> list[Ints]:
+        if self.build == "direct":
+            return []
+        return [rank(v, n, b) for v, n, b in zip(columns, nulls, self.bounds, strict=True)]
+
+    def _keys(self, columns: Sequence[Values], nulls: Sequence[Bools], ranks: Sequence[Ints]) -> Keys:
         if self.build == "direct":
             parts = zip(columns, nulls, self.fields, strict=True)
             words = [direct_words(values, null, field.type) for values, null, field in parts]
             return hilbert_bytes(words) if self.curve == "hilbert" else interleave_words(words, self.pattern)
-        ranks = [rank(v, n, b) for v, n, b in zip(columns, nulls, self.bounds, strict=True)]
         if self.curve == "hilbert":
             codes = [codes[r] for codes, r in zip(self._codes, ranks, strict=True)]
             return hilbert_keys(codes, self._widths)
@@ -146,29 +177,18 @@ class Layout:
             high[open_[~passed]] = middle[~passed]
         return cast(Ints, low - first)
 
-    def file_ids(
-        self, keys: Keys, partition: int | npt.NDArray[np.integer[Any]], tie: npt.NDArray[np.uint64]
-    ) -> npt.NDArray[np.int32]:
-        """The file of each row.
-
-        keys: (rows,); partition: one ordinal for all rows, or (rows,); tie: (rows,) a hash of the row, which spreads
-        runs of one key over several files. Returns (rows,) ids in [0, file_count).
-        """
-        at = self.segment(keys, partition) + self.cut_starts[partition] + partition
-        turn = (tie % self.spread[at].astype(np.uint64)).astype(np.int32)
-        return cast(npt.NDArray[np.int32], self.first_file[at] + turn)
-
     def to_json(self) -> str:
         """Write the layout as JSON text that holds every value exactly.
 
         `{"zskip_layout": 1, "curve", "build", "pattern": [column...], "columns": [{"name", "type", "nullable",
         "null_rank", "form", "bounds"}], "cuts": [[key...] for each partition], "spread": [[files...] ...]}`; byte
-        strings are base64, infinite floats the strings "inf" and "-inf".
+        strings are base64, infinite floats the strings "inf" and "-inf". A tree has `"zskip_layout": 2` and
+        `"tree": {"columns", "cuts", "left", "right", "roots", "reasons"}` besides.
         """
         parts = zip(self.fields, self.bounds, self.null_ranks, strict=True)
         per_segment = np.split(self.spread, (self.cut_starts[1:-1] + np.arange(1, self.partitions)))
         document = {
-            "zskip_layout": _FORMAT,
+            "zskip_layout": _FORMAT if self.tree is None else _FORMAT_OF_TREES,
             "curve": self.curve,
             "build": self.build,
             "pattern": list(self.pattern),
@@ -179,6 +199,8 @@ class Layout:
             "cuts": [_write(cuts)["bounds"] for cuts in self.cuts],
             "spread": [files.tolist() for files in per_segment],
         }
+        if self.tree is not None:
+            document["tree"] = self.tree.to_document()
         return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
     @classmethod
@@ -187,8 +209,8 @@ class Layout:
         try:
             document = json.loads(text)
             version = document["zskip_layout"]
-            if version != _FORMAT:
-                raise InputError(f"this layout has version {version}; this zskip reads version {_FORMAT}")
+            if version not in (_FORMAT, _FORMAT_OF_TREES):
+                raise InputError(f"this layout has version {version}; this zskip reads up to {_FORMAT_OF_TREES}")
             return cls._of(document)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             if isinstance(error, InputError):
@@ -201,7 +223,8 @@ class Layout:
         pattern = tuple(int(c) for c in document["pattern"])
         key_form = f"S{len(pattern) // 8}" if document["build"] == "direct" else "int"
         cuts = [_read(key_form, cuts) for cuts in document["cuts"]]
-        files = np.array([n for segments in document["spread"] for n in segments], np.int32)
+        spread_ = [np.array(files, np.int32) for files in document["spread"]]
+        files = np.concatenate(spread_)
         return cls(
             fields=tuple(Field(name=c["name"], type=DataType(c["type"]), nullable=c["nullable"]) for c in columns),
             curve=document["curve"],
@@ -210,9 +233,10 @@ class Layout:
             null_ranks=tuple(bool(c["null_rank"]) for c in columns),
             pattern=pattern,
             cut_keys=cast(Keys, np.concatenate(cuts)),
-            cut_starts=np.concatenate([[0], np.cumsum([len(c) for c in cuts])]).astype(np.int64),
+            cut_starts=np.concatenate([[0], np.cumsum([len(segments) - 1 for segments in spread_])]).astype(np.int64),
             first_file=first_files(files),
             spread=files,
+            tree=Tree.from_document(document["tree"]) if "tree" in document else None,
         )
 
     def __eq__(self, other: object) -> bool:

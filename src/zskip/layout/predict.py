@@ -39,7 +39,7 @@ def predict_shares(layout: Layout, sample: Sample, workload: Workload) -> Floats
 def _files(layout: Layout, sample: Sample, ranks: Sequence[Ranks]) -> tuple[list[Ranks], list[Ranks], Floats]:
     """The boxes of a layout's files, and the rows in each."""
     tie = np.random.default_rng(0).integers(0, 2**63, len(sample), dtype=np.uint64)
-    files = layout.file_ids(layout.keys(sample.columns, sample.nulls), sample.partition, tie)
+    files, _ = layout.place(sample.columns, sample.nulls, sample.partition, tie)
     order = np.argsort(files, kind="stable")
     starts = np.flatnonzero(np.diff(files[order], prepend=-1))
     return *boxes(ranks, order, starts), np.add.reduceat(sample.weights[order], starts)

@@ -196,8 +196,7 @@ def reads(
     clustering: the layout's columns of the rows of the table's sample.
     """
     tie = np.random.default_rng(0).integers(0, 2**63, len(clustering), dtype=np.uint64)
-    keys = layout.keys(clustering.columns, clustering.nulls)
-    files = layout.file_ids(keys, clustering.partition, tie)
+    files, keys = layout.place(clustering.columns, clustering.nulls, clustering.partition, tie)
     if target.sort_within_files:
         by_key = np.argsort(keys, kind="stable")
         order = by_key[np.argsort(files[by_key], kind="stable")]

@@ -58,7 +58,7 @@ def _passed(found: Column) -> Column:
 
 
 def _file_id(spark: SparkSession, layout: Layout, key: Column, ordinal: Column, tie: Column) -> Column:
-    """The file id in SQL, by one search among the cuts of the row's Hive partition (as `Layout.file_ids`)."""
+    """The file id in SQL, by one search among the cuts of the row's Hive partition (as `Layout.place`)."""
     import pyspark.sql.functions as F
 
     first, last = (lookup(spark, layout.cut_starts, at).cast("int") for at in (ordinal, ordinal + 1))
@@ -121,8 +121,7 @@ def _kernel(layout: Layout) -> Callable[..., pd.DataFrame]:
         half = len(columns) // 2
         values = [column.to_numpy() for column in columns[:half]]
         nulls = [column.to_numpy().astype(bool) for column in columns[half:]]
-        keys = read[0].keys(values, nulls)
-        files = read[0].file_ids(keys, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
+        files, keys = read[0].place(values, nulls, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
         return pd.DataFrame({"key": keys.astype(object) if read[0].key_is_bytes else keys, "file": files})
 
     place_rows.__annotations__ = {
