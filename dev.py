@@ -25,7 +25,8 @@ LOCK = ".venv.lock"
 UNFINISHED = "unfinished"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
-    "test": "run the tests; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
+    "test": "run the tests of ten minutes; `--all` runs all, `--rest` what is left out; more arguments go to pytest; "
+    "`--spark 3.5` runs the Spark tests on Spark 3.5",
     "test-engines": "run the tests against Delta Lake, Iceberg, Hudi and HDFS themselves; Maven fetches them",
     "test-stores": "run the tests against an object store, an emulator if no other is named; `core` needs no Maven",
     "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
@@ -150,13 +151,16 @@ def demo(rest: "list[str]") -> int:
 
 
 def test(rest: "list[str]") -> int:
-    """The whole suite, or the Spark tests on another version."""
+    """The tests of ten minutes, all tests, or those that ten minutes leave out; on either version of Spark."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--spark", choices=["3.5", "4.1"], default="4.1")
+    tier = parser.add_mutually_exclusive_group()
+    for name in ("all", "rest"):
+        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, default="quick")
     options, more = parser.parse_known_args(rest)
     if options.spark == "4.1":
-        return run(environment("dev"), "-m", "pytest", *(more or WORKERS))
-    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark and not slow", *WORKERS]))
+        return run(environment("dev"), "-m", "pytest", *(more or WORKERS), ZSKIP_TIER=options.tier)
+    return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark", *WORKERS]), ZSKIP_TIER=options.tier)
 
 
 def test_engines(rest: "list[str]") -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import jvms
 import pytest
+import tiers
 from hypothesis import settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -49,16 +50,17 @@ def unpack(tmp_path: Path) -> Callable[[str], Path]:
     return unpacked
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark whatever asks for the session, so that another Spark can be tested by itself."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests that ask for the session, so that another Spark can be tested by itself; leave out other tiers."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
-
-
-def pytest_report_header() -> str:
-    """Say which Java all of it runs on."""
-    return jvms.header()
+    if any("::" in name for name in config.args):
+        return  # A test that is named runs.
+    left_out = [item for item in items if not tiers.selects(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if tiers.selects(item)]
 
 
 @pytest.hookimpl(tryfirst=True)

