@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zskip.errors import PredicateError
-from zskip.spark.jvm.catalog import quoted
+from zskip.spark.jvm.catalog import quote_name
 from zskip.sql.statements.parser import Target
 from zskip.sql.statements.skipping_index import DescribeIndex
 from zskip.sql.statements.statement import (
@@ -176,9 +176,9 @@ def test_syntax_errors_say_where_and_what(sql: str, near: str, line: int, positi
 
 def test_names_are_quoted_so_that_they_stay_names() -> None:
     for parts in [("a",), ("a.b", "c`d"), ("x; DROP TABLE y --",), ("'", '"'), ("ä\u2028\n",)]:
-        found = tokens(quoted(parts))
+        found = tokens(quote_name(parts))
         assert [token.kind for token in found if token.text != "."] == ["quoted"] * len(parts) + ["end"]
-        assert read_statement(f"VERIFY {quoted(parts)}") == Verify(target=Target(parts=parts))
+        assert read_statement(f"VERIFY {quote_name(parts)}") == Verify(target=Target(parts=parts))
 
 
 @pytest.mark.spark

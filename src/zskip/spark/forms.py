@@ -24,7 +24,7 @@ def form_of(field: Field) -> Column:
     """
     from pyspark.sql import functions as F
 
-    return F.expr(form_sql(quoted(field.name), field.type))
+    return F.expr(form_sql(quote_identifier(field.name), field.type))
 
 
 def curve_form(data_type: DataType) -> Form:
@@ -34,7 +34,7 @@ def curve_form(data_type: DataType) -> Form:
     return Form.FLOAT if data_type.is_decimal and data_type.precision > 18 else data_type.form
 
 
-def quoted(name: str) -> str:
+def quote_identifier(name: str) -> str:
     """A column's name for SQL text.
 
     >>> quoted("a`b")

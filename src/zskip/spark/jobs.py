@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from zskip.spark.jvm.failures import explained
-from zskip.spark.progress import shown
+from zskip.spark.jvm.failures import to_zskip_error
+from zskip.spark.progress import show_progress
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def described(spark: SparkSession, text: str) -> Iterator[None]:
+def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     """Name the jobs of a step `zskip: <text>` in the Spark UI and show their progress on a terminal.
 
     The names that the caller's thread had are put back afterwards. Ctrl-C cancels the jobs and goes on. An error of
@@ -39,10 +39,10 @@ def described(spark: SparkSession, text: str) -> Iterator[None]:
     group = f"zskip-{uuid.uuid4()}"
     context.setJobGroup(group, f"zskip: {text}")
     try:
-        with interruptible(context, group), shown(context, group, text):
+        with interruptible(context, group), show_progress(context, group, text):
             yield
     except Exception as error:
-        reason = explained(text, error)
+        reason = to_zskip_error(text, error)
         if reason is error:
             raise
         raise reason from error
@@ -86,7 +86,7 @@ def interruptible(context: SparkContext, group: str) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def run_at_once(spark: SparkSession, works: Sequence[Callable[[], None]], most: int) -> None:
+def run_concurrently(spark: SparkSession, works: Sequence[Callable[[], None]], most: int) -> None:
     """Do some pieces of work in their order, at most so many at a time, each in a thread of its own.
 
     Where one fails, no other is begun; those that run are finished, and then its error is raised. Ctrl-C cancels the

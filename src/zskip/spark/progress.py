@@ -19,7 +19,7 @@ _EVERY_SECONDS = 0.25
 
 
 @contextmanager
-def shown(context: SparkContext, group: str, text: str) -> Iterator[None]:
+def show_progress(context: SparkContext, group: str, text: str) -> Iterator[None]:
     """Follow the jobs of a group on stderr while the body runs; nothing where stderr is no terminal.
 
     Spark's own progress bar, where it is on, is left alone. No trouble with the bar ever reaches the job.
@@ -48,12 +48,12 @@ def _follow(context: SparkContext, group: str, text: str, done: threading.Event)
     try:
         with bar(text, "tasks", ends=False) as progress:
             while not done.wait(_EVERY_SECONDS):
-                progress.update(*tasks(context, group))
+                progress.update(*count_tasks(context, group))
     except Exception:  # the bar must never fail a job
         _log.debug("the progress bar stopped", exc_info=True)
 
 
-def tasks(context: SparkContext, group: str) -> tuple[int, int]:
+def count_tasks(context: SparkContext, group: str) -> tuple[int, int]:
     """Tasks completed and tasks in all of the stages of a job group that Spark knows so far."""
     tracker = context.statusTracker()
     completed = total = 0

@@ -19,10 +19,10 @@ from zskip.errors import UnsupportedError
 from zskip.formats.schema import fields_from_json
 from zskip.records import Field, Partition, Snapshot
 from zskip.spark.jvm import compat
-from zskip.spark.jvm.failures import explained
+from zskip.spark.jvm.failures import to_zskip_error
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.hadoop import reaching
-from zskip.spark.jvm.statuses import FileStatuses, path_maker, qualified
+from zskip.spark.jvm.hadoop import translate_errors
+from zskip.spark.jvm.statuses import FileStatuses, path_maker, qualify_root
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
@@ -95,14 +95,14 @@ def _without_ids(schema_json: str) -> str:
     return json.dumps(json.loads(schema_json, object_hook=lambda part: {k: part[k] for k in part if k != _FIELD_ID}))
 
 
-def with_declared_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
+def restore_field_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
     """The same with the ids of columns as the table's format declares them, which files that are written get."""
     if schema.snapshot.declared is None:
         return schema
     return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.declared[0]))
 
 
-def with_ordinals(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
+def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
     """The same files under one made-up partition column, which holds the place of the file's Hive partition."""
     jvm = Jvm.of(spark)
     field = Field(name=column, type=DataType("integer"), nullable=False)
@@ -145,7 +145,7 @@ def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObjec
     try:
         found = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
     except Exception as error:
-        raise explained(f'learn the columns of "{snapshot.root}"', error) from error
+        raise to_zskip_error(f'learn the columns of "{snapshot.root}"', error) from error
     if found.isEmpty():
         raise UnsupportedError(f'Spark finds no schema in "{snapshot.root}"; write its first file again')
     schema = found.get().asNullable()
@@ -158,8 +158,8 @@ def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObjec
 def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
     """Statuses of the old summary files in the root, whose schema Spark prefers."""
     path = jvm.find("org.apache.hadoop.fs.Path")
-    directory = path(qualified(root))
-    with reaching("look for old summary files in", root):
+    directory = path(qualify_root(root))
+    with translate_errors("look for old summary files in", root):
         files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         named = [path(directory, name) for name in _SUMMARY_FILES]
         return [files.getFileStatus(p) for p in named if files.exists(p)]
@@ -181,7 +181,7 @@ def _partitions(
         struct = jvm.find("org.apache.spark.sql.types.StructType")()
         _check_declared(snapshot, struct, declared)
         return struct, jvm.call("java.util.Collections", "nCopies")(len(directories), row)
-    root = qualified(snapshot.root)
+    root = qualify_root(snapshot.root)
     make = jvm.handles.function(path_maker(jvm, root))
     paths = jvm.map(jvm.strings(directories), make)
     base = jvm.seq_of(jvm.find("org.apache.hadoop.fs.Path")(root)).toSet()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import TableNotFoundError, UnsupportedError
 from zskip.formats import FORMATS
-from zskip.spark.jvm.catalog import Named, check_partitions, find_named, is_missing, quoted
+from zskip.spark.jvm.catalog import NamedTable, check_partitions, find_named_table, is_missing, quote_name
 from zskip.spark.jvm.compat import check_session
 from zskip.sql.statements.parser import Target
 from zskip.table import Table
@@ -54,19 +54,19 @@ def find_table(spark: SparkSession, target: Target) -> Found:
     return found
 
 
-def _at(spark: SparkSession, path: str, named: Named | None = None, format_name: str | None = None) -> Found:
+def _at(spark: SparkSession, path: str, named: NamedTable | None = None, format_name: str | None = None) -> Found:
     from zskip.spark.jvm.hadoop import storage_for
 
     handle = Handle(storage_for(spark, path), spark, format_name=format_name, named=named)
     return Found(handle=handle, table=Table(handle))
 
 
-def _named(spark: SparkSession, target: Target) -> Named | None:
+def _named(spark: SparkSession, target: Target) -> NamedTable | None:
     """What a name stands for in the catalog; None for a format and a path, such as delta.`/data/t`."""
     try:
         if _may_be_path(spark, target.parts):
             raise LookupError("a path")
-        return find_named(spark, target.parts)
+        return find_named_table(spark, target.parts)
     except UnsupportedError:
         raise
     except Exception as error:
@@ -89,5 +89,5 @@ def _may_be_path(spark: SparkSession, parts: tuple[str, ...]) -> bool:
     return (
         len(parts) == 2
         and parts[0].lower() in (*FORMATS, *_OTHER_FORMATS)
-        and not spark.catalog.databaseExists(quoted(parts[:1]))
+        and not spark.catalog.databaseExists(quote_name(parts[:1]))
     )

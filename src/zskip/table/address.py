@@ -56,11 +56,11 @@ def _in_session(
     name: str, spark: SparkSession, index_storage: Storage | None, format_name: str | None
 ) -> Handle | None:
     """The table of a name in the session's catalogs; None where there is none."""
-    from zskip.spark.jvm.catalog import check_partitions, find_named, is_missing, split_name
+    from zskip.spark.jvm.catalog import check_partitions, find_named_table, is_missing, split_name
 
     parts = split_name(spark, name)
     try:
-        named = find_named(spark, parts)
+        named = find_named_table(spark, parts)
     except ZskipError:
         raise
     except Exception as error:  # the session's parser and catalogs raise what they like
@@ -87,16 +87,16 @@ def new_place(into: str | None, handle: Handle) -> Iterator[str | None]:
     if into is None or spark is None or "." not in into or not _IN_SESSION.fullmatch(into):
         yield into
         return
-    from zskip.spark.jvm.catalog import creation_of, make_known, place_of_new, split_name
+    from zskip.spark.jvm.catalog import create_statement, default_path, register_table, split_name
 
     parts = split_name(spark, into)
-    root = None if storage_at(into, spark).stat("") is not None else place_of_new(spark, parts)
+    root = None if storage_at(into, spark).stat("") is not None else default_path(spark, parts)
     if root is None:
         yield into
         return
-    creation = creation_of(spark, parts, root, handle.named)
+    creation = create_statement(spark, parts, root, handle.named)
     yield storage_at(root, spark).root
-    make_known(spark, parts, creation)
+    register_table(spark, parts, creation)
 
 
 def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None:

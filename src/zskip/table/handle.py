@@ -21,8 +21,8 @@ from zskip.storage.redirected import RedirectedStorage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.collect.statistics import Places
-    from zskip.spark.jvm.catalog import Named
+    from zskip.spark.collect.statistics import FilePositions
+    from zskip.spark.jvm.catalog import NamedTable
     from zskip.spark.schema import TableSchema
 
 _TRIES = 5
@@ -51,7 +51,7 @@ class Handle:
         index_storage: Storage | None = None,
         format_name: str | None = None,
         catalog: IcebergCatalog | None = None,
-        named: Named | None = None,
+        named: NamedTable | None = None,
     ) -> None:
         """format_name: of the table's format; None for the one that lies there; catalog: that of an Iceberg table;
         named: what the session's catalog knows of the table, if it was opened by its name there."""
@@ -124,16 +124,16 @@ class Handle:
         if self.named is None:
             yield self
             return
-        from zskip.spark.jvm.catalog import tell
+        from zskip.spark.jvm.catalog import notify_catalog
 
         spark, named = self.need_spark("this"), self.named
         try:
             yield self
         except BaseException:
             with suppress(Exception):
-                tell(spark, named, self.format.snapshot)
+                notify_catalog(spark, named, self.format.snapshot)
             raise
-        tell(spark, named, self.format.snapshot)
+        notify_catalog(spark, named, self.format.snapshot)
 
     @property
     def workers(self) -> Workers | None:
@@ -211,11 +211,11 @@ class Handle:
         )
         return self.need_spark("df()").table(".".join(f"`{part}`" for part in name.split(".")))
 
-    def places(self, snapshot: Snapshot) -> Places:
+    def places(self, snapshot: Snapshot) -> FilePositions:
         """Finds the files of a snapshot by the names that Spark gives them."""
-        from zskip.spark.collect.statistics import Places
+        from zskip.spark.collect.statistics import FilePositions
 
-        return Places([self.storage.uri(path) for path in snapshot.paths])
+        return FilePositions([self.storage.uri(path) for path in snapshot.paths])
 
     def bound_index(self, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
         """What is known of a snapshot's files; an index that is missing, damaged or behind costs a warning."""
@@ -272,9 +272,9 @@ class Handle:
         """With what the session's engine can tell of files that the index does not know."""
         if self.spark is None:
             return snapshot
-        from zskip.spark.engines import with_statistics
+        from zskip.spark.engines import add_statistics
 
-        return with_statistics(self.spark, self.format, snapshot)
+        return add_statistics(self.spark, self.format, snapshot)
 
     def _warn(self, text: str, advice: str = "; bring the index up to date with Table.index()") -> None:
         warnings.warn(f'"{self.storage.root}": {text}{advice}', ZskipWarning, stacklevel=6)

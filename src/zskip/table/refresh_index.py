@@ -167,7 +167,7 @@ def _sketched(
 ) -> list[dict[int, Made]]:
     """Build sketches with Spark, one job for each time zone."""
     from zskip.spark.collect.sketching import build_sketches
-    from zskip.spark.jvm.failures import explained
+    from zskip.spark.jvm.failures import to_zskip_error
 
     spark, places = handle.need_spark("building sketches"), handle.places(schema.snapshot)
     found: list[dict[int, Made]] = [{} for _ in wanted]
@@ -179,7 +179,7 @@ def _sketched(
             for i, states in zip(mine, made, strict=True):
                 found[i] = _of_sure_days(wanted[i], states, bound)
     except Exception as error:
-        raise explained(f"sketch {len(wanted)} columns or expressions", error) from error
+        raise to_zskip_error(f"sketch {len(wanted)} columns or expressions", error) from error
     return found
 
 
@@ -187,16 +187,16 @@ def _count(
     handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
 ) -> tuple[Ints, Mapping[tuple[str, ...], Counted]]:
     """Count with Spark, one aggregation by file; nothing, and a warning, where that fails and is not `strict`."""
-    from zskip.spark.collect.statistics import count
-    from zskip.spark.jvm.failures import explained
+    from zskip.spark.collect.statistics import count_values
+    from zskip.spark.jvm.failures import to_zskip_error
     from zskip.spark.scan.relation import scan_whole
 
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:
         frame = scan_whole(handle.need_spark("this"), schema, gaps.files, {})
-        return count(frame, gaps.columns, handle.places(schema.snapshot), step)
+        return count_values(frame, gaps.columns, handle.places(schema.snapshot), step)
     except Exception as error:
-        failure = explained(step, error)
+        failure = to_zskip_error(step, error)
         if strict or not isinstance(failure, ZskipError):
             raise failure from error
         warnings.warn(f"the index knows only what footers tell: {failure}", ZskipWarning, stacklevel=4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from zskip.spark.jvm.gateway import Jvm, in_pieces
+from zskip.spark.jvm.gateway import Jvm, read_in_pieces
 
 
 @pytest.mark.parametrize("count", [0, 1, 700, 30_000])
@@ -33,5 +33,5 @@ def test_no_piece_of_a_long_text_is_more_than_py4j_sends_at_once() -> None:
             asked.append(end - start)
             return "a" * (end - start)
 
-    assert in_pieces(LongText()) == "a" * 5_000_000
+    assert read_in_pieces(LongText()) == "a" * 5_000_000
     assert max(asked) <= 8_192

@@ -24,11 +24,11 @@ from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field
 from zskip.spark.jvm.compat import private_session
-from zskip.spark.jvm.failures import explained_text
-from zskip.spark.progress import shown, tasks
+from zskip.spark.jvm.failures import error_from_text
+from zskip.spark.progress import count_tasks, show_progress
 from zskip.spark.write import routing
 from zskip.spark.write.draw import draw_bernoulli
-from zskip.spark.write.rewrite import WriteOptions, check_writable, described, file_of, rewrite, writing_session
+from zskip.spark.write.rewrite import WriteOptions, check_writable, describe_jobs, file_of, rewrite, writing_session
 from zskip.types import DataType
 
 pytestmark = pytest.mark.spark
@@ -129,7 +129,7 @@ def test_a_file_id_out_of_range_fails_the_job(spark: SparkSession, tmp_path: Pat
     frame = spark.read.parquet(str(tmp_path / "t")).selectExpr("*", "CAST(id % 8 AS INT) AS f")
     assert routing.route(frame, "f", 8).count() == 5_000
     outside = frame.selectExpr("id", "IF(id = 77, 8, f) AS f")
-    with pytest.raises(ZskipError, match="wrong file"), described(spark, "route"):
+    with pytest.raises(ZskipError, match="wrong file"), describe_jobs(spark, "route"):
         routing.route(outside, "f", 8).count()
 
 
@@ -140,7 +140,7 @@ def test_a_wrong_hash_fails_the_job(spark: SparkSession, tmp_path: Path, monkeyp
     layout = fitted(frame, fields(a="long", b="string"), [6])
     right = routing.routes
     monkeypatch.setattr(routing, "routes", lambda files: np.roll(right(files), 1))
-    with pytest.raises(ZskipError, match="wrong file"), described(spark, "rewrite"):
+    with pytest.raises(ZskipError, match="wrong file"), describe_jobs(spark, "rewrite"):
         rewrite(frame, "part", layout, str(tmp_path / "out"), OPTIONS)
 
 
@@ -235,13 +235,13 @@ def test_the_session_and_the_thread_are_left_as_they_were(spark: SparkSession, t
     context = spark.sparkContext
     settings = {r.key: r.value for r in spark.sql("SET").collect()}
     with job_group(context, "mine", "my words"):
-        with described(spark, "rewrite 5 files of t"):
+        with describe_jobs(spark, "rewrite 5 files of t"):
             assert context.getLocalProperty("spark.job.description") == "zskip: rewrite 5 files of t"
             frame = read(writing_session(spark), tmp_path / "t", "0")
             rewrite(frame, "part", fitted(frame, fields(a="long", id="long"), [3]), str(tmp_path / "out"), OPTIONS)
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
         assert context.getLocalProperty("spark.job.description") == "my words"
-        with pytest.raises(KeyError), described(spark, "fail"):
+        with pytest.raises(KeyError), describe_jobs(spark, "fail"):
             raise KeyError("not Spark's")
         assert context.getLocalProperty("spark.jobGroup.id") == "mine"
     assert {r.key: r.value for r in spark.sql("SET").collect()} == settings
@@ -256,7 +256,7 @@ def test_a_corrupt_input_file_is_named(spark: SparkSession, tmp_path: Path) -> N
     data[4:-footer] = bytes(len(data) - footer - 4)
     bad.write_bytes(data)
     (bad.parent / f".{bad.name}.crc").unlink(missing_ok=True)
-    with pytest.raises(CorruptFileError, match=bad.name) as caught, described(spark, "sample 1 columns of t"):
+    with pytest.raises(CorruptFileError, match=bad.name) as caught, describe_jobs(spark, "sample 1 columns of t"):
         draw_bernoulli(read(spark, tmp_path / "t", "0"), fields(a="long", b="string"), "part", 1.0, 1)
     assert caught.value.__cause__ is not None
     assert "\n" not in str(caught.value)
@@ -266,7 +266,7 @@ def test_a_file_that_went_away_is_a_conflict(spark: SparkSession, tmp_path: Path
     source(spark, tmp_path / "t")
     frame = read(spark, tmp_path / "t", "0")
     next((tmp_path / "t").glob("part-*.parquet")).unlink()
-    with pytest.raises(ConflictError, match="part-"), described(spark, "sample 1 columns of t"):
+    with pytest.raises(ConflictError, match="part-"), describe_jobs(spark, "sample 1 columns of t"):
         draw_bernoulli(frame, fields(a="long", b="string"), "part", 1.0, 1)
 
 
@@ -275,7 +275,7 @@ def test_a_target_that_cannot_be_made(spark: SparkSession, tmp_path: Path) -> No
     (tmp_path / "file").write_text("in the way")
     frame = read(writing_session(spark), tmp_path / "t", "0")
     layout = fitted(frame, fields(a="long", id="long"), [3])
-    with pytest.raises(StorageError), described(spark, "rewrite 5 files of t"):
+    with pytest.raises(StorageError), describe_jobs(spark, "rewrite 5 files of t"):
         rewrite(frame, "part", layout, str(tmp_path / "file" / "out"), OPTIONS)
 
 
@@ -293,7 +293,7 @@ def test_a_target_that_cannot_be_made(spark: SparkSession, tmp_path: Path) -> No
     ],
 )  # fmt: skip
 def test_failures_by_their_text(text: str, kind: type[ZskipError]) -> None:
-    error = explained_text("rewrite 2 files of t", text)
+    error = error_from_text("rewrite 2 files of t", text)
     assert type(error) is kind
     assert "\n" not in str(error)
 
@@ -305,7 +305,7 @@ def test_failures_in_workers_are_named(spark: SparkSession) -> None:
         yield from no_such_module.each(batches)
 
     said = "Spark failed to count: ModuleNotFoundError: No module named 'no_such_module'; set PYSPARK_PYTHON"
-    with pytest.raises(UnsupportedError, match=said) as caught, described(spark, "count"):
+    with pytest.raises(UnsupportedError, match=said) as caught, describe_jobs(spark, "count"):
         spark.range(3).mapInArrow(broken, "id long").collect()
     assert "\n" not in str(caught.value)
 
@@ -313,7 +313,7 @@ def test_failures_in_workers_are_named(spark: SparkSession) -> None:
 def test_interrupting_cancels_the_jobs_and_goes_on(spark: SparkSession) -> None:
     timer = threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
-    with pytest.raises(KeyboardInterrupt), described(spark, "wait"):
+    with pytest.raises(KeyboardInterrupt), describe_jobs(spark, "wait"):
         spark.range(10**13).selectExpr("sum(hash(id))").collect()
     assert spark.sparkContext.statusTracker().getActiveJobsIds() == []
     assert spark.sparkContext.getLocalProperty("spark.jobGroup.id") is None
@@ -329,14 +329,14 @@ def test_progress_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.Mo
     monkeypatch.setattr("zskip.spark.progress._spark_shows_its_own", lambda context: False)
     context = spark.sparkContext
     with job_group(context, "progress"):
-        with shown(context, "progress", "count"):
+        with show_progress(context, "progress", "count"):
             assert not [t for t in threading.enumerate() if t.name == "zskip-progress"]
         monkeypatch.setattr(sys, "stderr", Terminal())
-        with shown(context, "progress", "count"):
+        with show_progress(context, "progress", "count"):
             assert [t for t in threading.enumerate() if t.name == "zskip-progress"]
             spark.range(0, 1000, 1, 6).selectExpr("java_method('java.lang.Thread', 'sleep', 1L)", "id").count()
             context._jsc.sc().listenerBus().waitUntilEmpty()  # what jobs did reaches the tracker a little later
-            completed, total = tasks(context, "progress")
+            completed, total = count_tasks(context, "progress")
         assert completed == total >= 6
         assert not [t for t in threading.enumerate() if t.name == "zskip-progress"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pyarrow as pa
 
-from zskip.spark.jobs import described
+from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm.hadoop import HadoopStorage
 from zskip.spark.shipping import by_value
 from zskip.storage import FileParser, LocalStorage, Storage, Workers, parse_object_uri
@@ -88,7 +88,7 @@ class Executors:
         context = self._spark.sparkContext
         tasks = max(-(-len(asked) // _FILES_A_TASK), min(len(asked) // 50, _TASKS_A_CORE * context.defaultParallelism))
         try:
-            with described(self._spark, text), by_value():
+            with describe_jobs(self._spark, text), by_value():
                 parts = context.parallelize(asked, tasks).mapPartitions(_task(work, self._threads, pa.__version__))
                 return list(itertools.chain.from_iterable(map(pickle.loads, parts.collect())))
         except Exception as error:

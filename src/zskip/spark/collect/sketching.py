@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from zskip.predicate import Term, term_sql
 from zskip.records import Bools
 from zskip.sketch import Made, Maker, Sketch, SketchOn, follow
-from zskip.spark.collect.statistics import Places
-from zskip.spark.jobs import described
+from zskip.spark.collect.statistics import FilePositions
+from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
 from zskip.spark.scan.relation import scan_whole
 from zskip.spark.schema import TableSchema
@@ -34,7 +34,7 @@ def build_sketches(
     schema: TableSchema,
     sketches: Sequence[SketchOn],
     lacking: Sequence[Bools],
-    places: Places,
+    places: FilePositions,
     *,
     timezone: str,
     budget: int | None = None,
@@ -78,7 +78,7 @@ def _made(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, te
     selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
     with by_value():
         out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
-    with described(frame.sparkSession, text):
+    with describe_jobs(frame.sparkSession, text):
         return compat.collect_arrow(out)
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from zskip.errors import ConflictError
 from zskip.index import Counted
 from zskip.records import Ints
-from zskip.spark.forms import form_sql, quoted
-from zskip.spark.jobs import described
+from zskip.spark.forms import form_sql, quote_identifier
+from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
 from zskip.types import DataType, Form, encode_decimal
 
@@ -29,7 +29,7 @@ _COLUMNS_PER_JOB = 100
 _FILE = "zskip_file"
 
 
-class Places:
+class FilePositions:
     """Finds the files of a snapshot by the names that Spark gives them."""
 
     def __init__(self, uris: Sequence[str]) -> None:
@@ -47,7 +47,9 @@ class Places:
         return place
 
 
-def aggregate_by_file(frame: DataFrame, sums: Mapping[str, str], places: Places, text: str) -> tuple[Ints, pa.Table]:
+def aggregate_by_file(
+    frame: DataFrame, sums: Mapping[str, str], places: FilePositions, text: str
+) -> tuple[Ints, pa.Table]:
     """Compute SQL aggregates over the rows of each file: the places of the files that have rows, and a table.
 
     sums: aliases and aggregates. text: what the job is called.
@@ -58,14 +60,14 @@ def aggregate_by_file(frame: DataFrame, sums: Mapping[str, str], places: Places,
     found = frame.groupBy(F.input_file_name().alias(_FILE)).agg(
         *(F.expr(sql).alias(name) for name, sql in sums.items())
     )
-    with described(spark, text):
+    with describe_jobs(spark, text):
         table = compat.collect_arrow(found)
     names = table[_FILE].to_pylist() if table.num_rows else []
     return np.array([places.of(name) for name in names], np.int64), table
 
 
-def count(
-    frame: DataFrame, columns: Sequence[tuple[Path, DataType]], places: Places, text: str
+def count_values(
+    frame: DataFrame, columns: Sequence[tuple[Path, DataType]], places: FilePositions, text: str
 ) -> tuple[Ints, dict[Path, Counted]]:
     """Count the rows of each file, and what they hold of some columns of orderable types.
 
@@ -77,7 +79,7 @@ def count(
     for batch in _batches(columns):
         sums = {"rows": "count(1)"}
         for i, (path, data_type) in enumerate(batch):
-            sums |= _sums(i, ".".join(map(quoted, path)), data_type)
+            sums |= _sums(i, ".".join(map(quote_identifier, path)), data_type)
         at, table = aggregate_by_file(frame, sums, places, text)
         if table.num_rows:
             rows[at] = table["rows"].to_numpy()

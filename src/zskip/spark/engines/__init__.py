@@ -8,7 +8,7 @@ from zskip.formats import DeltaFormat, HudiFormat, TableFormat
 from zskip.formats.iceberg.format import check_installed
 from zskip.records import Snapshot
 from zskip.spark.engines import delta, hudi
-from zskip.spark.engines.base import Committed, Engine, RoutedRows
+from zskip.spark.engines.base import Engine, EngineCommit, RoutedRows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from zskip.spark.engines.iceberg import SessionCatalog
 
 __all__ = [
-    "Committed",
     "Engine",
+    "EngineCommit",
     "RoutedRows",
+    "add_statistics",
     "engine_for",
     "has_own_reader",
     "read_whole",
     "session_catalog",
-    "with_statistics",
 ]
 
 
@@ -74,8 +74,8 @@ def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame 
     return _READERS[name].read_version(spark, snapshot.root, snapshot.version)
 
 
-def with_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:
+def add_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:
     """The snapshot with the statistics of files that only the engine in the session can read."""
     if isinstance(table, HudiFormat) and has_own_reader(spark, table.name):
-        return hudi.with_statistics(spark, table, snapshot)
+        return hudi.add_statistics(spark, table, snapshot)
     return snapshot

@@ -28,7 +28,7 @@ class RoutedRows:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Committed:
+class EngineCommit:
     """A commit by an engine."""
 
     version: int
@@ -47,7 +47,7 @@ class Engine(Protocol):
     def check(self) -> None:
         """Raise UnsupportedError where `commit` could not be done, with the reason and the way out; reads only."""
 
-    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
+    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows, one file for each partition of the frame, and commit them instead of the files of `base`.
 
         base: only the files that are replaced; info: what the operation was. Raises ConflictError, and changes

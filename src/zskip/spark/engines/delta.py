@@ -17,9 +17,9 @@ from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.delta.commit import MARK, partition_of
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
-from zskip.spark.engines.base import Committed, RoutedRows
-from zskip.spark.jvm.compat import active
-from zskip.spark.jvm.failures import whole_text
+from zskip.spark.engines.base import EngineCommit, RoutedRows
+from zskip.spark.jvm.compat import active_session
+from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 
@@ -74,7 +74,7 @@ def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFr
     from pyspark.sql import DataFrame
 
     snapshot = schema.snapshot
-    with active(spark):
+    with active_session(spark):
         log, version = _open(spark, snapshot)
         files = _files(spark, version, snapshot)
         jvm = Jvm.of(spark)
@@ -105,7 +105,7 @@ class DeltaEngine:
                 f"({missing[0]}); load delta-spark 4.4. Nothing was written"
             )
 
-    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
+    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows and commit them instead of the files of `base`, in a transaction upon its version."""
         session, jvm = rows.frame.sparkSession, Jvm.of(self._spark)
         rewrite = {MARK: {"rewrite": uuid.uuid4().hex, **info}}
@@ -118,7 +118,7 @@ class DeltaEngine:
         }
         for name, value in settings.items():
             session.conf.set(name, value)
-        with active(session):
+        with active_session(session):
             log, version = _open(session, base)
             old = _files(session, version, base)
             wanted = _rows_in(old)
@@ -140,7 +140,7 @@ class DeltaEngine:
                 actions = [file.removeWithTimestamp(now, False) for file in old] + added
                 number = transaction.commit(jvm.seq_of(*actions), _operation(jvm, info.get("by", ())))
             except Exception as error:
-                text = "" if isinstance(error, ConflictError) else whole_text(error)
+                text = "" if isinstance(error, ConflictError) else text_with_causes(error)
                 if text and not _CONFLICT.search(text):
                     # It may have been committed all the same: what it wrote stays, for VACUUM where nobody names it.
                     raise
@@ -151,7 +151,7 @@ class DeltaEngine:
                     f'another writer changed "{self._root}" since the rewrite read it; nothing was committed, '
                     f"call again ({_CONFLICT.search(text)[0]})"  # type: ignore[index]
                 ) from error
-        return Committed(
+        return EngineCommit(
             version=int(number),
             sizes=tuple(int(file.size()) for file in added),
             names=tuple(relative_path(str(file.path()), self._root).rpartition("/")[2] for file in added),

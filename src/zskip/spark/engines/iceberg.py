@@ -16,9 +16,9 @@ from zskip.formats.iceberg.catalog import Current, UnknownCommitError, call_with
 from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged, committed
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
-from zskip.spark.jvm.failures import root_cause, whole_text
+from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.hadoop import raised_as
+from zskip.spark.jvm.hadoop import is_java_error
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,7 @@ class SessionCatalog:
         try:
             operation.commit()
         except (Py4JJavaError, CapturedException) as error:
-            if isinstance(error, Py4JJavaError) and raised_as(error, *_CONFLICTS):
+            if isinstance(error, Py4JJavaError) and is_java_error(error, *_CONFLICTS):
                 raise ConflictError(
                     f'another writer changed "{self._table}" meanwhile ({_message(error)}); nothing was committed, '
                     "call again"
@@ -177,7 +177,7 @@ class SessionCatalog:
             yield
         except (Py4JJavaError, CapturedException, TimeoutError) as error:
             name = f'"{self._table}"'
-            gone = isinstance(error, Py4JJavaError) and raised_as(error, *_GONE)
+            gone = isinstance(error, Py4JJavaError) and is_java_error(error, *_GONE)
             if gone or "NoSuchTable" in repr(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
                 raise TableNotFoundError(
                     f"the session's catalog has no table {name} (any more); check the name. Nothing was written"
@@ -194,4 +194,4 @@ def _message(error: Py4JJavaError | CapturedException) -> str:
 
 def _cause(error: Py4JJavaError | CapturedException | TimeoutError) -> str:
     """What went wrong at the bottom of it."""
-    return first_line(error) if isinstance(error, TimeoutError) else root_cause(whole_text(error))
+    return first_line(error) if isinstance(error, TimeoutError) else root_cause(text_with_causes(error))

@@ -29,7 +29,7 @@ _OWN_LOG = ("delta", "hudi", "iceberg")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Named:
+class NamedTable:
     """A table that a catalog knows by a name."""
 
     parts: tuple[str, ...]
@@ -43,10 +43,10 @@ class Named:
     @property
     def sql(self) -> str:
         """The name as SQL text."""
-        return quoted(self.parts)
+        return quote_name(self.parts)
 
 
-def quoted(parts: Sequence[str]) -> str:
+def quote_name(parts: Sequence[str]) -> str:
     """A name of several parts as SQL text that means exactly these.
 
     >>> quoted(("db", "a`b.c"))
@@ -69,14 +69,14 @@ def is_missing(error: Exception) -> bool:
     return any(said in str(error) for said in ("NOT_FOUND", "NoSuch", "REQUIRES_SINGLE_PART_NAMESPACE"))
 
 
-def find_named(spark: SparkSession, parts: tuple[str, ...]) -> Named:
+def find_named_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
     """The table of a name; raises what Spark raises where there is none.
 
     Raises UnsupportedError for views, tables of other formats, and tables that do not lie in one directory as zskip
     would leave them.
     """
     jvm, label = Jvm.of(spark), ".".join(parts)
-    plan = spark.table(quoted(parts))._jdf.queryExecution().analyzed()
+    plan = spark.table(quote_name(parts))._jdf.queryExecution().analyzed()
     while plan.nodeName() == "SubqueryAlias":
         plan = plan.child()
     if plan.nodeName() == "View":
@@ -91,10 +91,10 @@ def find_named(spark: SparkSession, parts: tuple[str, ...]) -> Named:
     odd = obstacle(jvm, relation)
     if odd is not None:
         raise UnsupportedError(f'"{label}" cannot be a table of zskip: {odd}')
-    return Named(parts=parts, relation=relation, root=relation.root)
+    return NamedTable(parts=parts, relation=relation, root=relation.root)
 
 
-def place_of_new(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
+def default_path(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     """Where the session's catalog has the directory of a table that is yet to come; None for what is no name there.
 
     Raises InputError where the table exists, for names of other catalogs, and for such as Spark does not take.
@@ -118,7 +118,7 @@ def place_of_new(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     return unquote(str(catalog.defaultTablePath(identifier).toString()))
 
 
-def creation_of(spark: SparkSession, parts: tuple[str, ...], root: str, like: Named | None) -> str:
+def create_statement(spark: SparkSession, parts: tuple[str, ...], root: str, like: NamedTable | None) -> str:
     """The statement that gives files of plain Parquet a name; the table does not own them: to drop it leaves them.
 
     like: the table whose columns it has; without, they are what Spark sees there.
@@ -126,15 +126,15 @@ def creation_of(spark: SparkSession, parts: tuple[str, ...], root: str, like: Na
     columns = partitioned = ""
     if like is not None:
         columns = f" ({spark.table(like.sql)._jdf.schema().toDDL()})"
-        by = [quoted([column.name]) for column in spark.catalog.listColumns(like.sql) if column.isPartition]
+        by = [quote_name([column.name]) for column in spark.catalog.listColumns(like.sql) if column.isPartition]
         partitioned = f" PARTITIONED BY ({', '.join(by)})" if by else ""
     place = root.replace("\\", "\\\\").replace("'", "\\'")
-    return f"CREATE TABLE {quoted(parts)}{columns} USING parquet{partitioned} LOCATION '{place}'"
+    return f"CREATE TABLE {quote_name(parts)}{columns} USING parquet{partitioned} LOCATION '{place}'"
 
 
-def make_known(spark: SparkSession, parts: tuple[str, ...], creation: str) -> None:
+def register_table(spark: SparkSession, parts: tuple[str, ...], creation: str) -> None:
     """Give a new table its name by a statement; a catalog that cannot be told costs a ZskipWarning."""
-    name = quoted(parts)
+    name = quote_name(parts)
     try:
         spark.sql(creation)
         if any(column.isPartition for column in spark.catalog.listColumns(name)):
@@ -151,7 +151,7 @@ def _identifier(jvm: Jvm, table: str, database: str) -> JavaObject:
     return jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(table, jvm.some(database))
 
 
-def _with_log(spark: SparkSession, parts: tuple[str, ...]) -> Named | None:
+def _with_log(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:
     """A table of the session's own catalog whose format keeps a log."""
     if len(parts) == 3 and parts[0] != "spark_catalog":
         return None
@@ -164,10 +164,10 @@ def _with_log(spark: SparkSession, parts: tuple[str, ...]) -> Named | None:
     provider = str(found.provider().get()).lower() if not found.provider().isEmpty() else ""
     if provider not in _OWN_LOG:
         return None
-    return Named(parts=parts, relation=None, root=unquote(str(found.location().toString())), format_name=provider)
+    return NamedTable(parts=parts, relation=None, root=unquote(str(found.location().toString())), format_name=provider)
 
 
-def check_partitions(spark: SparkSession, named: Named, snapshot: Snapshot) -> None:
+def check_partitions(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> None:
     """Raise UnsupportedError where the catalog knows other partitions than lie in the directory."""
     if named.relation is not None and not same_partitions(spark, named.relation, snapshot):
         raise UnsupportedError(
@@ -176,7 +176,7 @@ def check_partitions(spark: SparkSession, named: Named, snapshot: Snapshot) -> N
         )
 
 
-def tell(spark: SparkSession, named: Named, snapshot: Callable[[], Snapshot]) -> None:
+def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[], Snapshot]) -> None:
     """Have Spark forget which files a table had, and the catalog know how large it is now.
 
     snapshot: takes one of the table as it is. A rewrite keeps rows and values: their numbers and statistics stay as

@@ -52,7 +52,7 @@ def set_active(spark: SparkSession) -> None:
 
 
 @contextmanager
-def active(spark: SparkSession) -> Iterator[None]:
+def active_session(spark: SparkSession) -> Iterator[None]:
     """Make a session the active one for a while."""
     before = _of_sessions(spark, "getActiveSession")()
     set_active(spark)

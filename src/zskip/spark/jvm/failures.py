@@ -28,7 +28,7 @@ _PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:\s.*\n)*(\S.*)$
 _CLASS = re.compile(r"^(?:[a-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
 
 
-def explained(step: str, error: Exception) -> Exception:
+def to_zskip_error(step: str, error: Exception) -> Exception:
     """The error of zskip that says in one message what failed in Spark; anything that is not Spark's comes back as is.
 
     step: what Spark was to do, such as `sample 3 columns of lineitem`.
@@ -38,14 +38,14 @@ def explained(step: str, error: Exception) -> Exception:
 
     if isinstance(error, ZskipError) or not isinstance(error, Py4JError | PySparkException):
         return error
-    return explained_text(step, whole_text(error))
+    return error_from_text(step, text_with_causes(error))
 
 
-def explained_text(step: str, text: str) -> ZskipError:
+def error_from_text(step: str, text: str) -> ZskipError:
     """Build the error from the text of a failure with all its causes.
 
     >>> text = "Job aborted due to stage failure\\nCaused by: java.io.IOException: No space left on device"
-    >>> str(explained_text("rewrite 2 files of t", text))
+    >>> str(error_from_text("rewrite 2 files of t", text))
     'no space left to rewrite 2 files of t: IOException: No space left on device; free some, and call again'
     """
     cause = root_cause(text)
@@ -89,7 +89,7 @@ def root_cause(text: str) -> str:
     return _CLASS.sub(lambda m: f"{m[1]}: ", causes[-1].strip())[:500].rstrip(": ")
 
 
-def whole_text(error: BaseException) -> str:
+def text_with_causes(error: BaseException) -> str:
     """The text of an error of Spark with that of all its causes in the JVM, the innermost last."""
     texts = [str(error)]
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)

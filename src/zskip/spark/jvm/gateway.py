@@ -27,7 +27,7 @@ _PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "
 T = TypeVar("T")
 
 
-def in_pieces(text: JavaObject) -> str:
+def read_in_pieces(text: JavaObject) -> str:
     """Bring a long text of ASCII over to Python.
 
     py4j sends more than 8,192 bytes in several writes, each of which waits some 40 ms for the last one to be
@@ -124,7 +124,7 @@ class Jvm:
         """Bring lists and arrays of strings, numbers and nulls over to Python."""
         writer = self.find("java.io.StringWriter")()
         self._mapper().writeValue(writer, value)
-        return json.loads(in_pieces(writer.getBuffer()))
+        return json.loads(read_in_pieces(writer.getBuffer()))
 
     def _mapper(self) -> JavaObject:
         return self.once("mapper", self._new_mapper)

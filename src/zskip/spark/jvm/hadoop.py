@@ -51,7 +51,7 @@ def storage_for(spark: SparkSession, path: str) -> Storage:
         raise InputError("the path is empty; give the directory of a table")
     jvm = Jvm.of(spark)
     try:
-        with reaching("open", path):
+        with translate_errors("open", path):
             files, root = _resolve(spark, jvm, path)
     except StorageError as error:
         raise _without_jars(spark, path, error) from error
@@ -86,7 +86,7 @@ class HadoopStorage:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._jvm = Jvm.of(spark)
-        with reaching("open", path):
+        with translate_errors("open", path):
             self._files, self._root_path = _resolve(spark, self._jvm, path)
             self._root = str(self._root_path.toString()).rstrip("/")
             self._local = self._below()
@@ -134,7 +134,7 @@ class HadoopStorage:
         )
         for attempt in range(_TRIES):
             try:
-                with reaching("list", self._root):
+                with translate_errors("list", self._root):
                     statuses = listing(self._files.listFiles(self._root_path, True))
                 break
             except FileNotFoundError:  # a directory went away while it was being listed
@@ -144,7 +144,7 @@ class HadoopStorage:
 
     def list_dir(self, path: str) -> list[FileInfo]:
         """What lies directly in a directory; empty where there is none."""
-        with contextlib.suppress(FileNotFoundError), reaching("list", self.uri(path)):
+        with contextlib.suppress(FileNotFoundError), translate_errors("list", self.uri(path)):
             iterator = self._files.listStatusIterator(self._at(path))
             statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
             return [f for f in self._bring(statuses) if f.path != path]
@@ -165,7 +165,7 @@ class HadoopStorage:
 
     def stat(self, path: str) -> FileInfo | None:
         """One file or directory, or None where there is none."""
-        with contextlib.suppress(FileNotFoundError), reaching("look at", self.uri(path)):
+        with contextlib.suppress(FileNotFoundError), translate_errors("look at", self.uri(path)):
             status = self._files.getFileStatus(self._at(path))
             is_dir = status.isDirectory()
             return FileInfo(path, 0 if is_dir else status.getLen(), status.getModificationTime(), is_dir)
@@ -173,7 +173,7 @@ class HadoopStorage:
 
     def read(self, path: str) -> bytes:
         """The whole content; raises FileNotFoundError where there is none."""
-        with reaching("read", self.uri(path)):
+        with translate_errors("read", self.uri(path)):
             stream = self._files.open(self._at(path))
             try:
                 return b"".join(iter(lambda: bytes(stream.readNBytes(_CHUNK)), b""))
@@ -187,7 +187,7 @@ class HadoopStorage:
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
         """A seekable binary stream for reading; size: in bytes, where it is known."""
-        with reaching("open", self.uri(path)):
+        with translate_errors("open", self.uri(path)):
             if size is None:
                 size = int(self._files.getFileStatus(self._at(path)).getLen())
             raw = _Stream(self._opened(path, size), size, self.uri(path))
@@ -206,7 +206,7 @@ class HadoopStorage:
         """
         if self._local is not None:
             return self._local.write(path, data, overwrite=overwrite)
-        with reaching("write", self.uri(path)):
+        with translate_errors("write", self.uri(path)):
             if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE:
                 return self._create(path, data, overwrite)
             target = self._at(path)
@@ -221,7 +221,7 @@ class HadoopStorage:
         try:
             self._upload(self._at(path), data, overwrite)
         except Py4JJavaError as error:
-            if overwrite or not raised_as(error, *_LOST):
+            if overwrite or not is_java_error(error, *_LOST):
                 raise
             if self.read(path) != data:
                 raise FileExistsError(f'there is something already at "{self.uri(path)}"') from error
@@ -246,7 +246,7 @@ class HadoopStorage:
         if self.kind != "objects":
             return True
         if self._files.getUri().getScheme() == "s3a":
-            with reaching("look at", self._root):
+            with translate_errors("look at", self._root):
                 if not self._files.hasPathCapability(self._root_path, _CONDITIONAL):
                     return False
         path = f"_zskip/.{uuid.uuid4().hex}.tmp"
@@ -263,7 +263,7 @@ class HadoopStorage:
         """Move a file or directory without ever replacing one; makes the parents of the target."""
         if self._local is not None:
             return self._local.rename(source, target)
-        with reaching("move", self.uri(source)):
+        with translate_errors("move", self.uri(source)):
             new = self._at(target)
             self._files.getFileStatus(self._at(source))
             self._files.mkdirs(new.getParent())
@@ -293,7 +293,7 @@ class HadoopStorage:
 
     def delete(self, path: str) -> None:
         """Remove a file or a directory with all in it; nothing where there is none."""
-        with contextlib.suppress(FileNotFoundError), reaching("delete", self.uri(path)):
+        with contextlib.suppress(FileNotFoundError), translate_errors("delete", self.uri(path)):
             self._files.delete(self._at(path), True)
 
 
@@ -331,7 +331,7 @@ class _Stream(RangeStream):
         count = min(count, self._size - self._position, _CHUNK)
         if count <= 0:
             return b""
-        with reaching("read", self._name):
+        with translate_errors("read", self._name):
             self._stream.seek(self._position)
             data = bytes(self._stream.readNBytes(count))
         self._position += len(data)
@@ -344,7 +344,7 @@ class _Stream(RangeStream):
         super().close()
 
 
-def raised_as(error: Py4JJavaError, *names: str) -> bool:
+def is_java_error(error: Py4JJavaError, *names: str) -> bool:
     """Whether a Java exception is of one of these classes or below."""
     found = error.java_exception.getClass()
     while found is not None:
@@ -356,14 +356,14 @@ def raised_as(error: Py4JJavaError, *names: str) -> bool:
 
 def _not_there(error: Py4JJavaError) -> bool:
     """Whether there is no such file, or what were its directory is a file; HDFS calls that a lack of permission."""
-    if raised_as(error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"):
+    if is_java_error(error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"):
         return True
     said = str(error.java_exception.getMessage())
-    return raised_as(error, "org.apache.hadoop.security.AccessControlException") and "(is not a directory)" in said
+    return is_java_error(error, "org.apache.hadoop.security.AccessControlException") and "(is not a directory)" in said
 
 
 @contextlib.contextmanager
-def reaching(action: str, path: str) -> Iterator[None]:
+def translate_errors(action: str, path: str) -> Iterator[None]:
     """Raise what Java raises as FileNotFoundError, FileExistsError or StorageError."""
     try:
         yield
@@ -373,6 +373,6 @@ def reaching(action: str, path: str) -> Iterator[None]:
         message = f'cannot {action} "{path}": {error.java_exception.toString()}'
         if action != "write" and _not_there(error):
             raise FileNotFoundError(message) from error
-        if raised_as(error, "org.apache.hadoop.fs.FileAlreadyExistsException"):
+        if is_java_error(error, "org.apache.hadoop.fs.FileAlreadyExistsException"):
             raise FileExistsError(message) from error
         raise StorageError(message) from error

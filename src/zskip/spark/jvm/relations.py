@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from zskip.records import Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.statuses import path_maker, qualified
+from zskip.spark.jvm.statuses import path_maker, qualify_root
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,14 +121,14 @@ def same_partitions(spark: SparkSession, relation: FileRelation, snapshot: Snaps
         text,
     )
     place = handles.static(_CATALOG_UTILS, "generatePartitionPath", _PATH, _MAP, _seq(jvm), _PATH)
-    names, root = catalog.partitionColumnNames(), jvm.find(_PATH)(qualified(snapshot.root))
+    names, root = catalog.partitionColumnNames(), jvm.find(_PATH)(qualify_root(snapshot.root))
     spec = handles.virtual(_CATALOG_PARTITION, "spec", _MAP)
     expected = handles.chain(spec, handles.bind(place, 1, names, root), text)
     there = jvm.read(jvm.map(partitions, handles.function(located)))
     if there != jvm.read(jvm.map(partitions, handles.function(expected))):
         return False
     directories = jvm.strings([partition.directory for partition in snapshot.partitions])
-    made = jvm.map(directories, handles.function(handles.chain(path_maker(jvm, qualified(snapshot.root)), text)))
+    made = jvm.map(directories, handles.function(handles.chain(path_maker(jvm, qualify_root(snapshot.root)), text)))
     return set(jvm.read(made)) <= set(there)
 
 

@@ -18,7 +18,7 @@ _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _DIRECTORY = "org.apache.spark.sql.execution.datasources.PartitionDirectory"
 
 
-def qualified(root: str) -> str:
+def qualify_root(root: str) -> str:
     """A table's root as Hadoop's `Path` takes it, spelled as in Spark's own listings; nothing is escaped.
 
     >>> qualified("/data/a b"), qualified("file:/data"), qualified("hdfs://nn/data")
@@ -106,7 +106,7 @@ def _maker(jvm: Jvm, root: str, paths: list[str], sizes: Ints, mtimes_ms: Ints) 
     handles = jvm.handles
     get_long = handles.virtual("java.nio.LongBuffer", "get", "long", "int")
     get = handles.virtual(_LIST, "get", "java.lang.Object", "int").bindTo(jvm.strings(paths))
-    path = handles.chain(get, path_maker(jvm, qualified(root)))
+    path = handles.chain(get, path_maker(jvm, qualify_root(root)))
     status = handles.constructor(_STATUS, "long", "boolean", "int", "long", "long", _PATH)
     status = handles.feed(status, 0, get_long.bindTo(jvm.longs(sizes)))
     status = handles.feed(status, 4, get_long.bindTo(jvm.longs(mtimes_ms)))

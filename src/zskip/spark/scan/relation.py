@@ -11,7 +11,7 @@ from zskip.spark.jvm.compat import check_session, private_session
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.rule.file_index import PrunedFileIndex, Pruning
 from zskip.spark.scan.rule.plans import planned_index
-from zskip.spark.schema import TableSchema, with_ordinals
+from zskip.spark.schema import TableSchema, partition_by_ordinal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,7 @@ def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
         from zskip.spark.engines.delta import read_files
 
         return read_files(spark, schema, ORDINAL)
-    return scan(spark, with_ordinals(spark, schema, ORDINAL))
+    return scan(spark, partition_by_ordinal(spark, schema, ORDINAL))
 
 
 def scan_whole(spark: SparkSession, schema: TableSchema, files: Bools, settings: Mapping[str, str]) -> DataFrame:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Bools, Field, Floats, Ints, Sample, Values
-from zskip.spark.forms import curve_form, form_of, quoted
+from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.shipping import by_value
 from zskip.types import Form
@@ -87,7 +87,7 @@ def _narrow(fields: Sequence[Field], ordinal: str) -> list[Column]:
     import pyspark.sql.functions as F
 
     forms = [form_of(field).alias(f"c{i}") for i, field in enumerate(fields)]
-    return [*forms, F.col(quoted(ordinal)).cast("int").alias(_ORDINAL)]
+    return [*forms, F.col(quote_identifier(ordinal)).cast("int").alias(_ORDINAL)]
 
 
 def _reservoir(size: int, seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.layout.layout import Layout
 from zskip.records import Ints
-from zskip.spark.forms import curve_form, form_of, quoted
+from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm.arrays import lookup, search, search_between
 from zskip.spark.shipping import by_value
 from zskip.types import Form
@@ -30,7 +30,7 @@ def place(frame: DataFrame, layout: Layout, *, ordinal: str, key: str, file_id: 
     import pyspark.sql.functions as F
 
     tie = _tie(frame) if _spreads(layout) else F.lit(0).cast("bigint")
-    of = F.col(quoted(ordinal)).cast("int")
+    of = F.col(quote_identifier(ordinal)).cast("int")
     if not layout.is_separable:
         placed = frame.withColumn(key, _by_kernel(layout, of, tie))
         return placed.withColumn(file_id, F.col(f"{key}.file")).withColumn(key, F.col(f"{key}.key"))
@@ -82,7 +82,8 @@ def _tie(frame: DataFrame) -> Column:
         frame.select("_metadata.file_path", "_metadata.row_index").schema  # noqa: B018
         hashed = F.xxhash64(F.col("_metadata.file_path"), F.col("_metadata.row_index"))
     except AnalysisException:
-        hashed = F.xxhash64(*(F.col(quoted(f.name)) for f in frame.schema if _hashes(f.dataType.simpleString())))
+        fields = (field for field in frame.schema if _hashes(field.dataType.simpleString()))
+        hashed = F.xxhash64(*(F.col(quote_identifier(field.name)) for field in fields))
     return F.shiftrightunsigned(hashed, 1)
 
 

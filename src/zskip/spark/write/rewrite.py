@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from zskip.errors import UnsupportedError, ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
-from zskip.spark.jobs import described
+from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm.compat import private_session
 from zskip.spark.write.keys import place
 from zskip.spark.write.routing import route
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "WriteOptions",
     "check_writable",
-    "described",
+    "describe_jobs",
     "file_of",
     "rewrite",
     "routed",

@@ -275,7 +275,7 @@ def _draw(
     """A sample of rows, the file of each and its place in the file; one Spark job."""
     from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
     from zskip.spark.write.draw import draw_with_places
-    from zskip.spark.write.rewrite import described
+    from zskip.spark.write.rewrite import describe_jobs
 
     snapshot = schema.snapshot
     places = np.arange(len(snapshot))
@@ -293,7 +293,7 @@ def _draw(
     wanted = min(wanted, LARGEST_SAMPLE)
     spark = handle.need_spark("advice")
     frame = scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=apart))
-    with described(spark, f"sample {len(fields)} columns of {snapshot.root}"):
+    with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
         sample, row_of = draw_with_places(frame, fields, ORDINAL, min(1.0, wanted / max(rows, 1)), seed)
     file_of = sample.partition.astype(np.int64)
     partition = some.partition_of[file_of].astype(np.int32)

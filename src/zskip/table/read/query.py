@@ -30,7 +30,7 @@ from zskip.types import read_type
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.jvm.catalog import Named
+    from zskip.spark.jvm.catalog import NamedTable
     from zskip.spark.scan.filters.catalyst import Filters
     from zskip.spark.scan.rule.file_index import OnFilters
 
@@ -91,7 +91,7 @@ def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
     return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), handle.case_sensitive)
 
 
-def _as_named(spark: SparkSession, named: Named, snapshot: Snapshot) -> bool:
+def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:
     """Whether the catalog gives a table the columns, and the types of partitions, that its directory shows."""
     if named.relation is None:
         return True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from zskip.index import Counted
-    from zskip.spark.collect.statistics import Places
+    from zskip.spark.collect.statistics import FilePositions
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_COLUMNS = 24
@@ -89,7 +89,7 @@ class _Answer:
 class _BothWays:
     """One table, read through zskip and without it."""
 
-    def __init__(self, handle: Handle, snapshot: Snapshot, places: Places) -> None:
+    def __init__(self, handle: Handle, snapshot: Snapshot, places: FilePositions) -> None:
         self.handle = handle
         self.snapshot = snapshot
         self.places = places
@@ -123,9 +123,9 @@ class _BothWays:
     def _collected(self, frame: DataFrame, sums: Sequence[str], text: str) -> Any:
         from pyspark.sql import functions as F
 
-        from zskip.spark.jobs import described
+        from zskip.spark.jobs import describe_jobs
 
-        with described(self.handle.need_spark("verify()"), text):
+        with describe_jobs(self.handle.need_spark("verify()"), text):
             return frame.agg(*(F.expr(sql).alias(f"a{i}") for i, sql in enumerate(sums))).collect()[0]
 
     def _reported(self, text: str, expected: _Answer, found: _Answer) -> Mismatch:
@@ -160,7 +160,7 @@ def _hash_sql(frame: DataFrame) -> str:
     """A hash of a row's columns as a decimal, so that a sum of hashes does not overflow; maps go by their text."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
-    from zskip.spark.forms import quoted
+    from zskip.spark.forms import quote_identifier
 
     def hashable(data_type: Any) -> bool:
         if isinstance(data_type, StructType):
@@ -171,7 +171,7 @@ def _hash_sql(frame: DataFrame) -> str:
 
     parts = []
     for field in frame.schema:
-        name = quoted(field.name)
+        name = quote_identifier(field.name)
         parts.append(name if hashable(field.dataType) else f"to_json(struct({name}))")
     return f"CAST(xxhash64({', '.join(parts)}) AS DECIMAL(20, 0))"
 
@@ -189,11 +189,11 @@ def _smallest(predicate: Predicate, differs: Callable[[Predicate], bool]) -> Pre
 
 def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
     """Hold every statistic against the content of its file; the number of columns, and what is wrong."""
-    from zskip.spark.collect.statistics import count
+    from zskip.spark.collect.statistics import count_values
 
     columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
     known = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
-    rows, counted = count(both.plain, [(c.path, c.type) for c in known], both.places, "audit the index")
+    rows, counted = count_values(both.plain, [(c.path, c.type) for c in known], both.places, "audit the index")
     wrong = list(_wrong_rows(both.snapshot, index.rows, rows))
     for column, stats in known.items():
         wrong += _wrong_statistics(both.snapshot, column, stats, counted[column.path], index.rows)
@@ -243,8 +243,8 @@ def _drawn(both: _BothWays, count: int, seed: int) -> list[Predicate]:
     from pyspark.sql import functions as F
 
     from zskip.spark.collect.statistics import exact_sql
-    from zskip.spark.forms import quoted
-    from zskip.spark.jobs import described
+    from zskip.spark.forms import quote_identifier
+    from zskip.spark.jobs import describe_jobs
     from zskip.spark.jvm.compat import collect_arrow
 
     fields = (*both.snapshot.fields, *both.snapshot.partition_fields)
@@ -253,8 +253,10 @@ def _drawn(both: _BothWays, count: int, seed: int) -> list[Predicate]:
         return []
     picks = np.random.default_rng(seed).permutation(len(columns))[:_SAMPLED_COLUMNS].tolist()
     columns = [columns[i] for i in sorted(picks)]
-    values = [F.expr(exact_sql(".".join(map(quoted, c.path)), c.type)).alias(f"c{i}") for i, c in enumerate(columns)]
-    with described(both.handle.need_spark("verify()"), "draw values for random queries"):
+    values = [
+        F.expr(exact_sql(".".join(map(quote_identifier, c.path)), c.type)).alias(f"c{i}") for i, c in enumerate(columns)
+    ]
+    with describe_jobs(both.handle.need_spark("verify()"), "draw values for random queries"):
         rows = max(both.plain.count(), 1)
         narrow = both.plain.sample(False, min(1.0, _SAMPLED_ROWS / rows), seed).select(*values)
         table = collect_arrow(narrow)

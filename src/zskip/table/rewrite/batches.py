@@ -67,7 +67,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
 
     What is committed stays, whatever comes after, and the next call with the same arguments does the rest.
     """
-    from zskip.spark.jobs import run_at_once
+    from zskip.spark.jobs import run_concurrently
 
     spark = handle.need_spark("optimize()")
     checked(request)
@@ -95,7 +95,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
         works = [
             _Work(handle=handle, target=target, request=chosen, look=before, batch=batch, done=done) for batch in todo
         ]
-        run_at_once(spark, works, 1 if handle.one_rewrite_at_a_time else request.jobs)
+        run_concurrently(spark, works, 1 if handle.one_rewrite_at_a_time else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
     after = _look_after(handle, chosen, by_engine=reads_rows) if done.results else before

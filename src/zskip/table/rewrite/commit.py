@@ -24,7 +24,7 @@ from zskip.table.rewrite.step_timer import Clock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.engines import Committed, Engine
+    from zskip.spark.engines import Engine, EngineCommit
     from zskip.spark.schema import TableSchema
 
 
@@ -107,7 +107,7 @@ class Writer(Protocol):
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files, or get ready to."""
 
-    def commit(self, info: Mapping[str, Any]) -> Committed:
+    def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Make them part of the table; info: what the operation was."""
 
     def abort(self) -> None:
@@ -175,15 +175,15 @@ class FileWriter:
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files and check that they hold every row of each partition."""
-        from zskip.spark.schema import with_declared_ids
-        from zskip.spark.write.rewrite import WriteOptions, described, file_of, write_rows, writing_session
+        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.write.rewrite import WriteOptions, describe_jobs, file_of, write_rows, writing_session
 
         self._base = snapshot = rewrite.schema.snapshot
         target = self._target
         options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
-        with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
+        with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             session = writing_session(self._spark, by_name=snapshot.declared is not None)
-            frame = rewrite.arrangement.rows(session, with_declared_ids(session, rewrite.schema))
+            frame = rewrite.arrangement.rows(session, restore_field_ids(session, rewrite.schema))
             write_rows(frame, target.storage.uri(self._staging), options)
         files = list_data_files(target.storage, self._staging)
         rows = [
@@ -199,13 +199,13 @@ class FileWriter:
             if n
         ]
 
-    def commit(self, info: Mapping[str, Any]) -> Committed:
+    def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the format commit the staged files."""
-        from zskip.spark.engines import Committed
+        from zskip.spark.engines import EngineCommit
 
         replaced = np.full(len(self._base), self._replaces)
         version = self._target.format.replace(self._base, replaced, self._staged, info)
-        return Committed(
+        return EngineCommit(
             version=version,
             sizes=tuple(file.size for file in self._staged),
             names=tuple(file.path.rpartition("/")[2] for file in self._staged),
@@ -228,13 +228,13 @@ class EngineWriter:
         """Nothing yet: the engine writes and commits in one go."""
         self._rewrite = rewrite
 
-    def commit(self, info: Mapping[str, Any]) -> Committed:
+    def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the engine write the rows and commit them."""
         from zskip.spark.engines import RoutedRows
-        from zskip.spark.write.rewrite import described, writing_session
+        from zskip.spark.write.rewrite import describe_jobs, writing_session
 
         rewrite, snapshot = self._rewrite, self._rewrite.schema.snapshot
-        with described(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
+        with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             rows = RoutedRows(
                 frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.schema),
                 files=len(rewrite.arrangement.partition_of_file),
@@ -250,7 +250,7 @@ class EngineWriter:
 
 def rewrite_in_place(
     spark: SparkSession, handle: Handle, engine: Engine | None, rewrite: Rewrite, info: Mapping[str, Any], clock: Clock
-) -> Committed:
+) -> EngineCommit:
     """Write the new files of one rewrite and commit them instead of the old, or change nothing.
 
     engine: as `choose_engine` gives it.

@@ -201,10 +201,10 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
 def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sample:
     from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
-    from zskip.spark.write.rewrite import described
+    from zskip.spark.write.rewrite import describe_jobs
 
     frame = scan_with_ordinals(spark, plan.schema)
-    with described(spark, f"sample {len(plan.fields)} columns of {plan.schema.snapshot.root}"):
+    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.schema.snapshot.root}"):
         if request.sampling == "reservoir":
             return draw_reservoir(frame, plan.fields, ORDINAL, ReservoirPlan.of, request.seed)
         fraction = bernoulli_fraction(int(plan.found.rows.sum()), int(plan.files.sum()))

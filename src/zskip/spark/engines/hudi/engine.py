@@ -20,10 +20,10 @@ from zskip.formats.hudi.format import INFO_KEY, NOTE, HudiFormat
 from zskip.formats.hudi.protocol import check_rewritable, metadata_parts
 from zskip.formats.hudi.timeline import Timeline, read_timeline
 from zskip.records import Snapshot
-from zskip.spark.engines.base import Committed, RoutedRows
-from zskip.spark.jvm.failures import root_cause, whole_text
+from zskip.spark.engines.base import EngineCommit, RoutedRows
+from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.statuses import qualified
+from zskip.spark.jvm.statuses import qualify_root
 from zskip.storage.redirected import RedirectedStorage
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class HudiEngine:
             raise UnsupportedError(f'Hudi writes to "{root}" only where spark.serializer={_KRYO}; start Spark with it')
         check_rewritable(root, self._table.options(), self._table.avro_schema())
 
-    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> Committed:
+    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows and commit them instead of the files of `base`, or change nothing.
 
         Raises ConflictError where one of those files was changed, or may be at this moment by a writer that does not
@@ -139,7 +139,7 @@ class HudiEngine:
             self._home.delete(staged)
         finally:
             client.close()
-        return Committed(
+        return EngineCommit(
             version=int(instant),
             sizes=tuple(int(stat.getFileSizeInBytes()) for stat in stats),
             names=tuple(str(stat.getPath()).rpartition("/")[2] for stat in stats),
@@ -162,7 +162,7 @@ class HudiEngine:
         create = self._jvm.call(f"{_HUDI}.DataSourceUtils", "createHoodieClient")
         name = options["hoodie.table.name"]
         with self._explained():
-            return create(self._spark._jsc, self._table.avro_schema(), qualified(self._storage.root), name, given)
+            return create(self._spark._jsc, self._table.avro_schema(), qualify_root(self._storage.root), name, given)
 
     def _locks(self) -> dict[str, str]:
         """What the session says of the lock that all writers to its Hudi tables share."""
@@ -272,7 +272,7 @@ class HudiEngine:
             if instant in read_timeline(self._storage).complete:
                 raise StorageError(
                     f'"{root}" was written to while the instant {instant} was committed, which Hudi then could not '
-                    f"roll back ({root_cause(whole_text(error))}); roll it back with CALL rollback_to_instant"
+                    f"roll back ({root_cause(text_with_causes(error))}); roll it back with CALL rollback_to_instant"
                 ) from error
             _LOG.warning('the instant %s stays pending in "%s": %s', instant, root, error)
             return False
@@ -286,7 +286,7 @@ class HudiEngine:
         try:
             yield
         except Py4JJavaError as error:
-            text = whole_text(error)
+            text = text_with_causes(error)
             if _CONFLICT.search(text):
                 raise self._conflict(root_cause(text)) from error
             raise

@@ -18,7 +18,7 @@ from zskip.formats import HudiFormat
 from zskip.formats.hudi.protocol import metadata_parts
 from zskip.index import CALENDAR_TYPES, first_sure
 from zskip.records import ColumnStats, Known, Snapshot, Values
-from zskip.spark.jvm.failures import root_cause, whole_text
+from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.types import DataType, Encoded, Form, encode_decimal
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _DECIMAL = (10, 5)
 _LOG = logging.getLogger("zskip.hudi")
 
 
-def with_statistics(spark: SparkSession, table: HudiFormat, snapshot: Snapshot) -> Snapshot:
+def add_statistics(spark: SparkSession, table: HudiFormat, snapshot: Snapshot) -> Snapshot:
     """The snapshot with the bounds that Hudi keeps; a job of Spark reads those of a column when it is asked for."""
     before = snapshot.known
     if before is None or _PART not in metadata_parts(table.options()):
@@ -60,7 +60,7 @@ def _column(spark: SparkSession, snapshot: Snapshot, name: str, data_type: DataT
         return _aligned(_read(spark, snapshot.root, name, data_type, *held), snapshot, data_type)
     except Exception as error:
         # Statistics only save work, and whatever Hudi cannot read here it says itself when the table is read.
-        _LOG.warning('no statistics of "%s" in "%s": %s', name, snapshot.root, root_cause(whole_text(error)))
+        _LOG.warning('no statistics of "%s" in "%s": %s', name, snapshot.root, root_cause(text_with_causes(error)))
         return None
 
 

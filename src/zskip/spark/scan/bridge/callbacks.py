@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from zskip.spark.jvm.gateway import JavaObject, Jvm, in_pieces
+from zskip.spark.jvm.gateway import JavaObject, Jvm, read_in_pieces
 from zskip.spark.scan.filters.catalyst import Filters, Handed
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Asked:
     def accept(self, box: JavaObject, text: str) -> None:
         """Answer a call."""
         long = None if text else box.get()
-        question, *arguments = json.loads(text if long is None else in_pieces(long[0]))
+        question, *arguments = json.loads(text if long is None else read_in_pieces(long[0]))
         held = functools.cache(lambda: box.get() if long is None else long[1])
         box.set(self._answer(question, *(_argument(value, held) for value in arguments)))
 

@@ -28,7 +28,7 @@ from zskip.prune.keys import point_share
 from zskip.records import Bools, Ints, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
-from zskip.spark.jvm.statuses import FileStatuses, qualified
+from zskip.spark.jvm.statuses import FileStatuses, qualify_root
 from zskip.spark.scan.counts.counts import count
 from zskip.spark.scan.filters.catalyst import Filters, Handed, in_java, read_filters
 from zskip.spark.scan.filters.constants import ask_spark
@@ -79,7 +79,8 @@ class PrunedFileIndex:
         self._partition_filter = PartitionFilter(spark, schema)
         self._statuses = FileStatuses(self.jvm, schema.snapshot, schema.rows)
         self.partition_schema = schema.partition
-        self.root_paths = self.jvm.seq_of(self.jvm.find("org.apache.hadoop.fs.Path")(qualified(schema.snapshot.root)))
+        root = self.jvm.find("org.apache.hadoop.fs.Path")(qualify_root(schema.snapshot.root))
+        self.root_paths = self.jvm.seq_of(root)
         self.size = schema.snapshot.bytes
         """Bytes of all files, for Spark's choice of joins."""
         self._asked = threading.local()
