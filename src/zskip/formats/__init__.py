@@ -1,4 +1,4 @@
-"""Table formats: what is live, and how a rewrite is committed."""
+"""Table formats: which files are live, and how a rewrite is committed."""
 
 from zskip.formats.base import HOME, OPERATIONS, StagedFile, TableFormat
 from zskip.formats.delta import DeltaFormat

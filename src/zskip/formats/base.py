@@ -1,4 +1,4 @@
-"""What a table format must do for the rest of zskip."""
+"""The protocol of a table format."""
 
 from __future__ import annotations
 
@@ -9,66 +9,65 @@ from typing import Any, Protocol
 from zskip.records import Bools, Snapshot
 
 HOME = "_zskip"
-"""Directory in a table in which all lies that is zskip's, but for formats that have a place of their own."""
+"""The directory for zskip's own files in a table, except in formats that have a place of their own for metadata."""
 OPERATIONS = f"{HOME}/operations"
-"""Records of what zskip did to a table."""
+"""Records of zskip's operations on a table."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StagedFile:
-    """A file written for a rewrite but not committed."""
+    """A file written for a rewrite but not yet committed."""
 
     path: str
     """Relative to the table."""
     directory: str
-    """Of the Hive partition where it belongs, relative to the table."""
+    """The directory of its Hive partition, relative to the table."""
     size: int
     """Bytes."""
 
 
 class TableFormat(Protocol):
-    """Tells what is live in a table, and commits a rewrite of some of it.
+    """Knows which files of a table are live, and commits rewrites of them.
 
-    A rewrite is `check_replaceable`, `stage`, files written into the staging directory by anyone (`data_files` lists
-    them), and `replace`, or `abort` where something went wrong. Until `replace` has committed, no reader sees any of
-    it; a process that dies at any moment leaves the table as before or as after, and what it leaves besides goes with
-    the next `stage`.
+    A rewrite calls `check_replaceable` and `stage`, writes files into the staging directory (`list_data_files` lists
+    them), and calls `replace`, or `abort` on failure. No reader sees any of it until `replace` has committed. A process
+    that dies at any point leaves the table as before or as after the rewrite; the next `stage` removes its remains.
     """
 
     @property
     def name(self) -> str:
-        """As `format=` spells it."""
+        """The name that `format=` takes."""
 
     @property
     def home(self) -> str:
-        """Directory below the table in which all lies that is zskip's and not the format's."""
+        """The directory for zskip's own files, below the table."""
 
     def snapshot(self) -> Snapshot:
-        """The live files now, in path order, with columns, partitions and what the format itself knows of them.
+        """The files that are live now, in path order, with columns, partitions and the format's own statistics.
 
-        Raises TableNotFoundError where there is nothing, UnsupportedError for tables that zskip would read wrongly.
+        Raises TableNotFoundError if there is no table, and UnsupportedError for tables that zskip would read wrongly.
         """
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError where `replace` could not commit, with the reason and the way out; reads only."""
+        """Raise UnsupportedError, with the reason and a way out, if `replace` could not commit; reads only."""
 
     def stage(self) -> str:
-        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
+        """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
 
-        Raises StorageError where the table may not be written.
+        Raises StorageError if the table is not writable.
         """
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
-        """Commit the staged files instead of those of `base` where `removed` is set; returns the new version.
+        """Commit the staged files in place of the files of `base` where `removed` is set; returns the new version.
 
-        removed: (files of base,) mask; info: what the operation was. The rows of both are the same. Raises
-        ConflictError, and changes nothing, where one of the removed files is no longer as it was in `base`.
+        removed: (files of base,) mask; info: a description of the operation. Both sets of files hold the same rows.
+        Raises ConflictError, and changes nothing, if one of the removed files is no longer as it was in `base`.
         """
 
     def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed."""
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
-        """Version of zskip's latest rewrite that is still known, and the `info` it was committed with."""
+        """The version of zskip's latest known rewrite, and the `info` it was committed with."""

@@ -1,4 +1,4 @@
-"""What every commit of a rewrite has to be sure of: the files it removes, the rows and places of those it adds."""
+"""Checks before every commit of a rewrite: the removed files, and the rows and partitions of the added ones."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from zskip.records import Partition, Snapshot
 from zskip.storage import Storage
 
 _PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
-"""A name that nobody escapes, or takes for hidden."""
+"""A name that no engine escapes or treats as hidden."""
 
 
 def target_path(directory: str, name: str) -> str:
-    """Where a new file goes: to its partition's directory, or above all partitions where that has to be escaped.
+    """The path of a new file: in its partition's directory, or in the table's root if that directory needs escaping.
 
-    Engines escape paths in several ways; one that finds a file by its own spelling must find it by that of the others.
+    Engines escape paths in several ways, and an engine must find a file under the others' spelling of its path.
 
-    >>> place_of("day=2024-01-01", "a.parquet"), place_of("region=us east", "a.parquet"), place_of("", "a.parquet")
-    ('day=2024-01-01/a.parquet', 'a.parquet', 'a.parquet')
+    >>> target_path("day=2024-01-01", "a.parquet"), target_path("region=us east", "a.parquet")
+    ('day=2024-01-01/a.parquet', 'a.parquet')
     """
-    plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
-    return f"{directory}/{name}" if plain else name
+    is_plain = all(_PLAIN.fullmatch(part) for part in directory.split("/"))
+    return f"{directory}/{name}" if is_plain else name
 
 
 def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedFile]) -> BoundIndex:
-    """What the footers of staged files say, in their order.
+    """The footers' statistics of staged files, in their order.
 
     old: the files that they replace. Raises StorageError for a file that is not as it was written, and CorruptFileError
     for one that cannot be read.
     """
-    found = [storage.stat(file.path) for file in files]
-    for file, info in zip(files, found, strict=True):
+    infos = [storage.stat(file.path) for file in files]
+    for file, info in zip(files, infos, strict=True):
         if info is None or info.size != file.size:
             raise StorageError(f'"{storage.uri(file.path)}" is not the file that was written; nothing was committed')
     snapshot = Snapshot(
@@ -47,7 +47,7 @@ def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedF
         partitions=(Partition(directory=""),),
         paths=tuple(file.path for file in files),
         sizes=np.array([file.size for file in files], np.int64),
-        mtimes_ms=np.array([info.mtime_ms for info in found if info is not None], np.int64),
+        mtimes_ms=np.array([info.mtime_ms for info in infos if info is not None], np.int64),
         partition_of=np.zeros(len(files), np.int32),
     )
     index = footers_only(storage, snapshot)
@@ -58,12 +58,12 @@ def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedF
 
 
 def check_rows(old: Snapshot, new: Iterable[tuple[str, int]]) -> None:
-    """Raise ConflictError where a partition would have other rows, as far as the log knows, or is none of the old.
+    """Raise ConflictError if a partition would change its row count, as far as the log knows it, or is not an old one.
 
     new: the partition's directory and the rows of each file.
     """
-    used = np.unique(old.partition_of)
-    directories = {old.partitions[i].directory: i for i in used.tolist()}
+    used_partitions = np.unique(old.partition_of)
+    directories = {old.partitions[i].directory: i for i in used_partitions.tolist()}
     counts = dict.fromkeys(directories, 0)
     for directory, rows in new:
         if directory not in counts:
@@ -71,17 +71,17 @@ def check_rows(old: Snapshot, new: Iterable[tuple[str, int]]) -> None:
         counts[directory] += rows
     if old.known is None:
         return
-    for directory, place in directories.items():
-        known = old.known.rows[old.partition_of == place]
-        if (known >= 0).all() and int(known.sum()) != counts[directory]:
+    for directory, partition in directories.items():
+        known_rows = old.known.rows[old.partition_of == partition]
+        if (known_rows >= 0).all() and int(known_rows.sum()) != counts[directory]:
             raise ConflictError(
-                f'the log of "{old.root}" says that partition "{directory}" has {int(known.sum())} rows, but '
+                f'the log of "{old.root}" says that partition "{directory}" has {int(known_rows.sum())} rows, but '
                 f"{counts[directory]} were written; nothing was committed"
             )
 
 
 def check_live(current: Snapshot, old: Snapshot) -> None:
-    """Raise ConflictError where a file that a rewrite has read is no longer live as it was."""
+    """Raise ConflictError if a file that a rewrite has read is no longer live and unchanged."""
     live = {file.path: (file.size, file.mtime_ms) for file in current}
     for file in old:
         if live.get(file.path) != (file.size, file.mtime_ms):

@@ -1,4 +1,4 @@
-"""How new files are compressed: a codec of Parquet, and how hard it tries."""
+"""Compression of new files: a Parquet codec and its level."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from zskip.errors import InputError
 
 _LEVELS: dict[str, range | None] = {"zstd": range(1, 23), "snappy": None, "gzip": range(1, 10), "uncompressed": None}
-"""The codecs that Spark writes without more jars, and the levels that each has."""
+"""The codecs that Spark writes without more jars, and their levels."""
 _ALIASES = {"none": "uncompressed"}
 _GZIP_LEVELS = ("BEST_SPEED", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "BEST_COMPRESSION")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compression:
-    """A codec of Parquet, lower case, and its level; None for the codec's own."""
+    """A Parquet codec in lower case and its level; None for the codec's default level."""
 
     codec: str
     level: int | None = None
@@ -26,7 +26,7 @@ class Compression:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """Hadoop's properties that give the codec its level; none where it has its own.
+        """The Hadoop properties that set the codec's level; empty for its default.
 
         >>> read_compression("gzip:1").settings
         {'zlib.compress.level': 'BEST_SPEED'}
@@ -39,7 +39,7 @@ class Compression:
 
 
 def read_compression(text: str) -> Compression | None:
-    """Read what a user asks for: `keep` (None), a codec, or a codec with a level.
+    """Parse `keep` (None), a codec, or a codec with a level.
 
     Raises InputError for anything else.
 
@@ -53,8 +53,8 @@ def read_compression(text: str) -> Compression | None:
         return None
     codec = _ALIASES.get(name, name)
     if codec not in _LEVELS:
-        near = difflib.get_close_matches(codec, ["keep", *_LEVELS], n=1)
-        advice = f'did you mean "{near[0]}"?' if near else f'choose "keep", or one of {", ".join(_LEVELS)}'
+        matches = difflib.get_close_matches(codec, ["keep", *_LEVELS], n=1)
+        advice = f'did you mean "{matches[0]}"?' if matches else f'choose "keep", or one of {", ".join(_LEVELS)}'
         raise InputError(f'compression="{text}" names no codec that Spark can write by itself; {advice}')
     if not colon:
         return Compression(codec=codec)

@@ -1,4 +1,4 @@
-"""Which format the table at a path is of, by what lies there."""
+"""Detects a table's format from its directory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from zskip.formats.parquet import ParquetFormat
 from zskip.storage import Storage
 
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
-"""All that `format=` may name."""
+"""The values of `format=`."""
 
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
-"""What only tables of a format have."""
+"""Files that only tables of a format have."""
 
 
 def check_name(name: str | None) -> None:
-    """Raise InputError for what is no format's name; None stands for the one that is found."""
+    """Raise InputError for a name that is not a format's; None stands for the detected one."""
     if name is not None and name not in FORMATS:
         raise InputError(f"format={name!r} is none of {', '.join(FORMATS)}")
 
@@ -32,15 +32,15 @@ def open_format(
     has_own_reader: Callable[[str], bool] = lambda name: False,
     exclusive: bool = False,
 ) -> TableFormat:
-    """Open the table in a directory by its format.
+    """Open the table in a directory in its format.
 
-    name: which one, where several lie there; has_own_reader: whether a format's own code is at hand, for tables that
-    zskip cannot read itself; alone: whether nobody else rewrites a table of plain files.
+    name: the format, if the directory has several; has_own_reader: whether a format's own code is available, for tables
+    that zskip cannot read itself; exclusive: whether nobody else rewrites a table of plain files.
 
-    Raises InputError where the directory does not say which one it is or holds no table of the named one.
+    Raises InputError if the format is ambiguous, or the directory holds no table of the named format.
     """
     check_name(name)
-    format_name = _chosen(storage, detect_formats(storage), name)
+    format_name = _choose_format(storage, detect_formats(storage), name)
     if format_name == "parquet":
         _check_not_inside(storage)
         return ParquetFormat(storage, exclusive=exclusive)
@@ -52,47 +52,47 @@ def open_format(
 
 
 def detect_formats(storage: Storage) -> tuple[str, ...]:
-    """The formats of which a directory has the marks; none for plain Parquet.
+    """The formats whose marks a directory has; none for plain Parquet.
 
     A Parquet directory with neither log nor metadata has no mark of its own.
     """
-    marked = {
+    has_mark = {
         "delta": storage.is_dir("_delta_log"),
         "iceberg": storage.is_dir("metadata")
         and any(_is_iceberg(file.path.rpartition("/")[2]) for file in storage.list_dir("metadata")),
         "hudi": storage.is_dir(".hoodie"),
     }
-    return tuple(name for name, there in marked.items() if there)
+    return tuple(name for name, is_marked in has_mark.items() if is_marked)
 
 
-def _chosen(storage: Storage, found: tuple[str, ...], name: str | None) -> str:
-    if name is None and len(found) > 1:
-        marks = " and ".join(f"{_MARKS[format_name]} ({format_name})" for format_name in found)
+def _choose_format(storage: Storage, formats: tuple[str, ...], name: str | None) -> str:
+    if name is None and len(formats) > 1:
+        marks = " and ".join(f"{_MARKS[format_name]} ({format_name})" for format_name in formats)
         raise InputError(
-            f'"{storage.root}" holds {marks}: say which table is meant with format="{found[0]}" or '
-            f'format="{found[1]}", and do not write to both'
+            f'"{storage.root}" holds {marks}: say which table is meant with format="{formats[0]}" or '
+            f'format="{formats[1]}", and do not write to both'
         )
     if name is None:
-        return found[0] if found else "parquet"
-    if name == "parquet" and found:
+        return formats[0] if formats else "parquet"
+    if name == "parquet" and formats:
         raise InputError(
-            f'"{storage.root}" holds {_MARKS[found[0]]}, so files lie in it that are no longer part of the table; '
-            f'open it with format="{found[0]}"'
+            f'"{storage.root}" holds {_MARKS[formats[0]]}, so files lie in it that are no longer part of the table; '
+            f'open it with format="{formats[0]}"'
         )
-    if name != "parquet" and name not in found:
+    if name != "parquet" and name not in formats:
         raise InputError(f'"{storage.root}" is no table of the format {name}: it has no {_MARKS[name]}')
     return name
 
 
 def _check_not_inside(storage: Storage) -> None:
-    """Raise InputError for a partition's directory inside of a table in which dead files lie."""
-    above = ""
+    """Raise InputError for a partition directory of a table whose format may keep dead files there."""
+    parent = ""
     for part in reversed(storage.root.split("/")):
         if "=" not in part:
             return
-        above += "../"
+        parent += "../"
         for name in ("delta", "hudi"):
-            if storage.is_dir(above + _MARKS[name].rstrip("/")):
+            if storage.is_dir(parent + _MARKS[name].rstrip("/")):
                 raise InputError(
                     f'"{storage.root}" is a partition of a table of the format {name}, so files may lie in it that are '
                     'no longer part of the table; open the table itself, and ask for the partition with "where"'

@@ -1,7 +1,7 @@
-"""Hive partition directories: which names are hidden, what a directory's values are and of which type.
+"""Hive partition directories: which names are hidden, and the values of a directory and their types.
 
 The rules are Spark's own (`HadoopFSUtils.shouldFilterOutPathName`, `PartitioningUtils`). Where Spark's inference
-depends on the session (time zone) or on a mixture of types, the column gets no orderable type, and is not pruned on.
+depends on the session (time zone) or on mixed types, the column gets no orderable type and is not used for pruning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zskip.types import DataType, Encoded, encode
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 UNSURE = DataType("unsure")
-"""Type of a partition column whose type only a session can tell."""
+"""The type of a partition column that only a session can infer."""
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\s*")
@@ -27,7 +27,7 @@ _ODD = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[0-9]{1,7}-.*|[0-9:]+:.*|T.*)\
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark passes over a file or directory of this name.
+    """Whether Spark ignores a file or directory of this name.
 
     >>> [is_hidden(n) for n in ("_zskip", ".part.crc", "_a=1", "part-0.parquet", "x._COPYING_")]
     [True, True, False, False, True]
@@ -35,12 +35,12 @@ def is_hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def directory_values(directory: str) -> tuple[tuple[str, str], ...]:
-    """Names and unescaped texts of the partition columns in a directory's path.
+def parse_directory(directory: str) -> tuple[tuple[str, str], ...]:
+    """The names and unescaped texts of the partition columns in a directory's path.
 
-    Raises UnsupportedError where plain directories lie between partition directories, as Spark refuses them.
+    Raises UnsupportedError for plain directories between partition directories, which Spark refuses, too.
 
-    >>> directory_values("region=a%3Db/y=2024")
+    >>> parse_directory("region=a%3Db/y=2024")
     (('region', 'a=b'), ('y', '2024'))
     """
     if not directory:
@@ -61,12 +61,12 @@ def _unescape(text: str) -> str:
     return unquote_to_bytes(text).decode(errors="replace") if "%" in text else text
 
 
-def partitions_of(directories: Sequence[str]) -> tuple[tuple[Field, ...], tuple[Partition, ...]]:
-    """Find the partition columns and each directory's values in the forms of their types.
+def infer_partitions(directories: Sequence[str]) -> tuple[tuple[Field, ...], tuple[Partition, ...]]:
+    """Infer the partition columns, and each directory's values in the forms of their types.
 
-    Raises UnsupportedError where directories name different columns.
+    Raises UnsupportedError if the directories name different columns.
     """
-    parsed = [directory_values(d) for d in directories]
+    parsed = [parse_directory(d) for d in directories]
     names = tuple(name for name, _ in parsed[0]) if parsed else ()
     for directory, values in zip(directories, parsed, strict=True):
         if tuple(name for name, _ in values) != names:

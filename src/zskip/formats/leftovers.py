@@ -1,4 +1,4 @@
-"""What operations that were cut short have left in a table, found without a change to anything."""
+"""Finds the remains of interrupted operations in a table; changes nothing."""
 
 from __future__ import annotations
 
@@ -14,52 +14,55 @@ from zskip.storage import Storage
 from zskip.storage.overlay import Overlay
 
 TEMPORARY_MS = 6 * 3_600_000
-"""Age from which on a file without a name of its own is no longer being written."""
+"""The age from which a temporary file counts as abandoned."""
 
 
 def find_leftovers(storage: Storage, open_on: Callable[[Storage], TableFormat]) -> list[tuple[str, str]]:
-    """Paths in a table that no reader and no living process needs, and why; in the order in which they may go.
+    """Paths in a table that no reader and no living process needs, with reasons, in a safe order of deletion.
 
-    open_on: opens the table's format over another storage of the same table: its `abort` says what a rewrite has left.
+    open_on: opens the table's format over another storage of the same table: its `abort` shows the remains of a
+    rewrite.
     """
-    found: list[tuple[str, str]] = []
+    leftovers: list[tuple[str, str]] = []
     for directory in storage.list_dir(STAGING):
         if claims.is_abandoned(storage, directory):
-            tried = Overlay(storage)
-            open_on(tried).abort(directory.path)
-            for path in tried.deleted():
-                staged = path.startswith(f"{STAGING}/")
-                reason = "staged for a rewrite that never ended" if staged else "moved for a rewrite without a commit"
-                found.append((path, reason))
-    found += [(path, "replaced by a rewrite that is finished") for path in log.dead_trash(storage)]
-    found += [(path, "half written") for path in _temporary(storage)]
-    return [(path, reason) for path, reason in found if storage.stat(path) is not None]
+            overlay = Overlay(storage)
+            open_on(overlay).abort(directory.path)
+            for path in overlay.deleted():
+                is_staged = path.startswith(f"{STAGING}/")
+                reason = (
+                    "staged for a rewrite that never ended" if is_staged else "moved for a rewrite without a commit"
+                )
+                leftovers.append((path, reason))
+    leftovers += [(path, "replaced by a rewrite that is finished") for path in log.list_dead_trash(storage)]
+    leftovers += [(path, "half written") for path in _temporary(storage)]
+    return [(path, reason) for path, reason in leftovers if storage.stat(path) is not None]
 
 
 def _temporary(storage: Storage) -> Iterator[str]:
-    horizon = time.time() * 1000 - TEMPORARY_MS
+    newest_ms = time.time() * 1000 - TEMPORARY_MS
     for directory in (HOME, OPERATIONS, log.LOG):
         for file in storage.list_dir(directory):
             name = file.path.rpartition("/")[2]
-            if not file.is_dir and name.startswith(".") and name.endswith(".tmp") and file.mtime_ms < horizon:
+            if not file.is_dir and name.startswith(".") and name.endswith(".tmp") and file.mtime_ms < newest_ms:
                 yield file.path
 
 
 def find_unpublished(parent: Storage, name: str) -> list[tuple[str, str]]:
-    """Hidden directories of dead processes that were to become the table `name`."""
+    """Hidden directories of dead processes that were meant to become the table `name`."""
     return [(path, "a table that was never finished (into=)") for path in new_table.find_abandoned(parent, name)]
 
 
 def measure_leftover(storage: Storage, path: str, reason: str) -> Leftover:
-    """A leftover with all that lies in it."""
+    """A leftover with the number and size of its files."""
     sizes = list(_sizes(storage, path))
     return Leftover(path=storage.uri(path), reason=reason, files=len(sizes), bytes=sum(sizes))
 
 
 def _sizes(storage: Storage, path: str) -> Iterator[int]:
-    found = storage.stat(path)
-    if found is not None and not found.is_dir:
-        yield found.size
-    elif found is not None:
+    info = storage.stat(path)
+    if info is not None and not info.is_dir:
+        yield info.size
+    elif info is not None:
         for file in storage.list_dir(path):
             yield from _sizes(storage, file.path)

@@ -1,7 +1,7 @@
-"""A new table that appears whole or not at all: made under a hidden name beside its place, and renamed at the end.
+"""A new table that appears whole or not at all: it is written under a hidden name beside its target and then renamed.
 
-In an object store, where a rename copies all there is, it is made in its place, which a note of its owner keeps free:
-nothing of it is seen before its first commit.
+In an object store, where a rename copies every file, it is written in place, protected by its owner's claim: readers
+see nothing before its first commit.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from zskip.storage import FileInfo, Storage
 
 
 def begin(parent: Storage, name: str) -> str:
-    """Make a hidden directory for the table `name` and sweep those of dead processes; returns the hidden name.
+    """Create a hidden directory for the table `name` and sweep those of dead processes; returns the hidden name.
 
-    parent: the directory in which the table is to be. In an object store the name is the table's own.
+    parent: the parent directory of the table. In an object store the name is the table's own.
 
-    Raises InputError where the place is taken, StorageError where the parent may not be written.
+    Raises InputError if the path is taken, and StorageError if the parent is not writable.
     """
     in_place = parent.kind == "objects"
     if in_place:
         _sweep(parent, name)
-    found = parent.stat(name)
-    if found is not None and (not found.is_dir or parent.list_dir(name)):
-        raise _taken(parent, name)
+    info = parent.stat(name)
+    if info is not None and (not info.is_dir or parent.list_dir(name)):
+        raise _taken_error(parent, name)
     if in_place:
         try:
             claims.claim(parent, name)
         except FileExistsError as error:
-            raise _taken(parent, name) from error
+            raise _taken_error(parent, name) from error
         return name
     _sweep(parent, name)
     hidden = f"{_prefix(name)}{uuid.uuid4().hex}"
@@ -44,16 +44,16 @@ def _sweep(parent: Storage, name: str) -> None:
         parent.delete(path)
 
 
-def _taken(parent: Storage, name: str) -> InputError:
+def _taken_error(parent: Storage, name: str) -> InputError:
     return InputError(f'into="{parent.uri(name)}" is taken already; name a directory that does not exist yet')
 
 
 def find_abandoned(parent: Storage, name: str) -> list[str]:
-    """The directories for the table `name` whose processes are dead; never one in which anything was committed."""
+    """Directories for the table `name` whose processes are dead; never one with a commit."""
     if parent.kind == "objects":
         committed = parent.list_dir(f"{name}/{HOME}/log")
-        dead = claims.is_claimed(parent, name) and claims.is_abandoned(parent, FileInfo(name, 0, 0, True))
-        return [name] if dead and not committed else []
+        is_dead = claims.is_claimed(parent, name) and claims.is_abandoned(parent, FileInfo(name, 0, 0, True))
+        return [name] if is_dead and not committed else []
     siblings = [s for s in parent.list_dir("") if s.is_dir and s.path.startswith(_prefix(name))]
     return sorted(s.path for s in siblings if claims.is_abandoned(parent, s))
 
@@ -63,12 +63,12 @@ def _prefix(name: str) -> str:
 
 
 def publish(parent: Storage, hidden: str, name: str) -> None:
-    """Give the finished table its name; raises InputError where somebody took it meanwhile."""
+    """Rename the finished table; raises InputError if somebody took its name meanwhile."""
     claims.release(parent, hidden)
     if hidden == name:
         return
-    found = parent.stat(name)
-    if found is not None and found.is_dir and not parent.list_dir(name):
+    info = parent.stat(name)
+    if info is not None and info.is_dir and not parent.list_dir(name):
         parent.delete(name)
     try:
         parent.rename(hidden, name)

@@ -1,4 +1,4 @@
-"""Columns of Parquet files as Spark reads them, from footers."""
+"""Columns and codecs of Parquet files, from their footers, as Spark reads them."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ _BATCH = 512
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Footer:
-    """What a rewrite needs to know of a file before it reads it."""
+    """The facts from a file's footer that a rewrite needs before it reads the file."""
 
     rows: int
     columns: tuple[tuple[str, str], ...]
     """Name and type of each top-level column, sorted by name."""
     codec: str
-    """Compression of the first column chunk, lower case; "" for a file without rows."""
+    """The compression of the first column chunk, lower case; "" for a file without rows."""
 
 
 def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
-    """The columns of a table as Spark infers them without merging: those of its first file in path order.
+    """The columns of a table as Spark infers them without merging schemas: those of its first file in path order.
 
-    Raises CorruptFileError where that file's footer cannot be read.
+    Raises CorruptFileError if that file's footer cannot be read.
     """
     metadata = _metadata(storage, first.path, first.size)
-    described = (metadata.metadata or {}).get(_SPARK_KEY)
-    if described is not None:
+    schema_json = (metadata.metadata or {}).get(_SPARK_KEY)
+    if schema_json is not None:
         return tuple(
             Field(name=field["name"], type=read_type(field["type"], field.get("metadata")), nullable=True)
-            for field in json.loads(described)["fields"]
+            for field in json.loads(schema_json)["fields"]
         )
-    return fields_of(metadata.schema)
+    return fields_from_parquet(metadata.schema)
 
 
 def fields_from_json(schema_json: str) -> tuple[Field, ...]:
-    """The columns of a Spark schema in JSON; a type that has no order counts as nested or by a name we do not know.
+    """The columns of a Spark schema in JSON; a type without an order counts as nested or keeps its unknown name.
 
-    >>> declared_fields('{"fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}')
+    >>> fields_from_json('{"fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}')
     (Field(name='a', type=DataType(name='long'), nullable=True),)
     """
     return tuple(
@@ -69,24 +69,24 @@ def fields_from_json(schema_json: str) -> tuple[Field, ...]:
     )
 
 
-def fields_of(schema: pq.ParquetSchema) -> tuple[Field, ...]:
+def fields_from_parquet(schema: pq.ParquetSchema) -> tuple[Field, ...]:
     """The top-level columns of a Parquet schema with the types Spark gives them.
 
     >>> import pyarrow as pa, io
     >>> stream = io.BytesIO()
     >>> pq.write_table(pa.table({"a": [1], "b": [["x"]]}), stream)
-    >>> [(field.name, str(field.type)) for field in fields_of(pq.ParquetFile(stream).schema)]
+    >>> [(field.name, str(field.type)) for field in fields_from_parquet(pq.ParquetFile(stream).schema)]
     [('a', 'long'), ('b', 'nested')]
     """
     int96 = {schema.column(i).path for i in range(len(schema.names)) if schema.column(i).physical_type == "INT96"}
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for column in read_leaves(schema).columns:
         name = column.path[0]
         if len(column.path) > 1:
-            found[name] = "nested"
+            types[name] = "nested"
         else:
-            found[name] = column.type or ("timestamp" if name in int96 else "nested")
-    return tuple(Field(name=name, type=DataType(kind)) for name, kind in found.items())
+            types[name] = column.type or ("timestamp" if name in int96 else "nested")
+    return tuple(Field(name=name, type=DataType(kind)) for name, kind in types.items())
 
 
 def read_footers(
@@ -94,34 +94,34 @@ def read_footers(
 ) -> Iterator[Footer]:
     """Read the footers of many files in parallel, in their order.
 
-    files: paths, and sizes in bytes; workers: what reads them where they are many. Raises CorruptFileError for the
-    first that cannot be read.
+    files: paths, and sizes in bytes; workers: read them if there are many. Raises CorruptFileError for the first that
+    cannot be read.
     """
     if workers is None or len(files) < MANY_FILES:
-        yield from _read_here(storage, [path for path, _ in files])
+        yield from _read_locally(storage, [path for path, _ in files])
         return
-    todo = iter(files)
-    for batch in workers.parse_files("look at", _looker, files):
-        asked = [path for path, _ in islice(todo, len(batch))]
-        here = _read_here(storage, [path for path, told in zip(asked, batch, strict=True) if told is None])
-        for told in batch:
-            yield next(here) if told is None else Footer(rows=told[0], columns=told[1], codec=told[2])
+    remaining = iter(files)
+    for batch in workers.parse_files("look at", _make_parser, files):
+        paths = [path for path, _ in islice(remaining, len(batch))]
+        own = _read_locally(storage, [path for path, parsed in zip(paths, batch, strict=True) if parsed is None])
+        for parsed in batch:
+            yield next(own) if parsed is None else Footer(rows=parsed[0], columns=parsed[1], codec=parsed[2])
 
 
-def _looker() -> FileParser:
-    tell = _Teller()
+def _make_parser() -> FileParser:
+    parse_footer = _FooterParser()
 
-    def look(stream: BinaryIO, size: int) -> tuple[int, tuple[tuple[str, str], ...], str]:
-        return tell(pq.read_metadata(stream))
+    def parse(stream: BinaryIO, size: int) -> tuple[int, tuple[tuple[str, str], ...], str]:
+        return parse_footer(pq.read_metadata(stream))
 
-    return look
+    return parse
 
 
-def _read_here(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
-    remaining, tell = iter(paths), _Teller()
+def _read_locally(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
+    remaining, parse_footer = iter(paths), _FooterParser()
 
     def read(path: str) -> Footer:
-        rows, columns, codec = tell(_metadata(storage, path))
+        rows, columns, codec = parse_footer(_metadata(storage, path))
         return Footer(rows=rows, columns=columns, codec=codec)
 
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -129,18 +129,18 @@ def _read_here(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
             yield from pool.map(read, batch)
 
 
-class _Teller:
-    """Rows, columns and codec as `Footer` has them; columns are read once of files that say the same of them."""
+class _FooterParser:
+    """Extracts rows, columns and codec as `Footer` has them; parses columns once for files with equal schemas."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bytes | None], tuple[tuple[str, str], ...]] = {}
+        self._columns_of: dict[tuple[str, bytes | None], tuple[tuple[str, str], ...]] = {}
 
     def __call__(self, metadata: pq.FileMetaData) -> tuple[int, tuple[tuple[str, str], ...], str]:
-        shown = str(metadata.schema).partition("\n")[2]
-        said = shown, (metadata.metadata or {}).get(b"ARROW:schema")
-        if said not in self._known:
-            self._known[said] = _columns(metadata.schema)
-        return metadata.num_rows, self._known[said], _codec(metadata)
+        schema_text = str(metadata.schema).partition("\n")[2]
+        key = schema_text, (metadata.metadata or {}).get(b"ARROW:schema")
+        if key not in self._columns_of:
+            self._columns_of[key] = _columns(metadata.schema)
+        return metadata.num_rows, self._columns_of[key], _codec(metadata)
 
 
 def _codec(metadata: pq.FileMetaData) -> str:
@@ -149,21 +149,21 @@ def _codec(metadata: pq.FileMetaData) -> str:
 
 
 def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
-    """Name and type of each top-level column as Spark reads it: INT96 is a timestamp like any other."""
+    """The name and type of each top-level column as Spark reads it, INT96 as a timestamp."""
     nested = {field.name: _LIST.sub("list<", str(field.type)) for field in schema.to_arrow_schema()}
-    read = ((f.name, nested[f.name] if f.type.form is None else f.type.name) for f in fields_of(schema))
-    return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in read))
+    columns = ((f.name, nested[f.name] if f.type.form is None else f.type.name) for f in fields_from_parquet(schema))
+    return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in columns))
 
 
 def count_dictionary_values(
     storage: Storage, snapshot: Snapshot, *, without: Sequence[str], codec: str | None = None
 ) -> list[tuple[float, int]]:
-    """Columns of fixed width that need the dictionaries a table keeps of them: how many values, and the bytes of each.
+    """Columns of fixed width whose dictionaries the table keeps: the number of values, and the bytes of each.
 
-    Told by its first and its last row group. Left out are the names `without`, and columns that have few values only
-    where rows are: those of other values in each group, and those of which hardly a value comes four times. None needs
-    its dictionary where `codec`, or the table's own, writes frequent values in fewer bits by itself. Raises
-    CorruptFileError where a file cannot be read.
+    Decided by the table's first and last row group. Excluded are the columns `without`, and columns with few values
+    only because of the order of rows: their two groups share no values, or hardly any value occurs four times. No
+    column needs its dictionary if `codec`, or the table's own codec, writes frequent values in fewer bits anyway.
+    Raises CorruptFileError if a file cannot be read.
     """
     if not len(snapshot):
         return []
@@ -173,31 +173,31 @@ def count_dictionary_values(
     if (codec or _codec(ends[0])) in _ENTROPY_CODECS:
         return []
     groups = ends[0].row_group(0), ends[1].row_group(ends[1].num_row_groups - 1)
-    found = []
+    dictionaries = []
     for i in range(min(group.num_columns for group in groups)):
         first, last = (group.column(i) for group in groups)
         width = _WIDTHS.get(first.physical_type)
-        kept = any(encoding.endswith("_DICTIONARY") for encoding in first.encodings)
-        if width is None or not kept or first.path_in_schema in without or _apart(first, last):
+        has_dictionary = any(encoding.endswith("_DICTIONARY") for encoding in first.encodings)
+        if width is None or not has_dictionary or first.path_in_schema in without or _are_disjoint(first, last):
             continue
-        values = _distinct(first.total_uncompressed_size, first.num_values, width)
+        values = _solve_distinct(first.total_uncompressed_size, first.num_values, width)
         if _OFTEN * values <= first.num_values:
-            found.append((values, width))
-    return found
+            dictionaries.append((values, width))
+    return dictionaries
 
 
-def _apart(one: pq.ColumnChunkMetaData, other: pq.ColumnChunkMetaData) -> bool:
-    """Whether no value lies within the bounds of both, as far as they are known."""
-    known = all(part.statistics is not None and part.statistics.has_min_max for part in (one, other))
-    if not known or one.path_in_schema != other.path_in_schema:
+def _are_disjoint(one: pq.ColumnChunkMetaData, other: pq.ColumnChunkMetaData) -> bool:
+    """Whether the bounds of two chunks do not overlap, as far as they are known."""
+    has_bounds = all(part.statistics is not None and part.statistics.has_min_max for part in (one, other))
+    if not has_bounds or one.path_in_schema != other.path_in_schema:
         return False
     a, b = one.statistics, other.statistics
-    # As they are stored: a date before year 1 or nanoseconds are no values of Python.
+    # Raw values: Python cannot hold a date before year 1, or nanoseconds.
     return bool(a.max_raw < b.min_raw or b.max_raw < a.min_raw)
 
 
-def _distinct(size: int, count: int, width: int) -> float:
-    """How many values a dictionary has, given the bytes of it and of the places in it that the rows hold."""
+def _solve_distinct(size: int, count: int, width: int) -> float:
+    """The number of values in a dictionary, from the bytes of the dictionary and of the rows' references to it."""
     low, high = 1.0, float(max(count, 1))
     for _ in range(40):
         middle = (low + high) / 2
@@ -217,18 +217,18 @@ def _metadata(storage: Storage, path: str, size: int | None = None) -> pq.FileMe
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first, without its full stop."""
+    """The first line of an error's message, without its full stop."""
     return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Inspection:
-    """What the footers of a snapshot say."""
+    """Facts from the footers of a snapshot's files."""
 
     rows: Ints
     """(files,)."""
     codec: str
-    """The codec most rows are in; "" where there is none."""
+    """The codec of most rows; "" if there are none."""
 
 
 def inspect_footers(
@@ -236,9 +236,9 @@ def inspect_footers(
 ) -> Inspection:
     """Read all footers of a snapshot before a rewrite.
 
-    merge: whether the session unifies differing schemas (then Spark decides what goes together); workers: what reads
-    footers that are many. Raises CorruptFileError for an unreadable file and UnsupportedError where files have
-    different columns, since a rewrite under the schema of the first would lose those of the others.
+    merge: whether the session unifies differing schemas (then Spark decides which match); workers: read footers if
+    there are many. Raises CorruptFileError for an unreadable file, and UnsupportedError if files have different
+    columns, since a rewrite under the first file's schema would lose those of the others.
     """
     rows = np.zeros(len(snapshot), np.int64)
     codecs: Counter[str] = Counter()

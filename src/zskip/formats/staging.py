@@ -1,4 +1,4 @@
-"""Hidden directories below `_zskip`, in which the files of a rewrite lie until they are committed."""
+"""Hidden directories below `_zskip` that hold the files of a rewrite until they are committed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ STAGING = f"{HOME}/staging"
 
 
 def begin(storage: Storage, abort: Callable[[str], None]) -> str:
-    """Make a directory for a rewrite's files and abort the rewrites of dead processes; returns its path.
+    """Create a directory for a rewrite's files and abort the rewrites of dead processes; returns its path.
 
-    Raises StorageError where the table may not be written.
+    Raises StorageError if the table is not writable.
     """
     for directory in storage.list_dir(STAGING):
-        # The owner is dead before the format looks whether it has committed, so that it cannot commit in between.
+        # The owner is dead before the format checks for its commit, so that it cannot commit in between.
         if claims.is_abandoned(storage, directory):
             abort(directory.path)
     path = f"{STAGING}/{uuid.uuid4().hex}"
@@ -29,5 +29,5 @@ def begin(storage: Storage, abort: Callable[[str], None]) -> str:
 
 def list_data_files(storage: Storage, staging: str) -> list[FileInfo]:
     """The data files of a staging directory, in path order."""
-    found = storage.list_dir(staging)
-    return sorted(f for f in found if not f.is_dir and not is_hidden(f.path.rpartition("/")[2]))
+    entries = storage.list_dir(staging)
+    return sorted(f for f in entries if not f.is_dir and not is_hidden(f.path.rpartition("/")[2]))

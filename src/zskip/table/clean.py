@@ -20,7 +20,7 @@ def clean(handle: Handle, *, delete: bool) -> Cleaning:
     beside = _beside(handle)
     if storage.stat("") is None and not beside:
         raise TableNotFoundError(f'"{storage.root}" does not exist; check the path')
-    unfinished = log.pending(storage)
+    unfinished = log.list_pending(storage)
     if delete:
         for entry in unfinished:
             log.finish(storage, entry)

@@ -351,9 +351,9 @@ def test_what_zskip_does_not_read_comes_meanwhile(catalog: SqlCatalog) -> None:
     added = stage_all(form, base, "x")
     contents = form._contents()
     rename()
-    from zskip.formats.iceberg.commit import describe
+    from zskip.formats.iceberg.commit import prepare_rewrite
 
-    made = describe(contents, base, added, added[0].path.split("/")[2], {})
+    made = prepare_rewrite(contents, base, added, added[0].path.split("/")[2], {})
     with pytest.raises(ConflictError, match="was called"):
         PyIcebergCatalog.of(table).commit(made, form._contents)
     form.abort(added[0].path.rpartition("/")[0])

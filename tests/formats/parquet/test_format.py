@@ -415,7 +415,7 @@ def test_a_log_that_is_swept_while_it_is_listed(table: Path) -> None:
     expected = form.snapshot()
     found = ParquetFormat(Torn(str(table))).snapshot()
     assert (found.version, found.paths) == (1, expected.paths)
-    assert log.pending(Torn(str(table))) == []
+    assert log.list_pending(Torn(str(table))) == []
 
 
 # A commit that is not finished

@@ -1,4 +1,4 @@
-"""Delta tables: the log through `deltalake`, one transaction a rewrite."""
+"""Delta tables: the log through `deltalake`, one transaction for each rewrite."""
 
 from zskip.formats.delta.format import DeltaFormat
 

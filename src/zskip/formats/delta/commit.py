@@ -1,4 +1,4 @@
-"""One transaction of Delta's log for a rewrite: all that deltalake would take on trust is checked before."""
+"""The transaction of Delta's log for a rewrite, and the checks that deltalake leaves to its caller."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from zskip.formats.base import StagedFile
 from zskip.formats.commit_checks import check_rows, read_staged_footers, target_path
 from zskip.formats.delta.stats import columns_with_statistics, file_statistics
 from zskip.formats.delta.values import relative_path
-from zskip.formats.hive import DEFAULT_PARTITION, directory_values
+from zskip.formats.hive import DEFAULT_PARTITION, parse_directory
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from deltalake.transaction import AddAction, RemoveAction
 
 MARK = "zskip"
-"""Key of a commit's information under which zskip keeps its own."""
-_LOOKED_BACK = 100
-"""Versions in which the latest rewrite is looked for."""
-_SAID = ("curve", "build", "where")
+"""The key of zskip's entry in a commit's information."""
+_SEARCHED_VERSIONS = 100
+"""Versions that are searched for the latest rewrite."""
+_OPERATION_PARAMETERS = ("curve", "build", "where")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewFile:
-    """A file of a rewrite as the log will have it."""
+    """A file of a rewrite as the log will describe it."""
 
     staged: StagedFile
     target: str
@@ -46,76 +46,76 @@ class NewFile:
     """JSON."""
 
 
-def describe(
+def describe_files(
     storage: Storage,
     old: Snapshot,
     added: Sequence[StagedFile],
     configuration: Mapping[str, Any],
     by: Sequence[str],
 ) -> list[NewFile]:
-    """Look at the staged files and say what the log will say of them.
+    """Describe the staged files for the log.
 
-    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError where they
-    do not hold as many rows in each partition as the old ones.
+    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError if their
+    rows in each partition do not match the old ones.
     """
     files = sorted(added, key=lambda file: file.path)
     index = read_staged_footers(storage, old, files)
     statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by))
-    new = []
+    new_files = []
     for file, count, text in zip(files, index.rows.tolist(), statistics, strict=True):
         name = file.path.rpartition("/")[2]
-        new.append(
+        new_files.append(
             NewFile(
                 staged=file,
-                # Delta takes partition values from the log alone, and the VACUUM of Delta on Spark deletes live files
-                # that the log spells in another way than Spark does.
+                # Delta takes partition values from the log alone, and VACUUM of Delta on Spark deletes live files
+                # whose paths the log spells differently than Spark does.
                 target=target_path(file.directory, name),
-                partition=partition_of(file.directory),
+                partition=parse_partition(file.directory),
                 rows=count,
                 statistics=text,
             )
         )
-    check_rows(old, ((file.staged.directory, file.rows) for file in new))
-    return new
+    check_rows(old, ((file.staged.directory, file.rows) for file in new_files))
+    return new_files
 
 
-def partition_of(directory: str) -> dict[str, str | None]:
-    """The partition values that `directory_of` made a directory of.
+def parse_partition(directory: str) -> dict[str, str | None]:
+    """Parse the partition values from a directory that `directory_of` has built.
 
-    >>> partition_of("r=a%3Db/n=__HIVE_DEFAULT_PARTITION__")
+    >>> parse_partition("r=a%3Db/n=__HIVE_DEFAULT_PARTITION__")
     {'r': 'a=b', 'n': None}
     """
-    return {name: None if text == DEFAULT_PARTITION else text for name, text in directory_values(directory)}
+    return {name: None if text == DEFAULT_PARTITION else text for name, text in parse_directory(directory)}
 
 
-def transact(
+def commit_transaction(
     table: DeltaTable, storage: Storage, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]
 ) -> None:
-    """Commit the version that follows upon the one in which the table was opened, or raise what deltalake raises."""
+    """Commit the version that follows the one in which the table was opened, or raise deltalake's error."""
     from deltalake import CommitProperties, PostCommitHookProperties
     from deltalake.transaction import AddAction, RemoveAction
 
     now = int(time.time() * 1000)
     removes = [
-        RemoveAction(f.path, False, now, f.size, partition_of(old.partitions[f.partition].directory)) for f in old
+        RemoveAction(f.path, False, now, f.size, parse_partition(old.partitions[f.partition].directory)) for f in old
     ]
     adds = []
     for file in new:
-        found = storage.stat(file.target)
-        if found is None or found.size != file.staged.size:
+        stat = storage.stat(file.target)
+        if stat is None or stat.size != file.staged.size:
             raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
         adds.append(
             AddAction(
                 path=file.target,
-                size=found.size,
+                size=stat.size,
                 partition_values=file.partition,
-                modification_time=found.mtime_ms,
+                modification_time=stat.mtime_ms,
                 data_change=False,
                 stats=file.statistics,
             )
         )
     parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
-    parameters |= {name: str(info[name]) for name in _SAID if info.get(name) is not None}
+    parameters |= {name: str(info[name]) for name in _OPERATION_PARAMETERS if info.get(name) is not None}
     options: dict[str, Any] = {
         "mode": "append",
         "schema": table.schema(),
@@ -127,13 +127,13 @@ def transact(
                 "isBlindAppend": False,
                 MARK: {"rewrite": rewrite, **info},
             },
-            # With retries of its own two stale rewrites would both be committed, and rows be doubled.
+            # With deltalake's own retries, two stale rewrites would both be committed, and rows doubled.
             max_commit_retries=0,
         ),
         "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
     }
     entry = _rehearse([*removes, *adds], options)
-    spelled = _spelled_as_logged(table, entry, removes, adds, old.root)
+    spelled = _spell_as_logged(table, entry, removes, adds, old.root)
     if spelled == entry:
         table.create_write_transaction([*removes, *adds], **options)
     else:
@@ -142,7 +142,7 @@ def transact(
 
 
 def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What deltalake would write into the log: the same is first committed to an empty table that is thrown away."""
+    """The actions that deltalake would write to the log, from a commit to an empty scratch table."""
     from deltalake import DeltaTable
 
     with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
@@ -152,18 +152,18 @@ def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any
     return [json.loads(line) for line in lines]
 
 
-def _spelled_as_logged(
+def _spell_as_logged(
     table: DeltaTable,
     entry: Sequence[dict[str, Any]],
     removes: Sequence[RemoveAction],
     adds: Sequence[AddAction],
     root: str,
 ) -> list[dict[str, Any]]:
-    """An entry of the log in which each file that goes is called as it was when it came.
+    """Spell each removed file's path in a log entry as it was spelled when it was added.
 
-    deltalake escapes paths by its own rules, but engines find the file to remove by the text of its path: one that is
-    spelled otherwise, such as `r=%C3%A9/` for the `r=é/` of Spark, would stay live, and its rows be doubled. Raises
-    UnsupportedError where a file of the rewrite would be missing from the entry.
+    deltalake escapes paths by its own rules, but engines match removed files by the text of their paths: a file that is
+    spelled differently, such as `r=%C3%A9/` for Spark's `r=é/`, would stay live, and its rows be doubled. Raises
+    UnsupportedError if a file of the rewrite would be missing from the entry.
     """
     logged = {relative_path(path, root): path for path in pa.table(table.get_add_actions())["path"].to_pylist()}
     spelled = []
@@ -173,40 +173,40 @@ def _spelled_as_logged(
             line = {"remove": line["remove"] | {"path": logged.get(path, path)}}
         spelled.append(line)
     for kind, actions in (("remove", {logged[a.path] for a in removes}), ("add", {a.path for a in adds})):
-        found = {line[kind]["path"] for line in spelled if kind in line}
-        for path in sorted(actions ^ found):
+        paths = {line[kind]["path"] for line in spelled if kind in line}
+        for path in sorted(actions ^ paths):
             raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
     return spelled
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:
-    """The version that a rewrite has committed after version `since`; None where it has committed none.
+    """The version that a rewrite has committed after version `since`; None if it has committed none.
 
-    Raises StorageError where the log no longer tells.
+    Raises StorageError if the log no longer shows it.
     """
     newer = table.version() - since
     history = table.history(newer) if newer > 0 else []
     for entry in history:
-        if _mark(entry).get("rewrite") == rewrite:
+        if _read_info(entry).get("rewrite") == rewrite:
             return int(entry["version"])
     if len(history) < newer:
         raise StorageError(f"the log of {table.table_uri} no longer tells what followed version {since}")
     return None
 
 
-def last_rewrite(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
-    """Version of the latest rewrite among the last versions, and what it said of itself."""
-    for entry in table.history(_LOOKED_BACK):
-        if said := _mark(entry):
-            return int(entry["version"]), said
+def read_last_rewrite(table: DeltaTable) -> tuple[int, Mapping[str, Any]] | None:
+    """The version and info of the latest rewrite among the last versions."""
+    for entry in table.history(_SEARCHED_VERSIONS):
+        if info := _read_info(entry):
+            return int(entry["version"]), info
     return None
 
 
-def _mark(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What zskip wrote into a commit's information; nothing where it did not commit it."""
-    found = entry.get(MARK, {})
-    if not found and MARK in str(entry.get("userMetadata")):
+def _read_info(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """zskip's entry in a commit's information; empty if zskip did not commit it."""
+    info = entry.get(MARK, {})
+    if not info and MARK in str(entry.get("userMetadata")):
         with contextlib.suppress(ValueError, AttributeError):
-            found = json.loads(entry["userMetadata"]).get(MARK, {})
-    found = json.loads(found) if isinstance(found, str) else found
-    return found if isinstance(found, dict) else {}
+            info = json.loads(entry["userMetadata"]).get(MARK, {})
+    info = json.loads(info) if isinstance(info, str) else info
+    return info if isinstance(info, dict) else {}

@@ -1,4 +1,4 @@
-"""Delta tables through `deltalake`, without a JVM: the live files of the log, and one transaction for a rewrite."""
+"""Delta tables through `deltalake`, without a JVM: the log's live files, and one transaction for a rewrite."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from zskip.formats.base import HOME, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.commit import (
     NewFile,
+    commit_transaction,
     committed_version,
-    describe,
-    last_rewrite,
-    transact,
+    describe_files,
+    read_last_rewrite,
 )
 from zskip.formats.delta.protocol import refusal, unreadable, unwritable
-from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_known, relative_path
+from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_statistics, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Field, Partition, Snapshot
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
-"""Of a column; all else is about writing, or would let Spark look for columns by other means than their names."""
+"""Column metadata that is kept; the rest concerns writers, or would stop Spark from finding columns by name."""
 _FEATURE = re.compile("[Uu]nsupported|not supported|catalog-managed")
-"""In what deltalake says of a protocol that it does not know."""
-_NOTE = "_moved.json"
-"""In a staging directory: where its files went, and upon which version."""
+"""In deltalake's errors about an unknown protocol."""
+_MOVES = "_moved.json"
+"""In a staging directory: the targets of its files, and the version that the rewrite was based on."""
 _REMOTE = {"max_retries": "4", "retry_timeout": "30s"}
-"""Of an object store: without credentials, or without a network, an error comes in seconds."""
+"""Options of an object store, so that missing credentials or networks fail within seconds."""
 _TRIES = 50
 _LOG = logging.getLogger("zskip.delta")
 
@@ -61,15 +61,15 @@ class DeltaFormat:
     home = HOME
 
     def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
-        """has_own_reader: whether Delta Lake itself is there for tables that zskip would read wrongly."""
+        """has_own_reader: whether Delta Lake itself is available for tables that zskip would read wrongly."""
         self._storage = storage
         self._has_own_reader = has_own_reader
 
     def snapshot(self) -> Snapshot:
-        """The live files of the newest version, with the statistics that the log has of them.
+        """The live files of the newest version, with the log's statistics.
 
-        Raises TableNotFoundError where there is no log, UnsupportedError for features of the protocol that zskip would
-        read wrongly.
+        Raises TableNotFoundError if there is no log, and UnsupportedError for protocol features that zskip would read
+        wrongly.
         """
         return self._read(self._open())
 
@@ -83,7 +83,7 @@ class DeltaFormat:
             ) from error
         uri = _uri(self._storage.root)
         options = None if uri.startswith("file:") else {**_REMOTE, **self._storage.options}
-        with _explained(self._storage.root):
+        with _translating_errors(self._storage.root):
             return retry_broken(lambda: DeltaTable(uri, storage_options=options, skip_stats=skip_stats))
 
     def _read(self, table: DeltaTable) -> Snapshot:
@@ -109,23 +109,23 @@ class DeltaFormat:
             mtimes_ms=actions["modification_time"].to_numpy().astype(np.int64),
             partition_of=partition_of,
             declared=(data, partition),
-            known=read_known(actions, fields) if reader is None else None,
+            known=read_statistics(actions, fields) if reader is None else None,
             reader=reader,
         )
 
     def _actions(self, table: DeltaTable) -> tuple[DeltaTable, pa.Table]:
-        """The live files as the log has them; statistics that are none must not be the end of the table."""
+        """The log's live files; read without statistics if those are malformed."""
         from deltalake.exceptions import DeltaError
 
         try:
             return table, pa.table(table.get_add_actions())
         except DeltaError:
             table = self._open(skip_stats=True)
-            with _explained(self._storage.root):
+            with _translating_errors(self._storage.root):
                 return table, pa.table(table.get_add_actions())
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError where the protocol asks more of a commit than zskip does."""
+        """Raise UnsupportedError if the protocol demands more of a commit than zskip does."""
         _check_writable(self._storage.root, self._open())
 
     def unsupported_feature(self) -> str | None:
@@ -140,20 +140,21 @@ class DeltaFormat:
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
-        """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
+        """Commit a rewrite: the staged files in place of those of `base` where `removed` is set.
 
-        The files go to their places first, where no reader looks for them; one transaction without a change of data
-        then adds them and removes the others. Raises ConflictError where one of those is no longer live.
+        The files are first moved to their targets, where no reader looks for them; one transaction without a data
+        change then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
+        live.
         """
-        said, old = dict(info or {}), base.select(removed)
+        operation, old = dict(info or {}), base.select(removed)
         configuration = self._open().metadata().configuration
-        new = describe(self._storage, old, added, configuration, said.get("by", ()))
+        new = describe_files(self._storage, old, added, configuration, operation.get("by", ()))
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
-        note = {"version": base.version, "targets": [file.target for file in new]}
-        self._storage.write(f"{staging_directory}/{_NOTE}", json.dumps(note).encode())
+        moves = {"version": base.version, "targets": [file.target for file in new]}
+        self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in new:
             self._storage.rename(file.staged.path, file.target)
-        version = self._commit(old, new, staging_directory.rpartition("/")[2], said)
+        version = self._commit(old, new, staging_directory.rpartition("/")[2], operation)
         self._storage.delete(staging_directory)
         return version
 
@@ -171,11 +172,11 @@ class DeltaFormat:
                     f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
                 )
             try:
-                transact(table, self._storage, old, new, rewrite, info)
+                commit_transaction(table, self._storage, old, new, rewrite, info)
             except (DeltaError, OSError) as error:
                 newest = self._open()
-                # What failed may have been committed all the same: the log alone knows.
-                with _explained(root):
+                # A failed call may have committed all the same: only the log knows.
+                with _translating_errors(root):
                     version = committed_version(newest, rewrite, old.version)
                 if version is not None:
                     return version
@@ -186,35 +187,35 @@ class DeltaFormat:
         raise ConflictError(f'"{root}" is written to over and over at this moment; nothing was committed, try again')
 
     def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
+        """Remove the files of a rewrite that was not committed, or the remains of one that was.
 
-        Where the log cannot be read all stays for a later call.
+        If the log cannot be read, everything stays for a later call.
         """
         try:
-            note = json.loads(self._storage.read(f"{staging_directory}/{_NOTE}"))
+            moves = json.loads(self._storage.read(f"{staging_directory}/{_MOVES}"))
         except FileNotFoundError:
-            note = None
-        if note is not None:
+            moves = None
+        if moves is not None:
             try:
                 table = self._open()
-                with _explained(self._storage.root):
-                    version = committed_version(table, staging_directory.rpartition("/")[2], note["version"])
+                with _translating_errors(self._storage.root):
+                    version = committed_version(table, staging_directory.rpartition("/")[2], moves["version"])
             except ZskipError as error:
                 _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
                 return
-            for target in note["targets"] if version is None else ():
+            for target in moves["targets"] if version is None else ():
                 self._storage.delete(target)
         self._storage.delete(staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
-        """Version of zskip's latest rewrite in the log, and what it said of itself."""
+        """The version and info of zskip's latest rewrite in the log."""
         table = self._open()
-        with _explained(self._storage.root):
-            return last_rewrite(table)
+        with _translating_errors(self._storage.root):
+            return read_last_rewrite(table)
 
 
 def _uri(root: str) -> str:
-    """The table's root as deltalake takes it; raises UnsupportedError for what it cannot reach."""
+    """The table's root in deltalake's form; raises UnsupportedError for roots that it cannot reach."""
     scheme, separator, rest = root.partition("://")
     if not separator or scheme == "file":
         path = root.removeprefix("file:")
@@ -230,8 +231,8 @@ def _uri(root: str) -> str:
 
 
 @contextlib.contextmanager
-def _explained(root: str) -> Iterator[None]:
-    """Raise what deltalake says against a log as an error of ours."""
+def _translating_errors(root: str) -> Iterator[None]:
+    """Raise deltalake's errors about a log as zskip's errors."""
     from deltalake.exceptions import DeltaError
     from deltalake.exceptions import TableNotFoundError as NoTable
 
@@ -240,17 +241,17 @@ def _explained(root: str) -> Iterator[None]:
     except NoTable as error:
         raise TableNotFoundError(f'"{root}" has no whole Delta log ({first_line(error)}); check the path') from error
     except DeltaError as error:
-        said = first_line(error)
-        if _FEATURE.search(said):
+        reason = first_line(error)
+        if _FEATURE.search(reason):
             raise UnsupportedError(
-                f'zskip cannot read the Delta table "{root}": {said}; work on it with Delta Lake itself. '
+                f'zskip cannot read the Delta table "{root}": {reason}; work on it with Delta Lake itself. '
                 "Nothing was written"
             ) from error
-        raise StorageError(f'cannot read the log of the Delta table "{root}": {said}') from error
+        raise StorageError(f'cannot read the log of the Delta table "{root}": {reason}') from error
     except OSError as error:
-        said = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", " ", str(error)).split())
+        reason = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", " ", str(error)).split())
         raise StorageError(
-            f'cannot reach the log of the Delta table "{root}" ({said[:300]}); check the network, and give the '
+            f'cannot reach the log of the Delta table "{root}" ({reason[:300]}); check the network, and give the '
             "credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         ) from error
 
@@ -278,12 +279,12 @@ def _check_writable(root: str, table: DeltaTable) -> None:
 
 def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, str]:
     """Spark's JSON of the columns in the files, and of the partition columns in their order."""
-    described = {field["name"]: field for field in json.loads(schema_json)["fields"]}
-    for field in described.values():
+    columns = {field["name"]: field for field in json.loads(schema_json)["fields"]}
+    for field in columns.values():
         field["nullable"] = True
         field["metadata"] = {k: v for k, v in field.get("metadata", {}).items() if k in _KEPT_METADATA}
-    data = [field for name, field in described.items() if name not in partition_columns]
-    partition = [described[name] for name in partition_columns]
+    data = [field for name, field in columns.items() if name not in partition_columns]
+    partition = [columns[name] for name in partition_columns]
     return tuple(json.dumps({"type": "struct", "fields": fields}) for fields in (data, partition))  # type: ignore[return-value]
 
 
@@ -299,13 +300,13 @@ def _check_partition_types(root: str, fields: Sequence[Field]) -> None:
 def _partitions(
     root: str, actions: pa.Table, fields: Sequence[Field]
 ) -> tuple[tuple[Partition, ...], np.ndarray[Any, np.dtype[np.int32]]]:
-    """The partitions of files in the order in which they first come, and the place of each file's among them."""
+    """The partitions in the order of their first files, and each file's index into them."""
     if not fields:
         return (Partition(directory=""),) * bool(actions.num_rows), np.zeros(actions.num_rows, np.int32)
-    held = actions["partition"].combine_chunks()
-    columns = [held.field(held.type.get_field_index(field.name)).to_pylist() for field in fields]
+    values = actions["partition"].combine_chunks()
+    columns = [values.field(values.type.get_field_index(field.name)).to_pylist() for field in fields]
     names = [field.name for field in fields]
-    found: dict[str, Partition] = {}
+    partitions: dict[str, Partition] = {}
     directories = []
     for row in zip(*columns, strict=True):
         texts = [partition_text(value) for value in row]
@@ -315,8 +316,8 @@ def _partitions(
             )
         directory = directory_of(names, texts)
         directories.append(directory)
-        if directory not in found:
-            values = tuple(None if v is None else encode(v, f.type) for v, f in zip(row, fields, strict=True))
-            found[directory] = Partition(directory=directory, values=values)
-    places = {directory: i for i, directory in enumerate(found)}
-    return tuple(found.values()), np.array([places[d] for d in directories], np.int32)
+        if directory not in partitions:
+            encoded = tuple(None if v is None else encode(v, f.type) for v, f in zip(row, fields, strict=True))
+            partitions[directory] = Partition(directory=directory, values=encoded)
+    ordinals = {directory: i for i, directory in enumerate(partitions)}
+    return tuple(partitions.values()), np.array([ordinals[d] for d in directories], np.int32)

@@ -1,8 +1,8 @@
-"""The statistics of a file as Delta's log holds them: rows, and bounds and nulls of its columns, in JSON.
+"""Statistics of a file in the form of Delta's log: rows, and bounds and null counts of its columns, in JSON.
 
-By Delta's rules strings are cut to 32 characters of Java, an upper bound that is cut is made greater, and NaN, booleans
-and binary have no bounds. Timestamps are written in milliseconds, upper bounds rounded up, so that they hold for
-readers that take them as they stand.
+By Delta's rules strings are cut to 32 Java characters, a cut upper bound is increased, and NaN, booleans and binary
+have no bounds. Timestamps are written in milliseconds, upper bounds rounded up, so that they hold for readers that take
+them literally.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Path = tuple[str, ...]
 
 
 def file_statistics(index: BoundIndex, paths: Sequence[Path]) -> list[str]:
-    """The JSON of each file of an index's snapshot, of the columns at some paths."""
+    """The JSON of each file of an index's snapshot, for the columns at some paths."""
     columns = [(path, index.column(path)) for path in paths]
     return [
         _statistics(int(rows), [(path, stats) for path, stats in columns if stats is not None], i)
@@ -41,16 +41,16 @@ def file_statistics(index: BoundIndex, paths: Sequence[Path]) -> list[str]:
 def columns_with_statistics(
     fields: Sequence[Field], configuration: Mapping[str, Any], by: Sequence[str]
 ) -> tuple[Path, ...]:
-    """Paths of the columns of which the table wants statistics, and of those that it is clustered by."""
+    """Paths of the columns that the table keeps statistics of, and of its clustering columns."""
     leaves = [path for field in fields for path in _leaves((field.name,), field.type)]
     named = configuration.get(_NAMED)
     if named is not None:
-        wanted = [tuple(part.strip(" `") for part in name.split(".")) for name in str(named).split(",")]
-        chosen = {leaf for leaf in leaves if any(leaf[: len(path)] == path for path in wanted)}
+        prefixes = [tuple(part.strip(" `") for part in name.split(".")) for name in str(named).split(",")]
+        selected = {leaf for leaf in leaves if any(leaf[: len(path)] == path for path in prefixes)}
     else:
         count = int(configuration.get(_INDEXED) or _DEFAULT_INDEXED)
-        chosen = set(leaves if count < 0 else leaves[:count])
-    return tuple(leaf for leaf in leaves if leaf in chosen or leaf in {(name,) for name in by})
+        selected = set(leaves if count < 0 else leaves[:count])
+    return tuple(leaf for leaf in leaves if leaf in selected or leaf in {(name,) for name in by})
 
 
 def _leaves(path: Path, data_type: DataType) -> Iterator[Path]:
@@ -86,7 +86,7 @@ def _put(into: dict[str, Any], path: Path, text: str) -> None:
 
 
 def _dump(content: Mapping[str, Any]) -> str:
-    """JSON of texts that are JSON already: decimals must not go through a float."""
+    """JSON of values that are JSON texts already, since decimals must not pass through a float."""
     parts = (
         f"{json.dumps(name, ensure_ascii=False)}:{value if isinstance(value, str) else _dump(value)}"
         for name, value in content.items()
@@ -95,7 +95,7 @@ def _dump(content: Mapping[str, Any]) -> str:
 
 
 def _literal(value: Encoded, data_type: DataType, *, upper: bool) -> str | None:
-    """A bound in JSON; None where Delta keeps none."""
+    """A bound in JSON; None if Delta keeps none."""
     if data_type.is_decimal:
         with decimal.localcontext(decimal.Context(prec=80)):
             return f"{decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale):f}"
@@ -113,7 +113,7 @@ def _literal(value: Encoded, data_type: DataType, *, upper: bool) -> str | None:
 
 
 def cut_lower(value: bytes) -> str:
-    """A text of at most 32 characters that is not above `value`.
+    """Cut a text to at most 32 characters that are not above `value`.
 
     >>> cut_lower(b"a" * 40) == "a" * 32
     True
@@ -122,9 +122,9 @@ def cut_lower(value: bytes) -> str:
 
 
 def cut_upper(value: bytes) -> str | None:
-    """A text of at most 33 characters that is not below `value`, nor below anything that is not above it.
+    """A text of at most 33 characters that is not below `value`, nor below any value that is not above it.
 
-    None where there is no such text that begins as the value does.
+    None if no such text begins as the value does.
 
     >>> cut_upper(b"a" * 40) == "a" * 32 + chr(0x7F), cut_upper(b"abc")
     (True, 'abc')
@@ -139,12 +139,12 @@ def cut_upper(value: bytes) -> str | None:
 
 
 def _head(text: str) -> str:
-    """The beginning that Delta keeps: it counts as Java does, those beyond U+FFFF twice, and splits none."""
-    counted = 0
+    """The prefix that Delta keeps: it counts UTF-16 units as Java does, and splits no character."""
+    units = 0
     for i, character in enumerate(text):
-        if counted >= MOST_CHARACTERS:
+        if units >= MOST_CHARACTERS:
             return text[:i]
-        counted += 1 + (character > "\uffff")
+        units += 1 + (character > "\uffff")
     return text
 
 

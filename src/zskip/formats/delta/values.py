@@ -1,4 +1,4 @@
-"""Values of Delta's log: partition values as texts and directories, paths, and the statistics of files."""
+"""Values of Delta's log: partition values as texts and directories, paths, and statistics of files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zskip.records import Bools, ColumnStats, Field, Ints, Known, Values
 from zskip.types import DataType, Encoded, Form, encode
 
 PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp_ntz")
-"""Of which the texts of partition values mean the same to every engine; decimals, too."""
+"""Types whose partition values, as texts, mean the same to every engine; so do decimals."""
 
 _ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
@@ -29,9 +29,9 @@ _BELOW_A_MILLISECOND = 999
 
 
 def relative_path(path: str, root: str) -> str:
-    """The place of a file below the table, from the log's percent-encoded URI.
+    """The path of a file below the table, from the log's percent-encoded URI.
 
-    Raises UnsupportedError for files that lie elsewhere.
+    Raises UnsupportedError for files outside of the table's directory.
 
     >>> relative_path("day=1/a%253D%20b.parquet", "/t")
     'day=1/a%3D b.parquet'
@@ -45,7 +45,7 @@ def relative_path(path: str, root: str) -> str:
 
 
 def partition_text(value: Any) -> str | None:
-    """A partition value as the log writes it; None for null.
+    """A partition value as the log spells it; None for null.
 
     >>> [partition_text(v) for v in (True, 1, 1.5, decimal.Decimal("1E+2"), dt.date(2024, 1, 2), None)]
     ['true', '1', '1.5', '100', '2024-01-02', None]
@@ -74,13 +74,13 @@ def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
 
 
 def _escape(text: str) -> str:
-    return _ESCAPED.sub(lambda found: f"%{ord(found[0]):02X}", text)
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
-def read_known(actions: pa.Table, fields: Sequence[Field]) -> Known:
-    """What the log says of files: rows, and the bounds and nulls of columns, which are read when they are asked for.
+def read_statistics(actions: pa.Table, fields: Sequence[Field]) -> Known:
+    """The log's statistics: rows, and the bounds and null counts of columns, which are parsed on demand.
 
-    actions: of `DeltaTable.get_add_actions`.
+    actions: from `DeltaTable.get_add_actions`.
     """
     rows = _counts(actions["num_records"].combine_chunks())
     types = {field.name: field.type for field in fields}
@@ -91,10 +91,10 @@ def read_known(actions: pa.Table, fields: Sequence[Field]) -> Known:
     }
 
     def part(name: str, column: str) -> pa.Array | None:
-        held = parts.get(name)
-        if held is None or held.type.get_field_index(column) < 0:
+        structs = parts.get(name)
+        if structs is None or structs.type.get_field_index(column) < 0:
             return None
-        return pc.struct_field(held, [held.type.get_field_index(column)])
+        return pc.struct_field(structs, [structs.type.get_field_index(column)])
 
     def column(name: str) -> ColumnStats | None:
         least, greatest, nulls = part("min", name), part("max", name), part("null_count", name)
@@ -124,45 +124,47 @@ def _column(
         upper=upper,
         bounded=bounded,
         nulls=np.full(files, -1, np.int64) if nulls is None else _counts(nulls),
-        # Some writers leave NaN out of both bounds, and no count tells of it.
+        # Some writers leave NaN out of both bounds, and no count records it.
         may_nan=np.full(files, is_float),
     )
 
 
 def _counts(array: pa.Array) -> Ints:
-    found: Ints = pc.fill_null(pc.cast(array, pa.int64()), -1).to_numpy(zero_copy_only=False)
-    return found
+    counts: Ints = pc.fill_null(pc.cast(array, pa.int64()), -1).to_numpy(zero_copy_only=False)
+    return counts
 
 
 def _values(array: pa.Array | None, data_type: DataType, files: int) -> tuple[Values, Bools]:
-    """Values in the form of their type, and where there are any."""
-    whole = data_type.form is Form.INT
-    if array is None or not _is_of(array.type, data_type):
+    """Values in the form of their type, and a mask of the known ones."""
+    is_integer = data_type.form is Form.INT
+    if array is None or not _has_form(array.type, data_type):
         array = pa.nulls(files)
     known: Bools = pc.is_valid(array).to_numpy(zero_copy_only=False)
     if data_type.form is Form.FLOAT:
         return pc.fill_null(array.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False), known
-    if whole and not data_type.is_decimal:
+    if is_integer and not data_type.is_decimal:
         bits = array.cast(pa.int32()) if pa.types.is_date32(array.type) else array
         return pc.fill_null(bits.cast(pa.int64()), 0).to_numpy(zero_copy_only=False), known
-    blank: Encoded = 0 if whole else b""
-    found: Values = np.empty(files, np.int64) if whole else np.empty(files, np.object_)
-    found[:] = [
+    blank: Encoded = 0 if is_integer else b""
+    encoded: Values = np.empty(files, np.int64) if is_integer else np.empty(files, np.object_)
+    encoded[:] = [
         blank if v is None else v.encode() if isinstance(v, str) else encode(v, data_type) for v in array.to_pylist()
     ]
-    return found, known
+    return encoded, known
 
 
-def _is_of(held: pa.DataType, data_type: DataType) -> bool:
-    """Whether Arrow's values of a type are what the form of a column's type is made of."""
+def _has_form(arrow: pa.DataType, data_type: DataType) -> bool:
+    """Whether Arrow's values of a type convert to the form of a column's type."""
     if data_type.is_decimal:
-        fits = pa.types.is_decimal(held)
+        matches = pa.types.is_decimal(arrow)
     elif data_type.form is Form.FLOAT:
-        fits = pa.types.is_floating(held)
+        matches = pa.types.is_floating(arrow)
     elif data_type.form is Form.BYTES:
-        fits = pa.types.is_string(held) or pa.types.is_large_string(held)
+        matches = pa.types.is_string(arrow) or pa.types.is_large_string(arrow)
     elif data_type.name in CALENDAR_TYPES:
-        fits = held == pa.date32() if data_type.name == "date" else pa.types.is_timestamp(held) and held.unit == "us"
+        matches = (
+            arrow == pa.date32() if data_type.name == "date" else pa.types.is_timestamp(arrow) and arrow.unit == "us"
+        )
     else:
-        fits = pa.types.is_integer(held) or pa.types.is_boolean(held)
-    return bool(fits)
+        matches = pa.types.is_integer(arrow) or pa.types.is_boolean(arrow)
+    return bool(matches)

@@ -1,4 +1,4 @@
-"""Hudi tables through the `hudi` package, without a JVM: the base files that are live after the latest commit."""
+"""Hudi tables through the `hudi` package, without a JVM: the live base files after the latest commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zskip.errors import MissingDependencyError, StorageError, TableNotFoundErro
 from zskip.formats.base import StagedFile
 from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
-from zskip.formats.hudi.values import partition_fields, read_known, spark_schema
+from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Partition, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from hudi import HudiFileSlice, HudiInstant, HudiTable
 
 INFO_KEY = "zskip"
-"""In the extra metadata of a commit: what the optimize was."""
+"""The key of the optimize operation in a commit's extra metadata."""
 NOTE = "_instant"
-"""In a staging directory: the instant of its rewrite."""
+"""The file in a staging directory with the instant of its rewrite."""
 _HOME = ".hoodie"
 _MOST_COMMITS = 100
-"""That are read for what they say; older ones are few files each, and no promise."""
+"""Commits that are read for row counts; older ones hold few files each."""
 _INSTANT = re.compile(r"[0-9]{14}(?:[0-9]{3})?")
 _ESCAPE = re.compile(r"\\(.)")
 _EMPTY = '{"type": "record", "fields": []}'
@@ -47,11 +47,11 @@ class HudiFormat:
 
     @property
     def storage(self) -> Storage:
-        """Where the table lies."""
+        """The table's storage."""
         return self._storage
 
     def options(self) -> dict[str, str]:
-        """What `hoodie.properties` says; raises TableNotFoundError where there is none."""
+        """The contents of `hoodie.properties`; raises TableNotFoundError if there is none."""
         try:
             text = self._storage.read(f"{_HOME}/hoodie.properties").decode(errors="replace")
         except FileNotFoundError as error:
@@ -62,43 +62,43 @@ class HudiFormat:
         return {name.strip(): _ESCAPE.sub(r"\1", value.strip()) for name, _, value in lines}
 
     def avro_schema(self) -> str:
-        """The table's own columns, without those that Hudi adds, in Avro's JSON."""
-        with _explained(self._storage.root):
+        """The table's own columns, without Hudi's metadata columns, in Avro's JSON."""
+        with _translating_errors(self._storage.root):
             return str(self._open().get_schema_in_avro_str())
 
     def changed_file_groups(self, instant: str) -> frozenset[tuple[str, str]] | None:
-        """Partition and id of each file group that a commit wrote to or replaced; None where it does not tell."""
+        """Partition and id of each file group that a commit wrote to or replaced; None if it is not known."""
         table = self._open()
-        with _explained(self._storage.root):
-            for found in _completed(table):
-                if found.timestamp == instant:
-                    return _file_groups(json.loads(table.get_timeline().get_instant_metadata_in_json(found)))
+        with _translating_errors(self._storage.root):
+            for completed in _completed(table):
+                if completed.timestamp == instant:
+                    return _file_groups(json.loads(table.get_timeline().get_instant_metadata_in_json(completed)))
         return None
 
     def snapshot(self) -> Snapshot:
-        """The live base files, with what the latest commits and the names of partitions say of them.
+        """The live base files, with statistics from the latest commits and from partition paths.
 
-        Raises TableNotFoundError where there is no table, UnsupportedError for what zskip would read wrongly.
+        Raises TableNotFoundError if there is no table, and UnsupportedError for tables that zskip would read wrongly.
         """
         root, options = self._storage.root, self.options()
         check_readable(self._storage, options)
         table = self._open()
-        with _explained(root):
+        with _translating_errors(root):
             timeline = table.get_timeline()
             instants = _completed(table)
             schema = _avro_schema(table, options) if instants else _EMPTY
-            slices = sorted(table.get_file_slices(), key=lambda each: each.base_file_relative_path())
+            slices = sorted(table.get_file_slices(), key=lambda file_slice: file_slice.base_file_relative_path())
         _check_slices(root, slices)
         data = spark_schema(schema, root)
         fields = fields_from_json(data)
-        directories = list(dict.fromkeys(each.partition_path for each in slices))
-        place = {directory: i for i, directory in enumerate(directories)}
-        paths = tuple(each.base_file_relative_path() for each in slices)
-        with _explained(root):
-            said = (json.loads(timeline.get_instant_metadata_in_json(i)) for i in instants[:_MOST_COMMITS])
-            rows = _rows_written(said, frozenset(paths))
-        partition_of = np.array([place[each.partition_path] for each in slices], np.int32)
-        logged = np.array([each.has_log_files() for each in slices], np.bool_)
+        directories = list(dict.fromkeys(file_slice.partition_path for file_slice in slices))
+        ordinals = {directory: i for i, directory in enumerate(directories)}
+        paths = tuple(file_slice.base_file_relative_path() for file_slice in slices)
+        with _translating_errors(root):
+            commits = (json.loads(timeline.get_instant_metadata_in_json(i)) for i in instants[:_MOST_COMMITS])
+            rows = _rows_written(commits, frozenset(paths))
+        partition_of = np.array([ordinals[file_slice.partition_path] for file_slice in slices], np.int32)
+        has_log = np.array([file_slice.has_log_files() for file_slice in slices], np.bool_)
         return Snapshot(
             root=root,
             version=max((int(instant.timestamp) for instant in instants), default=0),
@@ -106,13 +106,13 @@ class HudiFormat:
             partition_fields=(),
             partitions=tuple(Partition(directory=directory) for directory in directories),
             paths=paths,
-            sizes=np.array([each.base_file_size for each in slices], np.int64),
+            sizes=np.array([file_slice.base_file_size for file_slice in slices], np.int64),
             mtimes_ms=np.zeros(len(slices), np.int64),
             partition_of=partition_of,
             declared=(data, _NO_COLUMNS),
-            known=read_known([rows.get(path, -1) for path in paths], fields, options, directories, partition_of),
+            known=read_statistics([rows.get(path, -1) for path in paths], fields, options, directories, partition_of),
             grouped_by=partition_fields(options),
-            altered=logged if logged.any() else None,
+            altered=has_log if has_log.any() else None,
         )
 
     def _open(self) -> HudiTable:
@@ -123,11 +123,11 @@ class HudiFormat:
                 f'"{self._storage.root}" is a Hudi table, for which the package hudi is not installed; '
                 'run: pip install "zskip[hudi]"'
             ) from error
-        with _explained(self._storage.root):
+        with _translating_errors(self._storage.root):
             return HudiTable(_uri(self._storage.root), dict(self._storage.options))
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError: only Hudi's own code, in a session of Spark, commits to its tables."""
+        """Raise UnsupportedError: only Hudi's own code, in a Spark session, commits to its tables."""
         raise self._unsupported()
 
     def stage(self) -> str:
@@ -141,7 +141,7 @@ class HudiFormat:
         raise self._unsupported()
 
     def abort(self, staging_directory: str) -> None:
-        """Remove what a rewrite left besides its commit; while that is pending all stays, for Hudi to roll it back."""
+        """Remove the remains of a rewrite; while its commit is pending, everything stays for Hudi to roll back."""
         try:
             instant = self._storage.read(f"{staging_directory}/{NOTE}").decode()
         except FileNotFoundError:
@@ -150,9 +150,9 @@ class HudiFormat:
             self._storage.delete(staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
-        """Version of zskip's latest rewrite among the newest commits, and what it said of itself."""
+        """The version and info of zskip's latest rewrite among the newest commits."""
         table = self._open()
-        with _explained(self._storage.root):
+        with _translating_errors(self._storage.root):
             timeline = table.get_timeline()
             for instant in [i for i in _completed(table) if i.action != "commit"][:_MOST_COMMITS]:
                 extra = json.loads(timeline.get_instant_metadata_in_json(instant)).get("extraMetadata") or {}
@@ -168,9 +168,9 @@ class HudiFormat:
 
 
 def _completed(table: HudiTable) -> list[HudiInstant]:
-    """All commits that are complete and not archived, the newest first."""
+    """All completed commits that are not archived, newest first."""
     timeline = table.get_timeline()
-    found = {
+    instants = {
         instant.timestamp: instant
         for instant in (
             *timeline.get_completed_commits(),
@@ -179,33 +179,33 @@ def _completed(table: HudiTable) -> list[HudiInstant]:
             *timeline.get_completed_clustering_commits(),
         )
     }
-    for timestamp in found:
+    for timestamp in instants:
         if not _INSTANT.fullmatch(timestamp):
             raise UnsupportedError(
                 f'"{table.base_url}" has the instant "{timestamp}", which is no time as Hudi writes it; '
                 "restore the timeline"
             )
-    return [found[timestamp] for timestamp in sorted(found, reverse=True)]
+    return [instants[timestamp] for timestamp in sorted(instants, reverse=True)]
 
 
 def _rows_written(commits: Iterator[Mapping[str, Any]], live: frozenset[str]) -> dict[str, int]:
-    """Rows of live base files by their paths, as far as the commits that wrote them say it."""
-    found: dict[str, int] = {}
+    """Rows of live base files by path, as far as the commits that wrote them record them."""
+    rows: dict[str, int] = {}
     for commit in commits:
-        for written in (commit.get("partitionToWriteStats") or {}).values():
-            for file in written:
-                if file.get("path") in live and not file.get("totalWriteErrors"):
-                    found[file["path"]] = int(file.get("numWrites", -1))
-        if len(found) == len(live):
+        for files in (commit.get("partitionToWriteStats") or {}).values():
+            for stats in files:
+                if stats.get("path") in live and not stats.get("totalWriteErrors"):
+                    rows[stats["path"]] = int(stats.get("numWrites", -1))
+        if len(rows) == len(live):
             break
-    return found
+    return rows
 
 
 def _file_groups(commit: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     written = commit.get("partitionToWriteStats") or {}
     replaced = commit.get("partitionToReplaceFileIds") or {}
-    found = {(partition, str(file.get("fileId"))) for partition, files in written.items() for file in files}
-    return frozenset(found | {(partition, group) for partition, groups in replaced.items() for group in groups})
+    groups = {(partition, str(file.get("fileId"))) for partition, files in written.items() for file in files}
+    return frozenset(groups | {(partition, group) for partition, ids in replaced.items() for group in ids})
 
 
 def _avro_schema(table: HudiTable, options: Mapping[str, str]) -> str:
@@ -224,7 +224,7 @@ def _check_slices(root: str, slices: Sequence[HudiFileSlice]) -> None:
 
 
 def _uri(root: str) -> str:
-    """The table's root as the `hudi` package takes it; raises UnsupportedError for what it cannot reach."""
+    """The table's root in the `hudi` package's form; raises UnsupportedError for roots that it cannot reach."""
     scheme, separator, rest = root.partition("://")
     if not separator or scheme == "file":
         return "file://" + quote("/" + root.removeprefix("file:").lstrip("/"))
@@ -234,8 +234,8 @@ def _uri(root: str) -> str:
 
 
 @contextlib.contextmanager
-def _explained(root: str) -> Iterator[None]:
-    """Raise what the package says against a table as an error of ours."""
+def _translating_errors(root: str) -> Iterator[None]:
+    """Raise the package's errors about a table as zskip's errors."""
     try:
         yield
     except ZskipError:
@@ -246,7 +246,7 @@ def _explained(root: str) -> Iterator[None]:
             "with Hudi itself"
         ) from error
     except BaseException as error:
-        # The package gives up on some types, such as timestamps without a time zone, by a panic of Rust.
+        # The package panics in Rust on some types, such as timestamps without a time zone.
         if type(error).__name__ != "PanicException":
             raise
         raise UnsupportedError(

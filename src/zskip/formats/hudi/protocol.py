@@ -1,4 +1,4 @@
-"""Which Hudi tables zskip can read and rewrite, found out before any work is done."""
+"""Checks which Hudi tables zskip can read and rewrite, before any work is done."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from zskip.errors import UnsupportedError
 from zskip.storage import Storage
 
 _VERSIONS = ("5", "6", "8", "9")
-"""Of tables: those of Hudi 0.12 to 0.15 and of 1.0 to 1.2."""
-_CHANGED = {"bytes decimal", "timestamp-millis", "local-timestamp-millis", "uuid", "enum", "fixed"}
-"""Types that Spark's own do not tell from others."""
-_KEPT = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
-"""Parts of a metadata table that Hudi brings up to date from the commit alone."""
+"""Table versions: those of Hudi 0.12 to 0.15 and of 1.0 to 1.2."""
+_LOST_TYPES = {"bytes decimal", "timestamp-millis", "local-timestamp-millis", "uuid", "enum", "fixed"}
+"""Types that Spark's own types do not distinguish from others."""
+_MAINTAINED = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
+"""Partitions of a metadata table that Hudi updates from the commit alone."""
 _SCHEMAS = ".hoodie/.schema"
 _PREFIX = "hoodie."
 
 
 def metadata_parts(options: Mapping[str, str]) -> set[str]:
-    """The parts of a table's metadata table that there are, such as `column_stats`.
+    """The partitions of a table's metadata table, such as `column_stats`.
 
-    options: what `hoodie.properties` says.
+    options: from `hoodie.properties`.
 
     >>> sorted(metadata_parts({"hoodie.table.metadata.partitions": "files, column_stats"}))
     ['column_stats', 'files']
@@ -33,24 +33,24 @@ def metadata_parts(options: Mapping[str, str]) -> set[str]:
 def check_readable(storage: Storage, options: Mapping[str, str]) -> None:
     """Raise UnsupportedError for a table that zskip would read wrongly.
 
-    options: what `hoodie.properties` says.
+    options: from `hoodie.properties`.
     """
 
-    def said(name: str, default: str = "") -> str:
+    def setting(name: str, default: str = "") -> str:
         return options.get(_PREFIX + name, default).strip()
 
-    version = said("table.version", "6")
+    version = setting("table.version", "6")
     if version not in _VERSIONS:
         _refuse(storage, f"version {version}", "let Hudi upgrade it, or read it with Hudi itself")
-    if said("table.base.file.format", "PARQUET").upper() != "PARQUET" or _is(
-        said("table.multiple.base.file.formats.enable")
+    if setting("table.base.file.format", "PARQUET").upper() != "PARQUET" or _is_true(
+        setting("table.multiple.base.file.formats.enable")
     ):
         _refuse(storage, "base files that are not Parquet", "zskip reads Parquet only: read it with Hudi itself")
-    if said("table.format", "native").lower() != "native":
-        _refuse(storage, f"the table format {said('table.format')}", "open it with that format")
-    if said("bootstrap.base.path"):
+    if setting("table.format", "native").lower() != "native":
+        _refuse(storage, f"the table format {setting('table.format')}", "open it with that format")
+    if setting("bootstrap.base.path"):
         _refuse(storage, "bootstrapped files, of which parts lie elsewhere", "rewrite it with Hudi into a full table")
-    if _is(said("datasource.write.drop.partition.columns")):
+    if _is_true(setting("datasource.write.drop.partition.columns")):
         _refuse(
             storage,
             "partition columns that are not in its files (hoodie.datasource.write.drop.partition.columns)",
@@ -65,7 +65,7 @@ def check_readable(storage: Storage, options: Mapping[str, str]) -> None:
 
 
 def check_rewritable(root: str, options: Mapping[str, str], avro: str) -> None:
-    """Raise UnsupportedError for a table whose files zskip must not lay out anew.
+    """Raise UnsupportedError for a table whose files zskip must not rewrite.
 
     avro: the schema of the table's own columns.
     """
@@ -74,7 +74,7 @@ def check_rewritable(root: str, options: Mapping[str, str], avro: str) -> None:
             f'"{root}" is a merge-on-read table of Hudi, and zskip rewrites copy-on-write tables only; cluster it with '
             "Hudi (CALL run_clustering), and let zskip index it. Nothing was written"
         )
-    if _is(options.get("hoodie.table.cdc.enabled", "")):
+    if _is_true(options.get("hoodie.table.cdc.enabled", "")):
         raise UnsupportedError(
             f'the Hudi table "{root}" keeps a log of changes (hoodie.table.cdc.enabled), in which a rewrite would show '
             "as a change of every row; cluster it with Hudi (CALL run_clustering). Nothing was written"
@@ -84,22 +84,22 @@ def check_rewritable(root: str, options: Mapping[str, str], avro: str) -> None:
             f'the Hudi table "{root}" is without the columns that Hudi adds (hoodie.populate.meta.fields), by which '
             "zskip tells Hudi where rows belong; cluster it with Hudi (CALL run_clustering). Nothing was written"
         )
-    strange = sorted(_kinds(json.loads(avro)) & _CHANGED)
-    if strange:
+    types = sorted(_kinds(json.loads(avro)) & _LOST_TYPES)
+    if types:
         raise UnsupportedError(
-            f'the Hudi table "{root}" has a column of the Avro type {strange[0]}, which Spark would write as another '
+            f'the Hudi table "{root}" has a column of the Avro type {types[0]}, which Spark would write as another '
             "one; cluster it with Hudi (CALL run_clustering). Nothing was written"
         )
-    parts = metadata_parts(options)
-    if parts - _KEPT:
+    parts = sorted(metadata_parts(options) - _MAINTAINED)
+    if parts:
         raise UnsupportedError(
-            f'the Hudi table "{root}" has the index {sorted(parts - _KEPT)[0]}, which zskip has not been tried with; '
+            f'the Hudi table "{root}" has the index {parts[0]}, which zskip has not been tried with; '
             "cluster it with Hudi (CALL run_clustering), or drop the index. Nothing was written"
         )
 
 
 def _kinds(avro: object) -> set[str]:
-    """All types in a schema, each by its logical type where it has one."""
+    """All types in a schema, by their logical names if they have any."""
     if isinstance(avro, str):
         return {avro}
     if isinstance(avro, list):
@@ -108,15 +108,15 @@ def _kinds(avro: object) -> set[str]:
     kind = avro["type"]
     if avro.get("logicalType") is not None:
         return {f"{kind} {avro['logicalType']}" if kind == "bytes" else str(avro["logicalType"])}
-    held = [field["type"] for field in avro.get("fields", ())] + [avro[n] for n in ("items", "values") if n in avro]
-    return _kinds(kind) | set().union(*map(_kinds, held))
+    inner = [field["type"] for field in avro.get("fields", ())] + [avro[n] for n in ("items", "values") if n in avro]
+    return _kinds(kind) | set().union(*map(_kinds, inner))
 
 
-def _is(text: str) -> bool:
+def _is_true(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _refuse(storage: Storage, what: str, advice: str) -> None:
+def _refuse(storage: Storage, feature: str, advice: str) -> None:
     raise UnsupportedError(
-        f'zskip cannot read the Hudi table "{storage.root}", which has {what}; {advice}. Nothing was written'
+        f'zskip cannot read the Hudi table "{storage.root}", which has {feature}; {advice}. Nothing was written'
     )

@@ -1,4 +1,4 @@
-"""Hudi's timeline by the names of its files: which instants are complete, and which may yet be."""
+"""Hudi's timeline from the names of its files: which instants are complete, and which are pending."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from zskip.storage import Storage
 _HOME = ".hoodie"
 _NAME = re.compile(r"([0-9]{14}(?:[0-9]{3})?)(_[0-9]+)?\.([a-z.]+)")
 _WRITES = ("commit", "deltacommit", "replacecommit", "clustering", "compaction", "logcompaction", "restore")
-"""Actions after which other files are live."""
+"""Actions that change which files are live."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The instants at which a table was written or may be about to be."""
+    """The instants at which a table was written or may still be."""
 
     complete: frozenset[str]
     pending: frozenset[str]
     unguarded: frozenset[str]
-    """Those of `pending` whose writer does not look for conflicts before it commits, as far as can be told."""
+    """Pending instants whose writer, as far as is known, does not check for conflicts before it commits."""
 
 
 def read_timeline(storage: Storage) -> Timeline:
-    """List a timeline in the layout of Hudi 1.x or of 0.x."""
-    # Those which look for conflicts send a heartbeat, so that nobody takes them for dead. It is looked at last.
-    complete, begun = set(), set()
+    """Read a timeline in the layout of Hudi 1.x or 0.x."""
+    # Writers that check for conflicts send a heartbeat, which shows that they are alive. It is read last.
+    complete, started = set(), set()
     for directory in (f"{_HOME}/timeline", _HOME):
         for file in storage.list_dir(directory):
-            found = _NAME.fullmatch(file.path.rpartition("/")[2])
-            if found is None or file.is_dir:
+            match = _NAME.fullmatch(file.path.rpartition("/")[2])
+            if match is None or file.is_dir:
                 continue
-            instant, _, ending = found.groups()
+            instant, _, ending = match.groups()
             action, _, state = ending.partition(".")
             if action == "inflight" or (action in _WRITES and state):
-                begun.add(instant)
+                started.add(instant)
             elif action in _WRITES:
                 complete.add(instant)
-    pending = begun - complete
+    pending = started - complete
     alive = {file.path.rpartition("/")[2] for file in storage.list_dir(f"{_HOME}/.heartbeat")} if pending else set()
     return Timeline(complete=frozenset(complete), pending=frozenset(pending), unguarded=frozenset(pending - alive))

@@ -1,4 +1,4 @@
-"""Types and values of Hudi: columns as Spark has them, and what the names of partitions say of them."""
+"""Types and values of Hudi: columns as Spark reads them, and statistics from partition paths."""
 
 from __future__ import annotations
 
@@ -38,63 +38,69 @@ _LOGICAL = {
     "uuid": "string",
 }
 _SIMPLE = ("SIMPLE", "COMPLEX", "SimpleKeyGenerator", "ComplexKeyGenerator")
-"""Generators of keys that name a partition by the values of its columns as they are."""
+"""Key generators whose partition paths are the unchanged values of its columns."""
 _NO_VALUE = (DEFAULT_PARTITION, "default", "")
-"""Names of partitions that stand for null, an empty text, or themselves."""
+"""Partition paths that mean null, an empty text, or themselves."""
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def spark_schema(avro: str, root: str) -> str:
-    """An Avro schema in Spark's JSON; every column may be null.
+    """Convert an Avro schema to Spark's JSON; every column may be null.
 
-    Raises UnsupportedError for types that Spark reads in no way of its own.
+    Raises UnsupportedError for types that Spark cannot represent.
 
     >>> spark_schema('{"type": "record", "fields": [{"name": "a", "type": ["null", "long"]}]}', "/t")
     '{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": true, "metadata": {}}]}'
     """
     named: dict[str, Any] = {}
 
-    def of(kind: Any) -> Any:
+    def convert(kind: Any) -> Any:
         if isinstance(kind, list):
-            held = [one for one in kind if one != "null"]
-            if len(held) != 1:
-                raise _strange(kind, root)
-            return of(held[0])
+            branches = [branch for branch in kind if branch != "null"]
+            if len(branches) != 1:
+                raise _unknown_type(kind, root)
+            return convert(branches[0])
         if isinstance(kind, str):
-            found = _SPARK.get(kind, named.get(kind))
-            if found is None:
-                raise _strange(kind, root)
-            return found
-        return of_object(kind)
+            result = _SPARK.get(kind, named.get(kind))
+            if result is None:
+                raise _unknown_type(kind, root)
+            return result
+        return from_object(kind)
 
-    def of_object(kind: Mapping[str, Any]) -> Any:
+    def from_object(kind: Mapping[str, Any]) -> Any:
         name, logical = kind["type"], kind.get("logicalType")
-        found: Any
+        result: Any
         if name == "record":
             fields = [
-                {"name": f["name"], "type": of(f["type"]), "nullable": True, "metadata": {}} for f in kind["fields"]
+                {"name": f["name"], "type": convert(f["type"]), "nullable": True, "metadata": {}}
+                for f in kind["fields"]
             ]
-            found = {"type": "struct", "fields": fields}
+            result = {"type": "struct", "fields": fields}
         elif name == "array":
-            found = {"type": "array", "elementType": of(kind["items"]), "containsNull": True}
+            result = {"type": "array", "elementType": convert(kind["items"]), "containsNull": True}
         elif name == "map":
-            found = {"type": "map", "keyType": "string", "valueType": of(kind["values"]), "valueContainsNull": True}
+            result = {
+                "type": "map",
+                "keyType": "string",
+                "valueType": convert(kind["values"]),
+                "valueContainsNull": True,
+            }
         elif logical == "decimal":
-            found = f"decimal({kind['precision']},{kind.get('scale', 0)})"
+            result = f"decimal({kind['precision']},{kind.get('scale', 0)})"
         elif logical is not None:
             if logical not in _LOGICAL:
-                raise _strange(logical, root)
-            found = _LOGICAL[logical]
+                raise _unknown_type(logical, root)
+            result = _LOGICAL[logical]
         else:
-            found = of(name)
+            result = convert(name)
         if "name" in kind:
-            named[kind["name"]] = named[f"{kind.get('namespace', '')}.{kind['name']}"] = found
-        return found
+            named[kind["name"]] = named[f"{kind.get('namespace', '')}.{kind['name']}"] = result
+        return result
 
-    return json.dumps(of(json.loads(avro)))
+    return json.dumps(convert(json.loads(avro)))
 
 
-def _strange(kind: object, root: str) -> UnsupportedError:
+def _unknown_type(kind: object, root: str) -> UnsupportedError:
     return UnsupportedError(
         f'the Hudi table "{root}" has a column of the Avro type {kind}, which zskip does not know; '
         "read it with Hudi itself. Nothing was written"
@@ -102,27 +108,27 @@ def _strange(kind: object, root: str) -> UnsupportedError:
 
 
 def partition_fields(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The partition columns by their names, where all rows of a partition hold one value of each.
+    """The partition columns, if all rows of a partition hold one value of each.
 
-    >>> made = {"hoodie.table.keygenerator.type": "COMPLEX"}
-    >>> partition_fields({"hoodie.table.partition.fields": "day,region", **made})
+    >>> generator = {"hoodie.table.keygenerator.type": "COMPLEX"}
+    >>> partition_fields({"hoodie.table.partition.fields": "day,region", **generator})
     ('day', 'region')
     """
-    maker = options.get("hoodie.table.keygenerator.type") or options.get("hoodie.table.keygenerator.class", "")
-    if maker.rpartition(".")[2] not in _SIMPLE:
+    generator = options.get("hoodie.table.keygenerator.type") or options.get("hoodie.table.keygenerator.class", "")
+    if generator.rpartition(".")[2] not in _SIMPLE:
         return ()
     names = options.get("hoodie.table.partition.fields", "").split(",")
     return tuple(name.strip() for name in names if name.strip())
 
 
-def read_known(
+def read_statistics(
     rows: Sequence[int],
     fields: Sequence[Field],
     options: Mapping[str, str],
     directories: Sequence[str],
     partition_of: npt.NDArray[np.int32],
 ) -> Known:
-    """What is known of files: rows, and of partition columns the one value of all of them.
+    """Statistics of files: rows, and the single value of each partition column.
 
     rows: of each file; directories: of the partitions, relative to the table.
     """
@@ -143,7 +149,7 @@ def read_known(
 
 
 def _texts(directory: str, names: Sequence[str], options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The text of each partition column in a directory; None where it does not tell.
+    """The text of each partition column in a directory; None if the path does not show it.
 
     >>> _texts("p=1/r=a%2Fb", ["p", "r"], {"hoodie.datasource.write.hive_style_partitioning": "true"})
     ('1', 'a%2Fb')
@@ -159,12 +165,12 @@ def _texts(directory: str, names: Sequence[str], options: Mapping[str, str]) -> 
 
 
 def _value(text: str, data_type: DataType, options: Mapping[str, str]) -> Encoded | None:
-    """A partition's value; None where its text may stand for others, too."""
+    """A partition's value; None if its text may mean several values."""
     encoded = options.get("hoodie.datasource.write.partitionpath.urlencode", "").lower() == "true"
     if text in _NO_VALUE:
         return None
     if data_type.name == "string":
-        # Written as it is, a text that begins or ends with a slash loses it.
+        # Unencoded, a text that begins or ends with a slash loses it.
         return unquote(text, errors="strict").encode() if encoded else None
     if data_type.name in ("integer", "long"):
         return int(text) if _WHOLE.fullmatch(text) else None
@@ -177,9 +183,9 @@ def _value(text: str, data_type: DataType, options: Mapping[str, str]) -> Encode
 
 
 def _constants(values: Sequence[Encoded | None], data_type: DataType) -> ColumnStats:
-    """Bounds where each group of rows holds one value."""
-    whole = data_type.form is Form.INT
-    bounds: Values = np.zeros(len(values), np.int64) if whole else np.full(len(values), b"", np.object_)
+    """Statistics of columns with one value in each partition."""
+    is_integer = data_type.form is Form.INT
+    bounds: Values = np.zeros(len(values), np.int64) if is_integer else np.full(len(values), b"", np.object_)
     bounded = np.zeros(len(values), np.bool_)
     for i, value in enumerate(values):
         if value is not None:

@@ -1,4 +1,4 @@
-"""Whether a manifest is whole, which pyiceberg does not ask."""
+"""Checks that a manifest is complete, which pyiceberg does not."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pyiceberg.manifest import ManifestEntry, ManifestFile
 
 
 def check_blocks(content: bytes) -> None:
-    """Raise EOFError or ValueError where an Avro file does not end with a block, or a block not where it says.
+    """Raise EOFError or ValueError if an Avro file does not end with a block, or a block not at its recorded size.
 
-    pyiceberg takes a file that is cut short for one that ends there, and its compiled decoder reads beyond the end of
-    a block. The layout is that of "Object Container Files" in the specification of Avro.
+    pyiceberg accepts a truncated file as complete, and its compiled decoder reads past the end of a block. The layout
+    is that of "Object Container Files" in Avro's specification.
     """
     decoder, records = StreamingBinaryDecoder(content), 1
     header = construct_reader(META_SCHEMA, {-1: AvroFileHeader}).read(decoder)
@@ -30,8 +30,8 @@ def check_blocks(content: bytes) -> None:
 
 
 def check_count(manifest: ManifestFile, entries: list[ManifestEntry]) -> None:
-    """Raise EOFError where a manifest has fewer entries, deleted ones too, than the list of manifests says."""
+    """Raise EOFError if a manifest has fewer entries, including deleted ones, than the manifest list records."""
     counts = manifest.added_files_count, manifest.existing_files_count, manifest.deleted_files_count
-    said = sum(count or 0 for count in counts)
-    if len(entries) < said:
-        raise EOFError(f"it has {len(entries)} of {said} entries")
+    expected = sum(count or 0 for count in counts)
+    if len(entries) < expected:
+        raise EOFError(f"it has {len(entries)} of {expected} entries")

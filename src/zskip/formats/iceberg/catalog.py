@@ -1,4 +1,4 @@
-"""The catalog of an Iceberg table, which alone knows its current metadata and takes commits: pyiceberg's ones."""
+"""The catalog of an Iceberg table, which alone knows its current metadata and takes commits; pyiceberg's catalogs."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from zskip.formats.iceberg.table import Contents
 
 TIMEOUT = 60.0
-"""Seconds after which a catalog counts as down."""
+"""Seconds after which a catalog counts as unavailable."""
 
 _T = TypeVar("_T")
 
 
 class UnknownCommitError(StorageError):
-    """A catalog did not say whether it has committed."""
+    """A catalog did not confirm whether it has committed."""
 
 
-class Current(NamedTuple):
-    """Where a table lies."""
+class CurrentTable(NamedTuple):
+    """The location of a table and of its current metadata."""
 
     root: str
     metadata: str
-    """URI of its current metadata file."""
+    """The URI of its current metadata file."""
 
 
 class IcebergCatalog(Protocol):
-    """A table in the catalog that commits to it."""
+    """A table in the catalog that takes its commits."""
 
     @property
     def table(self) -> str:
-        """Its name there."""
+        """The table's name in the catalog."""
 
     @property
     def in_session(self) -> bool:
@@ -48,19 +48,19 @@ class IcebergCatalog(Protocol):
 
     @property
     def in_one_thread(self) -> bool:
-        """Whether it must not be asked by several threads at once."""
+        """Whether only one thread at a time may call it."""
 
-    def current(self) -> Current:
-        """Where it is now.
+    def current(self) -> CurrentTable:
+        """The table's current location.
 
-        Raises TableNotFoundError where the catalog has no such table, and StorageError where it is down.
+        Raises TableNotFoundError if the catalog has no such table, and StorageError if it is unavailable.
         """
 
-    def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
-        """Commit a rewrite, whose files lie where they belong, as one snapshot of the operation `replace`.
+    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
+        """Commit a rewrite, whose files are in place, as one snapshot of the operation `replace`.
 
-        read: gives what is in the table by where it is. Raises ConflictError, and changes nothing, where one of the
-        files it removes is no longer live as it was, and UnknownCommitError where it cannot be known whether it is
+        read: reads the table's contents at a location. Raises ConflictError, and changes nothing, if one of the removed
+        files is no longer live and unchanged, and UnknownCommitError if it is unknown whether the rewrite was
         committed.
         """
 
@@ -71,10 +71,10 @@ class PyIcebergCatalog:
     def __init__(
         self, table: str, identifier: Sequence[str], open_catalog: Callable[[], Catalog], properties: Mapping[str, Any]
     ) -> None:
-        """identifier: namespaces and name in the catalog; properties: those of the catalog."""
+        """identifier: namespaces and name in the catalog; properties: of the catalog."""
         self._table = table
-        # SQLite waits for nobody, and may hold a catalog in the memory of one thread.
-        self._at_hand = str(properties.get("uri", "")).startswith("sqlite")
+        # SQLite does not wait for locks, and may hold a catalog in the memory of one thread.
+        self._is_sqlite = str(properties.get("uri", "")).startswith("sqlite")
         self._identifier = tuple(identifier)
         self._open_catalog = open_catalog
 
@@ -86,7 +86,7 @@ class PyIcebergCatalog:
 
     @property
     def table(self) -> str:
-        """Its name, with that of the catalog."""
+        """The table's name, including the catalog's."""
         return self._table
 
     @property
@@ -96,55 +96,55 @@ class PyIcebergCatalog:
 
     @property
     def in_one_thread(self) -> bool:
-        """Whether it is SQLite's."""
-        return self._at_hand
+        """Whether the catalog is SQLite's."""
+        return self._is_sqlite
 
-    def current(self) -> Current:
-        """Where the table is now."""
+    def current(self) -> CurrentTable:
+        """The table's current location."""
         table = self._load()
-        return Current(root=table.location(), metadata=table.metadata_location)
+        return CurrentTable(root=table.location(), metadata=table.metadata_location)
 
     def _load(self) -> Table:
         from pyiceberg.exceptions import NoSuchTableError
 
-        with _explained(f'reach or read the catalog of "{self._table}"'):
+        with _translating_errors(f'reach or read the catalog of "{self._table}"'):
             try:
-                return self._asked(lambda: self._open_catalog().load_table(self._identifier))
+                return self._call(lambda: self._open_catalog().load_table(self._identifier))
             except NoSuchTableError as error:
                 raise TableNotFoundError(
                     f'the catalog has no table "{self._table}" (any more); check the name. Nothing was written'
                 ) from error
 
-    def _asked(self, work: Callable[[], _T]) -> _T:
-        """What a call to the catalog gives; raises TimeoutError where it takes too long."""
-        return work() if self._at_hand else call_with_timeout(self._table, work)
+    def _call(self, request: Callable[[], _T]) -> _T:
+        """The result of a call to the catalog; raises TimeoutError if it takes too long."""
+        return request() if self._is_sqlite else call_with_timeout(self._table, request)
 
-    def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
-        """Commit a rewrite upon what the table is now; where another writer was faster, check again and retry."""
+    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
+        """Commit a rewrite on top of the current table; if another writer was faster, check again and retry."""
         from pyiceberg.exceptions import CommitFailedException
 
-        from zskip.formats.iceberg.commit import check_unchanged, committed
+        from zskip.formats.iceberg.commit import check_unchanged, find_committed
         from zskip.formats.iceberg.replace import ReplaceFiles
         from zskip.formats.iceberg.sweep import TRIES, attempt_id
 
         for attempt_number in range(TRIES):
             table = self._load()
-            contents = reread_contents(read, Current(root=table.location(), metadata=table.metadata_location))
+            contents = reread_contents(read, CurrentTable(root=table.location(), metadata=table.metadata_location))
             check_unchanged(contents, rewrite)
             attempt = ReplaceFiles(table, contents, rewrite, attempt_id(rewrite.name, attempt_number))
             try:
-                with _explained(f'write manifests of "{self._table}"'):
+                with _translating_errors(f'write manifests of "{self._table}"'):
                     updates, requirements = attempt.prepare()
             except ZskipError:
                 attempt.discard()
                 raise
             try:
-                self._asked(lambda t=table, u=updates, r=requirements: t._do_commit(u, r))  # type: ignore[misc]
+                self._call(lambda t=table, u=updates, r=requirements: t._do_commit(u, r))  # type: ignore[misc]
                 return
             except CommitFailedException:
                 attempt.discard()
             except Exception as error:
-                if self._landed(rewrite.name, committed):
+                if self._is_committed(rewrite.name, find_committed):
                     return
                 raise UnknownCommitError(
                     f'the catalog of "{self._table}" failed in the middle of a commit ({first_line(error)}); see '
@@ -154,15 +154,15 @@ class PyIcebergCatalog:
             f'"{self._table}" is written to over and over at this moment; nothing was committed, try again'
         )
 
-    def _landed(self, name: str, committed: Callable[[Any, str], object]) -> bool:
+    def _is_committed(self, name: str, find_committed: Callable[[Any, str], object]) -> bool:
         try:
-            return committed(self._load().metadata, name) is not None
+            return find_committed(self._load().metadata, name) is not None
         except ZskipError:
             return False
 
 
-def reread_contents(read: Callable[[Current], Contents], current: Current) -> Contents:
-    """What is in a table; raises ConflictError where another writer has made of it what zskip does not read."""
+def reread_contents(read: Callable[[CurrentTable], Contents], current: CurrentTable) -> Contents:
+    """The table's contents; raises ConflictError if another writer's change made the table unreadable for zskip."""
     try:
         return read(current)
     except UnsupportedError as error:
@@ -170,9 +170,9 @@ def reread_contents(read: Callable[[Current], Contents], current: Current) -> Co
 
 
 def load_configured_catalog(table: str) -> PyIcebergCatalog | None:
-    """The table of a name such as "catalog.db.table", where pyiceberg's configuration knows the catalog.
+    """The table for a name such as "catalog.db.table", if pyiceberg's configuration has the catalog.
 
-    Raises InputError where that lacks something.
+    Raises InputError if the configuration is incomplete.
     """
     try:
         from pyiceberg.catalog import load_catalog
@@ -184,7 +184,7 @@ def load_configured_catalog(table: str) -> PyIcebergCatalog | None:
     if properties is None:
         return None
 
-    def opened() -> Catalog:
+    def open_catalog() -> Catalog:
         try:
             return load_catalog(name, **{key: str(value) for key, value in properties.items()})
         except (ValueError, KeyError, ImportError) as error:
@@ -193,41 +193,41 @@ def load_configured_catalog(table: str) -> PyIcebergCatalog | None:
                 f"in PYICEBERG_CATALOG__{name.upper()}__... variables. Nothing was written"
             ) from error
 
-    return PyIcebergCatalog(table, identifier, opened, properties)
+    return PyIcebergCatalog(table, identifier, open_catalog, properties)
 
 
 @contextlib.contextmanager
-def _explained(what: str) -> Iterator[None]:
-    """Raise whatever a catalog's client raises as an error of ours."""
+def _translating_errors(action: str) -> Iterator[None]:
+    """Raise every error of a catalog's client as one of zskip's errors."""
     try:
         yield
     except ZskipError:
         raise
     except Exception as error:
         raise StorageError(
-            f"cannot {what} ({type(error).__name__}: {first_line(error)[:300]}); see that the catalog runs and that "
+            f"cannot {action} ({type(error).__name__}: {first_line(error)[:300]}); see that the catalog runs and that "
             "its properties are right. Nothing was committed"
         ) from error
 
 
 def call_with_timeout(
-    table: str, work: Callable[[], _T], thread_of: Callable[..., threading.Thread] = threading.Thread
+    table: str, request: Callable[[], _T], thread_of: Callable[..., threading.Thread] = threading.Thread
 ) -> _T:
-    """What a call to a catalog gives; raises TimeoutError after a while, since clients may wait for ever."""
-    found: list[_T] = []
-    failed: list[BaseException] = []
+    """The result of a call to a catalog; raises TimeoutError after a while, since clients may wait forever."""
+    results: list[_T] = []
+    errors: list[BaseException] = []
 
     def call() -> None:
         try:
-            found.append(work())
+            results.append(request())
         except BaseException as error:
-            failed.append(error)
+            errors.append(error)
 
     thread = thread_of(target=call, name=f"zskip catalog of {table}", daemon=True)
     thread.start()
     thread.join(TIMEOUT)
-    if failed:
-        raise failed[0]
-    if not found:
+    if errors:
+        raise errors[0]
+    if not results:
         raise TimeoutError(f"no answer within {TIMEOUT:g} seconds")
-    return found[0]
+    return results[0]

@@ -1,4 +1,4 @@
-"""A rewrite of files in an Iceberg table, made ready for whoever commits it."""
+"""Prepares a rewrite of files in an Iceberg table for its commit."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from zskip.records import Snapshot
 from zskip.storage import Storage
 
 REWRITE = "zskip.rewrite"
-"""Key of a snapshot's summary: which rewrite it is."""
+"""The key of the rewrite's name in a snapshot's summary."""
 INFO = "zskip.info"
-"""Key of a snapshot's summary: what the rewrite was, in JSON."""
+"""The key of the rewrite's info, in JSON, in a snapshot's summary."""
 
 _MOST_VERSION = 2
-_OTHERWISE = (UUIDType, FixedType, TimeType)
-"""Types that Spark reads as others, and would write as those."""
+_CHANGED_TYPES = (UUIDType, FixedType, TimeType)
+"""Types that Spark reads, and would write, as other types."""
 _ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewFile:
-    """A file of a rewrite as a manifest will have it."""
+    """A file of a rewrite as a manifest will describe it."""
 
     staged: StagedFile
     target: str
@@ -47,7 +47,7 @@ class NewFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Rewrite:
-    """All that a commit needs to know."""
+    """The facts that a commit needs."""
 
     name: str
     """Unique."""
@@ -55,23 +55,23 @@ class Rewrite:
     """The files that are removed."""
     new: tuple[NewFile, ...]
     by_name: bool
-    """Whether files have no ids of columns, so that the table needs a name mapping."""
+    """Whether files lack column ids, so that the table needs a name mapping."""
     info: Mapping[str, Any]
 
     @property
     def summary(self) -> dict[str, str]:
-        """What the snapshot says of itself."""
+        """The snapshot's summary."""
         return {REWRITE: self.name, INFO: json.dumps(self.info)}
 
 
 def check_rewritable(contents: Contents) -> None:
-    """Raise UnsupportedError for a table that a rewrite would leave with less than it had."""
+    """Raise UnsupportedError for a table that would lose something in a rewrite."""
     root, metadata = contents.storage.root, contents.metadata
     if metadata.format_version > _MOST_VERSION:
         _refuse(root, f"the format version {metadata.format_version}, whose rows have ids that a rewrite would lose")
     columns = index_by_id(metadata.schema())
     for field in columns.values():
-        if isinstance(field.field_type, _OTHERWISE):
+        if isinstance(field.field_type, _CHANGED_TYPES):
             _refuse(root, f'the type {field.field_type} (column "{field.name}"), which Spark would write as another')
     for spec_id in {file.spec for file in contents.files}:
         for part in metadata.specs()[spec_id].fields:
@@ -86,13 +86,13 @@ def _refuse(root: str, reason: str) -> None:
     )
 
 
-def describe(
+def prepare_rewrite(
     contents: Contents, old: Snapshot, added: Sequence[StagedFile], name: str, info: Mapping[str, Any]
 ) -> Rewrite:
-    """Look at the staged files and say what a manifest will say of them.
+    """Read the staged files and describe them for a manifest.
 
-    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError where they
-    do not hold as many rows in each partition as the old ones.
+    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError if their
+    rows in each partition do not match the old ones.
     """
     storage, schema = contents.storage, contents.metadata.schema()
     files = sorted(added, key=lambda file: file.path)
@@ -104,8 +104,8 @@ def describe(
         name=name,
         old=old,
         new=tuple(
-            NewFile(staged=file, target=data_path(file.directory, file.path.rpartition("/")[2]), metrics=said)
-            for file, said in zip(files, metrics, strict=True)
+            NewFile(staged=file, target=data_path(file.directory, file.path.rpartition("/")[2]), metrics=part)
+            for file, part in zip(files, metrics, strict=True)
         ),
         by_name=any(without_ids),
         info=info,
@@ -113,18 +113,18 @@ def describe(
 
 
 def _has_ids(storage: Storage, path: str, schema: Schema) -> bool:
-    """Whether a file's columns have their ids; raises CorruptFileError where some have others or none."""
+    """Whether a file's columns have their ids; raises CorruptFileError if some have other ids or none."""
     ids = index_by_name(schema)
     with storage.open(path) as stream:
-        found = dict(_ids(pq.read_schema(stream), ""))
-    for name, field_id in found.items():
+        file_ids = dict(_ids(pq.read_schema(stream), ""))
+    for name, field_id in file_ids.items():
         if name not in ids or field_id not in (None, ids[name]):
             raise CorruptFileError(
                 f'"{storage.uri(path)}" holds the column "{name}" with the id {field_id}, and the table '
                 f"{ids.get(name, 'has no such column')}; nothing was committed, please report it"
             )
-    missing = [name for name, field_id in found.items() if field_id is None]
-    if missing and len(missing) < len(found):
+    missing = [name for name, field_id in file_ids.items() if field_id is None]
+    if missing and len(missing) < len(file_ids):
         raise CorruptFileError(
             f'"{storage.uri(path)}" holds the column "{missing[0]}" without an id and others with one; nothing was '
             "committed, please report it"
@@ -133,7 +133,7 @@ def _has_ids(storage: Storage, path: str, schema: Schema) -> bool:
 
 
 def _ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[str, int | None]]:
-    """Full names, as Iceberg has them, of all columns of a file, and their ids."""
+    """The full names, in Iceberg's form, of all columns of a file, and their ids."""
     if isinstance(fields, pa.MapType):
         parts = [("key", fields.key_field), ("value", fields.item_field)]
     elif isinstance(fields, pa.ListType | pa.LargeListType):
@@ -143,13 +143,13 @@ def _ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[str, in
     else:
         parts = []
     for name, field in parts:
-        held = (field.metadata or {}).get(_ID)
-        yield prefix + name, None if held is None else int(held)
+        field_id = (field.metadata or {}).get(_ID)
+        yield prefix + name, None if field_id is None else int(field_id)
         yield from _ids(field.type, f"{prefix}{name}.")
 
 
 def check_unchanged(contents: Contents, rewrite: Rewrite) -> None:
-    """Raise ConflictError where a rewrite no longer fits the table: files it removes are gone, or columns changed."""
+    """Raise ConflictError if a rewrite no longer fits the table: removed files are dead, or columns have changed."""
     current = contents.snapshot()
     check_live(current, rewrite.old)
     if current.declared != rewrite.old.declared:
@@ -158,13 +158,13 @@ def check_unchanged(contents: Contents, rewrite: Rewrite) -> None:
         )
 
 
-def committed(metadata: TableMetadata, name: str) -> IcebergSnapshot | None:
+def find_committed(metadata: TableMetadata, name: str) -> IcebergSnapshot | None:
     """The snapshot that a rewrite has committed, if the metadata still has it."""
     return next((s for s in metadata.snapshots if _summary(s).get(REWRITE) == name), None)
 
 
-def last_rewrite(metadata: TableMetadata) -> tuple[int, Mapping[str, Any]] | None:
-    """Sequence number of the latest rewrite in the history of the current snapshot, and what it said of itself."""
+def read_last_rewrite(metadata: TableMetadata) -> tuple[int, Mapping[str, Any]] | None:
+    """The sequence number and info of the latest rewrite in the history of the current snapshot."""
     current = metadata.current_snapshot()
     while current is not None:
         text = _summary(current).get(INFO)

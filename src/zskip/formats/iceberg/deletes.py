@@ -1,4 +1,4 @@
-"""Whether delete files of an Iceberg table apply to any of its data files: none do once those were rewritten."""
+"""Checks whether an Iceberg table's delete files apply to any of its data files; after those are rewritten, none do."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
 
 from zskip.errors import UnsupportedError
 
-_PATH = 2147483546
-"""Id of the column of positional deletes that holds the paths of data files."""
+_FILE_PATH_ID = 2147483546
+"""The id of the column with data file paths in positional deletes."""
 
 
 def check_deletes(location: str, deletes: Sequence[ManifestEntry], files: Sequence[ManifestEntry]) -> None:
-    """Raise UnsupportedError where one of the live delete files may apply to one of the live data files."""
+    """Raise UnsupportedError if a live delete file may apply to a live data file."""
     if not deletes:
         return
     oldest = min((entry.sequence_number or 0 for entry in files), default=None)
@@ -24,17 +24,21 @@ def check_deletes(location: str, deletes: Sequence[ManifestEntry], files: Sequen
         least, greatest = _path_bounds(delete)
         first = bisect_left(paths, least)
         last = len(paths) if greatest is None else bisect_right(paths, greatest)
-        older = oldest if last - first == len(paths) else min((n for _, n in by_path[first:last]), default=None)
-        if older is not None and (delete.sequence_number is None or older <= delete.sequence_number):
+        oldest_in_range = (
+            oldest if last - first == len(paths) else min((n for _, n in by_path[first:last]), default=None)
+        )
+        if oldest_in_range is not None and (
+            delete.sequence_number is None or oldest_in_range <= delete.sequence_number
+        ):
             _refuse(location, delete)
 
 
 def _path_bounds(delete: ManifestEntry) -> tuple[bytes, bytes | None]:
-    """Between which paths the data files of a delete file lie; None for no end."""
+    """The bounds of the data file paths that a delete file applies to; None for no upper bound."""
     file = delete.data_file
     if file.content != DataFileContent.POSITION_DELETES:
         return b"", None
-    return (file.lower_bounds or {}).get(_PATH, b""), (file.upper_bounds or {}).get(_PATH)
+    return (file.lower_bounds or {}).get(_FILE_PATH_ID, b""), (file.upper_bounds or {}).get(_FILE_PATH_ID)
 
 
 def _refuse(location: str, delete: ManifestEntry) -> None:

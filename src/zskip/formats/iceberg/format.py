@@ -1,4 +1,4 @@
-"""Iceberg tables through `pyiceberg`: the live files of their newest metadata, and one snapshot for a rewrite."""
+"""Iceberg tables through `pyiceberg`: the live files of the newest metadata, and one snapshot for a rewrite."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import staging
 from zskip.formats.base import HOME, StagedFile
-from zskip.formats.iceberg.catalog import Current, IcebergCatalog, UnknownCommitError
+from zskip.formats.iceberg.catalog import CurrentTable, IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
 from zskip.storage import Storage
 
@@ -27,17 +27,17 @@ _SUFFIXES = (".metadata.json", ".metadata.json.gz")
 _NUMBERED = re.compile(
     r"(?:v(\d+)|(\d+)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:\.gz)?\.metadata\.json(?:\.gz)?"
 )
-"""What catalogs call a version that is, or was about to be, committed: `v3` or `00003-` and a UUID."""
+"""File names of versions that are, or were about to be, committed: `v3`, or `00003-` and a UUID."""
 
-_NOTE = "_moved.json"
-"""In a staging directory: where its files went, and when."""
+_MOVES = "_moved.json"
+"""In a staging directory: the targets of its files, and the time."""
 _UNKNOWN_FOR = 600
-"""Seconds in which a commit of which nothing was heard may still come."""
+"""Seconds in which an unconfirmed commit may still arrive."""
 _LOG = logging.getLogger("zskip.iceberg")
 
 
 class IcebergFormat:
-    """Reads an Iceberg table by its path, or by its catalog, to which it then commits, too."""
+    """Reads an Iceberg table by its path, or by its catalog, to which it also commits."""
 
     name = "iceberg"
     home = HOME
@@ -47,14 +47,15 @@ class IcebergFormat:
         self._catalog = catalog
 
     def snapshot(self) -> Snapshot:
-        """The live files of the current snapshot, with the statistics that the manifests have of them.
+        """The live files of the current snapshot, with the manifests' statistics.
 
-        Raises TableNotFoundError where there is no metadata, UnsupportedError for what zskip would read wrongly.
+        Raises TableNotFoundError if there is no metadata, and UnsupportedError for tables that zskip would read
+        wrongly.
         """
         return self._contents().snapshot()
 
-    def _contents(self, current: Current | None = None, known: Contents | None = None) -> Contents:
-        """What is in the table: now, or where its catalog has just said that it is; known: what was there before."""
+    def _contents(self, current: CurrentTable | None = None, known: Contents | None = None) -> Contents:
+        """The table's contents, now or at a location from its catalog; known: earlier contents."""
         check_installed(self._storage.root)
         from zskip.formats.iceberg.table import read_contents
 
@@ -65,17 +66,17 @@ class IcebergFormat:
 
         return read_metadata(self._storage, self._metadata_path())
 
-    def _metadata_path(self, current: Current | None = None) -> str:
-        """Where the current metadata lies in the table: as its catalog says, or as the files there say."""
+    def _metadata_path(self, current: CurrentTable | None = None) -> str:
+        """The current metadata's path in the table, from its catalog or from the files."""
         if self._catalog is None:
             return newest_metadata(self._storage)
-        from zskip.formats.iceberg.table import Places
+        from zskip.formats.iceberg.table import PathResolver
 
         current = current or self._catalog.current()
-        return Places(self._storage, current.root).relative(current.metadata)
+        return PathResolver(self._storage, current.root).relative(current.metadata)
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError where the catalog is not known, or a rewrite would lose something."""
+        """Raise UnsupportedError if the catalog is unknown, or a rewrite would lose something."""
         self._need_catalog()
         contents = self._contents()
         from zskip.formats.iceberg.commit import check_rewritable
@@ -83,57 +84,60 @@ class IcebergFormat:
         check_rewritable(contents)
 
     def stage(self) -> str:
-        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
+        """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
         self._need_catalog()
         return staging.begin(self._storage, self.abort)
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
-        """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
+        """Commit a rewrite: the staged files in place of those of `base` where `removed` is set.
 
-        The files go to their places first, where no reader looks for them; one snapshot of the operation `replace` then
-        adds them and removes the others. Raises ConflictError where one of those is no longer live.
+        The files are first moved to their targets, where no reader looks for them; one snapshot of the operation
+        `replace` then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
+        live.
         """
         catalog, contents = self._need_catalog(), self._contents()
 
-        def read(current: Current) -> Contents:
+        def read(current: CurrentTable) -> Contents:
             nonlocal contents
             contents = self._contents(current, contents)
             return contents
 
-        from zskip.formats.iceberg.commit import committed, describe
+        from zskip.formats.iceberg.commit import find_committed, prepare_rewrite
         from zskip.formats.iceberg.sweep import sweep_attempts
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
-        rewrite = describe(contents, base.select(removed), added, staging_directory.rpartition("/")[2], info or {})
-        note: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
-        self._storage.write(f"{staging_directory}/{_NOTE}", json.dumps(note).encode())
+        rewrite = prepare_rewrite(
+            contents, base.select(removed), added, staging_directory.rpartition("/")[2], info or {}
+        )
+        moves: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
+        self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in rewrite.new:
             self._storage.rename(file.staged.path, file.target)
         try:
             catalog.commit(rewrite, read)
         except UnknownCommitError:
-            note["since"] = time.time()
-            self._storage.write(f"{staging_directory}/{_NOTE}", json.dumps(note).encode(), overwrite=True)
+            moves["since"] = time.time()
+            self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode(), overwrite=True)
             raise
         metadata = self._metadata()
-        found = committed(metadata, rewrite.name)
-        sweep_attempts(self._storage, metadata, rewrite.name, note["at_ms"])
+        committed = find_committed(metadata, rewrite.name)
+        sweep_attempts(self._storage, metadata, rewrite.name, moves["at_ms"])
         self._storage.delete(staging_directory)
-        return 0 if found is None else found.sequence_number or 0
+        return 0 if committed is None else committed.sequence_number or 0
 
     def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed; of one that was, only what it left besides.
+        """Remove the files of a rewrite that was not committed, or the remains of one that was.
 
-        Where the table cannot be read, or its catalog is not known, all stays for a later call, and for a while where a
-        commit may still come.
+        Everything stays for a later call if the table cannot be read or its catalog is unknown, and for a while if a
+        commit may still arrive.
         """
         try:
-            note = json.loads(self._storage.read(f"{staging_directory}/{_NOTE}"))
+            moves = json.loads(self._storage.read(f"{staging_directory}/{_MOVES}"))
         except FileNotFoundError:
-            note = None
-        if note is not None:
+            moves = None
+        if moves is not None:
             from zskip.formats.iceberg.sweep import undo
 
             if self._catalog is None:
@@ -141,21 +145,21 @@ class IcebergFormat:
                     '"%s" stays in "%s": its catalog knows what is committed', staging_directory, self._storage.root
                 )
                 return
-            if time.time() - note.get("since", 0) < _UNKNOWN_FOR:
+            if time.time() - moves.get("since", 0) < _UNKNOWN_FOR:
                 return
             try:
-                undo(self._storage, self._metadata(), staging_directory.rpartition("/")[2], note)
+                undo(self._storage, self._metadata(), staging_directory.rpartition("/")[2], moves)
             except ZskipError as error:
                 _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
                 return
         self._storage.delete(staging_directory)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
-        """Version of zskip's latest rewrite in the table's history, and what it said of itself."""
+        """The version and info of zskip's latest rewrite in the table's history."""
         check_installed(self._storage.root)
-        from zskip.formats.iceberg.commit import last_rewrite
+        from zskip.formats.iceberg.commit import read_last_rewrite
 
-        return last_rewrite(self._metadata())
+        return read_last_rewrite(self._metadata())
 
     def _need_catalog(self) -> IcebergCatalog:
         if self._catalog is None:
@@ -168,7 +172,7 @@ class IcebergFormat:
 
 
 def check_installed(table: str) -> None:
-    """Raise MissingDependencyError where pyiceberg is not installed."""
+    """Raise MissingDependencyError if pyiceberg is not installed."""
     try:
         import pyiceberg  # noqa: F401
     except ImportError as error:
@@ -178,36 +182,36 @@ def check_installed(table: str) -> None:
 
 
 def newest_metadata(storage: Storage) -> str:
-    """The path of the newest metadata file: that of `version-hint.text` and what follows it, or the highest version.
+    """The path of the newest metadata file: the one that `version-hint.text` leads to, or the highest version.
 
-    Raises TableNotFoundError where there is none, and UnsupportedError where files alone do not say which one is
+    Raises TableNotFoundError if there is none, and UnsupportedError if the files alone do not show which one is
     committed.
     """
     names = [file.path.rpartition("/")[2] for file in storage.list_dir(_HOME) if not file.is_dir]
     names = [name for name in names if name.endswith(_SUFFIXES)]
-    numbered = {name: int(found[1] or found[2]) for name in names if (found := _NUMBERED.fullmatch(name))}
+    numbered = {name: int(match[1] or match[2]) for name in names if (match := _NUMBERED.fullmatch(name))}
     highest = max(numbered.values(), default=0)
-    hinted = _hinted(storage, names, numbered)
+    hinted = _resolve_hint(storage, names, numbered)
     if hinted is None and not numbered:
         raise TableNotFoundError(
             f'"{storage.root}/{_HOME}" holds no metadata file of an Iceberg table; restore it, or check the path'
         )
-    chosen = [name for name, number in numbered.items() if number == highest] if hinted is None else [hinted]
-    if len(chosen) > 1:
+    candidates = [name for name, number in numbered.items() if number == highest] if hinted is None else [hinted]
+    if len(candidates) > 1:
         raise UnsupportedError(
-            f'"{storage.root}/{_HOME}" holds {chosen[0]} and {chosen[1]}, of which only the catalog knows which one '
-            "is committed; commit to the table once more, or remove the one that is not"
+            f'"{storage.root}/{_HOME}" holds {candidates[0]} and {candidates[1]}, and only the catalog knows which '
+            "one is committed; commit to the table once more, or remove the one that is not"
         )
-    if numbered.get(chosen[0], highest) < highest:
+    if numbered.get(candidates[0], highest) < highest:
         raise UnsupportedError(
-            f'"{storage.root}/{_HOME}" holds newer metadata than version-hint.text names ({chosen[0]}), as where a '
+            f'"{storage.root}/{_HOME}" holds newer metadata than version-hint.text names ({candidates[0]}), as where a '
             "table is written through another catalog; remove version-hint.text if the newer one is right"
         )
-    return f"{_HOME}/{chosen[0]}"
+    return f"{_HOME}/{candidates[0]}"
 
 
-def _hinted(storage: Storage, names: Sequence[str], numbered: Mapping[str, int]) -> str | None:
-    """The file that the hint names, or the last of those that come right after it; None without a hint."""
+def _resolve_hint(storage: Storage, names: Sequence[str], numbered: Mapping[str, int]) -> str | None:
+    """The file that the hint names, or the last of its direct successors; None without a hint."""
     try:
         hint = storage.read(_HINT).decode().strip()
     except FileNotFoundError:
@@ -215,16 +219,16 @@ def _hinted(storage: Storage, names: Sequence[str], numbered: Mapping[str, int])
     except UnicodeDecodeError as error:
         raise StorageError(f'"{storage.uri(_HINT)}" is damaged; remove it, or write the version into it') from error
     if not hint.isdecimal():
-        found = [name for name in (hint, f"{hint}.metadata.json") if name in names]
+        files = [name for name in (hint, f"{hint}.metadata.json") if name in names]
     else:
         version = int(hint)
-        of_hint = {number: name for name, number in numbered.items() if name.startswith("v")}
-        while version + 1 in of_hint:
+        hint_files = {number: name for name, number in numbered.items() if name.startswith("v")}
+        while version + 1 in hint_files:
             version += 1
-        found = [of_hint[version]] if version in of_hint else []
-    if not found:
+        files = [hint_files[version]] if version in hint_files else []
+    if not files:
         raise StorageError(
             f'"{storage.uri(_HINT)}" names the version {hint[:100]!r}, of which there is no metadata file; restore the '
             "file, or write the version that is there into the hint"
         )
-    return found[0]
+    return files[0]

@@ -1,6 +1,6 @@
-"""What a manifest says of a new data file: counts, and bounds as Iceberg cuts and writes them.
+"""Metrics of a new data file for its manifest: counts, and bounds as Iceberg truncates and encodes them.
 
-Bounds come from the statistics of footers that zskip believes, so that a file of a writer who gets some wrong has none.
+Bounds come from the footer statistics that zskip trusts, so files of writers with wrong statistics get none.
 """
 
 from __future__ import annotations
@@ -31,16 +31,20 @@ def file_metrics(
 ) -> list[dict[str, Any]]:
     """The counts, bounds and offsets of files, as fields of `pyiceberg.manifest.DataFile`.
 
-    index: of the same files in the same order; properties: of the table, which say of which columns it wants what.
+    index: of the same files in the same order; properties: of the table, which choose each column's metrics.
     """
     plan = compute_statistics_plan(schema, dict(properties))
     columns = [(plan[field_id], index.column(path)) for path, field_id in _leaves(schema.as_struct(), ())]
-    wanted = [(how, stats) for how, stats in columns if stats is not None and how.mode.type in _COUNTED]
-    return [_layout(storage, file, schema) | _statistics(int(index.rows[i]), wanted, i) for i, file in enumerate(files)]
+    counted = [
+        (collector, stats) for collector, stats in columns if stats is not None and collector.mode.type in _COUNTED
+    ]
+    return [
+        _layout(storage, file, schema) | _statistics(int(index.rows[i]), counted, i) for i, file in enumerate(files)
+    ]
 
 
 def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Paths and ids of the columns that have one value in each row."""
+    """Paths and ids of the columns with one value in each row."""
     for field in struct.fields:
         path = (*prefix, field.name)
         if isinstance(field.field_type, StructType):
@@ -50,7 +54,7 @@ def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple
 
 
 def _layout(storage: Storage, file: StagedFile, schema: Schema) -> dict[str, Any]:
-    """Where row groups begin, and the bytes of each column."""
+    """The offsets of row groups, and the size of each column."""
     with storage.open(file.path) as stream:
         footer = pq.read_metadata(stream)
     ids = {".".join(path): field_id for path, field_id in _leaves(schema.as_struct(), ())}
@@ -69,28 +73,28 @@ def _layout(storage: Storage, file: StagedFile, schema: Schema) -> dict[str, Any
 
 
 def _statistics(rows: int, columns: Sequence[tuple[StatisticsCollector, ColumnStats]], file: int) -> dict[str, Any]:
-    found: dict[str, dict[int, Any]] = {
+    metrics: dict[str, dict[int, Any]] = {
         name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
     }
-    for how, stats in columns:
-        key = how.field_id
+    for collector, stats in columns:
+        key = collector.field_id
         nulls = rows if stats.nulls[file] == ALL_NULL else int(stats.nulls[file])
-        found["value_counts"][key] = rows
+        metrics["value_counts"][key] = rows
         if nulls >= 0:
-            found["null_value_counts"][key] = nulls
+            metrics["null_value_counts"][key] = nulls
         if stats.type.form is Form.FLOAT and not stats.may_nan[file]:
-            found["nan_value_counts"][key] = 0
-        if how.mode.type in _BOUNDED and stats.bounded[file] and nulls != rows:
-            lower = _bound(stats.lower[file], stats.type, how, upper=False)
-            upper = _bound(stats.upper[file], stats.type, how, upper=True)
+            metrics["nan_value_counts"][key] = 0
+        if collector.mode.type in _BOUNDED and stats.bounded[file] and nulls != rows:
+            lower = _bound(stats.lower[file], stats.type, collector, upper=False)
+            upper = _bound(stats.upper[file], stats.type, collector, upper=True)
             if lower is not None and upper is not None:
-                found["lower_bounds"][key], found["upper_bounds"][key] = lower, upper
-    return {"record_count": rows, **found}
+                metrics["lower_bounds"][key], metrics["upper_bounds"][key] = lower, upper
+    return {"record_count": rows, **metrics}
 
 
-def _bound(value: Encoded, data_type: DataType, how: StatisticsCollector, *, upper: bool) -> bytes | None:
-    """A bound as manifests hold it; None where there is none so short."""
-    kind, length = how.iceberg_type, how.mode.length
+def _bound(value: Encoded, data_type: DataType, collector: StatisticsCollector, *, upper: bool) -> bytes | None:
+    """A bound in a manifest's encoding; None if no bound is that short."""
+    kind, length = collector.iceberg_type, collector.mode.length
     if isinstance(kind, DecimalType):
         with decimal.localcontext(decimal.Context(prec=80)):
             return to_bytes(kind, decimal.Decimal(decode_decimal(value, data_type)).scaleb(-data_type.scale))
@@ -100,17 +104,17 @@ def _bound(value: Encoded, data_type: DataType, how: StatisticsCollector, *, upp
         except UnicodeDecodeError:
             return None
         cut = truncate_upper_bound_text_string(text, length) if upper else text[:length]
-        return None if cut is None or not _is_text(cut) else cut.encode()
+        return None if cut is None or not _is_encodable(cut) else cut.encode()
     if isinstance(kind, BinaryType):
         data = bytes(value)  # type: ignore[arg-type]
         return truncate_upper_bound_binary_string(data, length) if upper else data[:length]
     if data_type.form is Form.FLOAT:
         number = float(value)
-        # Zeros of either sign are equal to Spark, and not to Iceberg.
+        # Zeros of either sign are equal for Spark, but not for Iceberg.
         return to_bytes(kind, number if number else (0.0 if upper else -0.0))
     return to_bytes(kind, bool(value) if data_type.name == "boolean" else int(value))
 
 
-def _is_text(text: str) -> bool:
-    """Whether it can be encoded: a character that was made greater may be half of one."""
+def _is_encodable(text: str) -> bool:
+    """Whether a text can be encoded: incrementing a character may yield half of a surrogate pair."""
     return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,4 +1,4 @@
-"""Hidden partitions of Iceberg: files that were written under one spec with equal partition values."""
+"""Iceberg's hidden partitions: files written under one spec with equal partition values."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from pyiceberg.schema import Schema, index_by_id
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.formats.commit_checks import target_path
-from zskip.formats.iceberg.values import Live
+from zskip.formats.iceberg.values import LiveFile
 from zskip.records import Partition
 
 
 def read_partitions(
-    files: Sequence[Live], specs: Mapping[int, PartitionSpec], schema: Schema
+    files: Sequence[LiveFile], specs: Mapping[int, PartitionSpec], schema: Schema
 ) -> tuple[tuple[Partition, ...], npt.NDArray[np.int32]]:
-    """The partitions of files in the order in which they first come, and the place of each file's among them.
+    """The partitions in the order of their first files, and each file's index into them.
 
-    Their columns are no partition columns to Spark, so that they have no values. Their names are unique.
+    They have no values, since their columns are no partition columns for Spark. Their names are unique.
     """
-    places: dict[tuple[int, str], int] = {}
+    ordinals: dict[tuple[int, str], int] = {}
     names: dict[str, None] = {}
     partition_of = np.zeros(len(files), np.int32)
     for i, file in enumerate(files):
         key = file.spec, repr([file.data.partition[j] for j in range(len(specs[file.spec].fields))])
-        if key not in places:
-            places[key] = len(places)
+        if key not in ordinals:
+            ordinals[key] = len(ordinals)
             name = _name(file, specs[file.spec], schema)
             while name in names:
                 name += f"/spec={file.spec}"
             names[name] = None
-        partition_of[i] = places[key]
+        partition_of[i] = ordinals[key]
     return tuple(Partition(directory=name) for name in names), partition_of
 
 
-def grouped_columns(files: Sequence[Live], specs: Mapping[int, PartitionSpec], schema: Schema) -> tuple[str, ...]:
-    """The columns of which all rows of a partition hold one value, under whatever spec its files were written."""
+def grouped_columns(files: Sequence[LiveFile], specs: Mapping[int, PartitionSpec], schema: Schema) -> tuple[str, ...]:
+    """The columns with one value in all rows of a partition, under every spec that files were written with."""
     used = [specs[spec] for spec in {file.spec for file in files}]
     identities = [
         {part.source_id for part in spec.fields if isinstance(part.transform, IdentityTransform)} for spec in used
     ]
-    return tuple(f.name for f in schema.fields if used and all(f.field_id in of_spec for of_spec in identities))
+    return tuple(f.name for f in schema.fields if used and all(f.field_id in sources for sources in identities))
 
 
-def _name(file: Live, spec: PartitionSpec, schema: Schema) -> str:
-    """What a partition is called in messages and directories; "" for that of a table without partitions."""
+def _name(file: LiveFile, spec: PartitionSpec, schema: Schema) -> str:
+    """A partition's name in messages and directories; "" for tables without partitions."""
     columns = index_by_id(schema)
     texts = []
     for i, field in enumerate(spec.fields):
@@ -61,7 +61,7 @@ def _name(file: Live, spec: PartitionSpec, schema: Schema) -> str:
 
 
 def data_path(partition: str, name: str) -> str:
-    """Where a new file goes: below `data`, in a directory of its partition where its name is plain.
+    """The path of a new file: below `data`, in a directory for its partition if the partition's name needs no escaping.
 
     >>> data_path("day=2024-01-01", "a.parquet"), data_path("s=a%20b", "a.parquet"), data_path("", "a.parquet")
     ('data/day=2024-01-01/a.parquet', 'data/a.parquet', 'data/a.parquet')

@@ -1,7 +1,6 @@
-"""Which Iceberg tables zskip can read, found out from the metadata alone before any other file is opened.
+"""Checks which Iceberg tables zskip can read, from the metadata alone, before any other file is opened.
 
-Iceberg finds columns by their ids, everything else that reads its files by their names. A table is read only where both
-come to the same.
+Iceberg finds columns by id, every other reader of its files by name. zskip reads a table only if both agree.
 """
 
 from __future__ import annotations
@@ -24,43 +23,43 @@ _TYPE = re.compile(
 _NESTED = ("struct", "list", "map")
 
 
-def check_raw(root: str, described: Mapping[str, Any]) -> None:
-    """Raise UnsupportedError for what the JSON of a table's metadata says that zskip does not know."""
-    version = described.get("format-version")
+def check_metadata_json(root: str, metadata: Mapping[str, Any]) -> None:
+    """Raise UnsupportedError for features in the JSON of a table's metadata that zskip does not know."""
+    version = metadata.get("format-version")
     if not isinstance(version, int) or not 1 <= version <= _MOST_VERSION:
         _refuse(root, f"the format version {version!r}")
-    if described.get("encryption-keys"):
+    if metadata.get("encryption-keys"):
         _refuse(root, "encryption")
-    if "schemas" not in described and "schema" in described:
+    if "schemas" not in metadata and "schema" in metadata:
         _refuse_names(root, "its metadata is of a time that kept no older schemas, so columns may have been renamed")
-    for kind in _types([s for s in described["schemas"] if s["schema-id"] == described["current-schema-id"]]):
+    for kind in _types([s for s in metadata["schemas"] if s["schema-id"] == metadata["current-schema-id"]]):
         if not _TYPE.fullmatch(kind) and kind not in _NESTED:
             _refuse(root, f"the type {kind}")
 
 
-def _types(described: Any) -> Iterator[str]:
+def _types(schema: Any) -> Iterator[str]:
     """The names of all types in a schema's JSON."""
-    if isinstance(described, str):
-        yield described
-    elif isinstance(described, list):
-        for part in described:
+    if isinstance(schema, str):
+        yield schema
+    elif isinstance(schema, list):
+        for part in schema:
             yield from _types(part)
-    elif isinstance(described, dict):
+    elif isinstance(schema, dict):
         for key in ("type", "fields", "element", "key", "value"):
-            if key in described:
-                yield from _types(described[key])
+            if key in schema:
+                yield from _types(schema[key])
 
 
 def check_columns(root: str, metadata: TableMetadata) -> None:
-    """Raise UnsupportedError where a column's name in some file may differ from its name now."""
+    """Raise UnsupportedError if a column's name in some file may differ from its current name."""
     current = index_name_by_id(metadata.schema())
     _check_history(root, metadata)
     ids = {name.lower(): field_id for field_id, name in current.items()}
     for schema in metadata.schemas:
         for field_id, name in index_name_by_id(schema).items():
-            now = current.get(field_id, name)
-            if now != name:
-                _refuse_names(root, f'the column "{now}" was called "{name}"')
+            current_name = current.get(field_id, name)
+            if current_name != name:
+                _refuse_names(root, f'the column "{current_name}" was called "{name}"')
             if ids.get(name.lower(), field_id) != field_id:
                 _refuse_names(root, f'the column "{name}" was dropped and another of this name was added')
     _check_written_names(root, metadata.schema())
@@ -68,7 +67,7 @@ def check_columns(root: str, metadata: TableMetadata) -> None:
 
 
 def _check_history(root: str, metadata: TableMetadata) -> None:
-    """Refuse tables of which older schemas are forgotten: files may be older than all that are known."""
+    """Refuse tables whose older schemas have expired: files may be older than all known schemas."""
     known = {schema.schema_id for schema in metadata.schemas}
     columns = {field_id for schema in metadata.schemas for field_id in index_name_by_id(schema)}
     if known != set(range(len(known))) or not columns.issuperset(range(1, metadata.last_column_id + 1)):
@@ -85,21 +84,21 @@ def _check_written_names(root: str, schema: Schema) -> None:
 
 
 def _check_mapping(root: str, metadata: TableMetadata, current: Mapping[int, str]) -> None:
-    """Refuse mappings by which a file that has no ids may hold a column under another name."""
+    """Refuse mappings under which a file without ids may hold a column by another name."""
     ids = {name.lower(): field_id for field_id, name in current.items()}
-    for name, field_id in _mapped(metadata.name_mapping() or (), ""):
-        now = current.get(field_id, name)
-        if now != name or ids.get(name.lower(), field_id) != field_id:
+    for name, field_id in _mapped_names(metadata.name_mapping() or (), ""):
+        current_name = current.get(field_id, name)
+        if current_name != name or ids.get(name.lower(), field_id) != field_id:
             _refuse_names(root, f'its name mapping gives the name "{name}" to the column with the id {field_id}')
 
 
-def _mapped(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[str, int]]:
-    """Full names of a mapping and the ids that they stand for."""
+def _mapped_names(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[str, int]]:
+    """The full names in a mapping, and the ids that they stand for."""
     for field in fields:
         for name in field.names:
             if field.field_id is not None:
                 yield prefix + name, field.field_id
-            yield from _mapped(field.fields, f"{prefix}{name}.")
+            yield from _mapped_names(field.fields, f"{prefix}{name}.")
 
 
 def _refuse_names(root: str, reason: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""A snapshot of the operation `replace`, of which pyiceberg makes none itself."""
+"""Snapshots of the operation `replace`, which pyiceberg does not support itself."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from pyiceberg.typedef import EMPTY_DICT, Record
 
 from zskip.formats.iceberg.commit import Rewrite
 from zskip.formats.iceberg.table import Contents
-from zskip.formats.iceberg.values import Live
+from zskip.formats.iceberg.values import LiveFile
 
 
 class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
-    """One attempt at a rewrite, upon the metadata that a table was loaded with."""
+    """One attempt at a rewrite, on top of the metadata that a table was loaded with."""
 
     def __init__(self, table: Table, contents: Contents, rewrite: Rewrite, commit_uuid: UUID) -> None:
-        # pyiceberg counts files for the summary of three operations, of which `replace` is none.
+        # pyiceberg counts files for the summary of three operations; `replace` is not among them.
         super().__init__(
             Operation.OVERWRITE, table.transaction(), table.io, commit_uuid, snapshot_properties=rewrite.summary
         )
@@ -49,17 +49,17 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
         self._added = self._new_files({live.path: live for live in self._removed.values()})
         self._added_data_files = [file for files in self._added.values() for file in files]
 
-    def _new_files(self, removed: Mapping[str, Live]) -> dict[int, list[DataFile]]:
-        """The new files by the ids of the specs that those have which they replace."""
+    def _new_files(self, removed: Mapping[str, LiveFile]) -> dict[int, list[DataFile]]:
+        """The new files, by the specs of the files that they replace."""
         old, location = self._rewrite.old, self._contents.metadata.location.rstrip("/")
-        like: dict[str, tuple[int, Record]] = {}
+        spec_and_partition: dict[str, tuple[int, Record]] = {}
         for i, path in enumerate(old.paths):
             live = removed[path]
-            like[old.partitions[old.partition_of[i]].directory] = live.spec, live.data.partition
-        found: dict[int, list[DataFile]] = defaultdict(list)
+            spec_and_partition[old.partitions[old.partition_of[i]].directory] = live.spec, live.data.partition
+        new_files: dict[int, list[DataFile]] = defaultdict(list)
         for file in self._rewrite.new:
-            spec, partition = like[file.staged.directory]
-            made = DataFile.from_args(
+            spec, partition = spec_and_partition[file.staged.directory]
+            data_file = DataFile.from_args(
                 content=DataFileContent.DATA,
                 file_path=f"{location}/{file.target}",
                 file_format=FileFormat.PARQUET,
@@ -70,12 +70,12 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
                 sort_order_id=None,
                 **file.metrics,
             )
-            made.spec_id = spec
-            found[spec].append(made)
-        return found
+            data_file.spec_id = spec
+            new_files[spec].append(data_file)
+        return new_files
 
     def prepare(self) -> tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]:
-        """Write manifests; returns what a catalog has to change, and what it has to check when it does."""
+        """Write manifests; returns the catalog's updates, and its requirements for them."""
         metadata = self._contents.metadata
         updates, requirements = self._commit()
         if self._rewrite.by_name and metadata.name_mapping() is None:
@@ -85,47 +85,51 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
         return updates, (AssertTableUUID(uuid=metadata.table_uuid), schema, *requirements)
 
     def discard(self) -> None:
-        """Remove what an attempt that was not committed has written."""
+        """Remove the files of an attempt that was not committed."""
         self._clean_all_uncommitted()
 
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
-        found = super()._summary(snapshot_properties)
-        return Summary(Operation.REPLACE, **found.additional_properties)
+        summary = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **summary.additional_properties)
 
     def _manifests(self) -> list[ManifestFile]:
         added = [
-            self._written(spec, [self._entry(ManifestEntryStatus.ADDED, file) for file in files])
+            self._write_manifest(spec, [self._new_entry(ManifestEntryStatus.ADDED, file) for file in files])
             for spec, files in self._added.items()
         ]
-        gone: dict[int, list[ManifestEntry]] = defaultdict(list)
+        deleted: dict[int, list[ManifestEntry]] = defaultdict(list)
         for entry in self._deleted_entries():
-            gone[entry.data_file.spec_id].append(entry)
-        return [*added, *(self._written(spec, entries) for spec, entries in gone.items()), *self._existing_manifests()]
+            deleted[entry.data_file.spec_id].append(entry)
+        return [
+            *added,
+            *(self._write_manifest(spec, entries) for spec, entries in deleted.items()),
+            *self._existing_manifests(),
+        ]
 
     def _deleted_entries(self) -> list[ManifestEntry]:
         return [
-            self._copied(ManifestEntryStatus.DELETED, entry)
+            self._copy_entry(ManifestEntryStatus.DELETED, entry)
             for manifest, entries in self._contents.manifests
             for entry in entries
             if self._is_removed(manifest, entry)
         ]
 
     def _existing_manifests(self) -> list[ManifestFile]:
-        """Manifests without the removed files: those that have none stay as they are."""
-        found = []
+        """Manifests without the removed files; unaffected manifests stay as they are."""
+        manifests = []
         for manifest, entries in self._contents.manifests:
             kept = [entry for entry in entries if not self._is_removed(manifest, entry)]
             if len(kept) == len(entries):
-                found += [manifest] if entries else []
+                manifests += [manifest] if entries else []
             elif kept:
-                existing = [self._copied(ManifestEntryStatus.EXISTING, entry) for entry in kept]
-                found.append(self._written(manifest.partition_spec_id, existing))
-        return found
+                existing = [self._copy_entry(ManifestEntryStatus.EXISTING, entry) for entry in kept]
+                manifests.append(self._write_manifest(manifest.partition_spec_id, existing))
+        return manifests
 
     def _is_removed(self, manifest: ManifestFile, entry: ManifestEntry) -> bool:
         return manifest.content == ManifestContent.DATA and entry.data_file.file_path in self._removed
 
-    def _entry(self, status: ManifestEntryStatus, file: DataFile) -> ManifestEntry:
+    def _new_entry(self, status: ManifestEntryStatus, file: DataFile) -> ManifestEntry:
         return ManifestEntry.from_args(
             status=status,
             snapshot_id=self._snapshot_id,
@@ -134,7 +138,7 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             data_file=file,
         )
 
-    def _copied(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
+    def _copy_entry(self, status: ManifestEntryStatus, entry: ManifestEntry) -> ManifestEntry:
         return ManifestEntry.from_args(
             status=status,
             snapshot_id=self._snapshot_id if status == ManifestEntryStatus.DELETED else entry.snapshot_id,
@@ -143,7 +147,7 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             data_file=entry.data_file,
         )
 
-    def _written(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
+    def _write_manifest(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
         with self.new_manifest_writer(self.spec(spec_id)) as writer:
             for entry in entries:
                 writer.add_entry(entry)

@@ -30,8 +30,8 @@ from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, Zsk
 from zskip.formats.iceberg.avro import check_blocks, check_count
 from zskip.formats.iceberg.deletes import check_deletes
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
-from zskip.formats.iceberg.protocol import check_columns, check_raw
-from zskip.formats.iceberg.values import Live, read_known, spark_schema
+from zskip.formats.iceberg.protocol import check_columns, check_metadata_json
+from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
@@ -49,18 +49,18 @@ class Contents:
     storage: Storage
     metadata: TableMetadata
     manifests: tuple[tuple[ManifestFile, tuple[ManifestEntry, ...]], ...]
-    """With their live entries; those of delete files, too."""
-    files: tuple[Live, ...]
+    """With their live entries, including those of delete files."""
+    files: tuple[LiveFile, ...]
     """The live data files, in path order."""
 
     @property
     def version(self) -> int:
-        """The sequence number of the snapshot, which tables of version 1 do not have."""
+        """The sequence number of the snapshot; 0 for tables of version 1, which have none."""
         current = self.metadata.current_snapshot()
         return 0 if current is None else current.sequence_number or 0
 
     def snapshot(self) -> Snapshot:
-        """The live files with columns, partitions and what the manifests say of them."""
+        """The live files with columns, partitions and the manifests' statistics."""
         schema, files = self.metadata.schema(), self.files
         data = spark_schema(schema)
         fields = fields_from_json(data)
@@ -76,41 +76,43 @@ class Contents:
             mtimes_ms=np.zeros(len(files), np.int64),
             partition_of=partition_of,
             declared=(data, json.dumps({"type": "struct", "fields": []})),
-            known=read_known(files, schema, fields),
+            known=read_statistics(files, schema, fields),
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
         )
 
 
 def read_contents(storage: Storage, metadata_path: str, known: Contents | None = None) -> Contents:
-    """The current snapshot of a table by its metadata file.
+    """The current snapshot of a table, from its metadata file.
 
     known: an earlier one, whose manifests need not be read again. Raises UnsupportedError for tables that zskip would
-    read wrongly, and StorageError for metadata that cannot be read.
+    read wrongly, and StorageError for unreadable metadata.
     """
     metadata = read_metadata(storage, metadata_path)
-    places = Places(storage, metadata.location)
-    manifests = _read_manifests(storage, metadata, places, () if known is None else known.manifests)
-    files = sorted(_live_files(manifests, metadata, places), key=lambda file: file.path)
+    resolver = PathResolver(storage, metadata.location)
+    manifests = _read_manifests(storage, metadata, resolver, () if known is None else known.manifests)
+    files = sorted(_live_files(manifests, metadata, resolver), key=lambda file: file.path)
     paths = {file.path for file in files}
     if len(paths) < len(files):
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
     return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files))
 
 
-def files_ever(storage: Storage, metadata: TableMetadata) -> set[str]:
-    """The places of all files, live or dead, that the manifests of any snapshot name."""
-    places = Places(storage, metadata.location)
-    reader = _Reader(storage, places)
+def files_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set[str]:
+    """The paths of all files, live or dead, that the manifests of any snapshot name."""
+    resolver = PathResolver(storage, metadata.location)
+    reader = _Reader(storage, resolver)
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(lambda manifest: reader.entries(manifest, discard_deleted=False), reader.ever(metadata))
-        return {places.relative(entry.data_file.file_path) for entries in found for entry in entries}
+        entry_lists = pool.map(
+            lambda manifest: reader.entries(manifest, discard_deleted=False), reader.all_manifests(metadata)
+        )
+        return {resolver.relative(entry.data_file.file_path) for entries in entry_lists for entry in entries}
 
 
-def manifests_ever(storage: Storage, metadata: TableMetadata) -> set[str]:
-    """The places of the manifests of all snapshots, and of the lists of them."""
-    places = Places(storage, metadata.location)
-    lists = {places.relative(snapshot.manifest_list) for snapshot in metadata.snapshots}
-    return lists | {places.relative(m.manifest_path) for m in _Reader(storage, places).ever(metadata)}
+def manifests_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set[str]:
+    """The paths of the manifests of all snapshots, and of their manifest lists."""
+    resolver = PathResolver(storage, metadata.location)
+    lists = {resolver.relative(snapshot.manifest_list) for snapshot in metadata.snapshots}
+    return lists | {resolver.relative(m.manifest_path) for m in _Reader(storage, resolver).all_manifests(metadata)}
 
 
 def read_metadata(storage: Storage, path: str) -> TableMetadata:
@@ -122,19 +124,19 @@ def read_metadata(storage: Storage, path: str) -> TableMetadata:
 
     def parse() -> TableMetadata:
         text = gzip.decompress(content) if content.startswith(_GZIP) else content
-        described = json.loads(text)
-        if not isinstance(described, dict):
+        metadata_json = json.loads(text)
+        if not isinstance(metadata_json, dict):
             raise ValueError("no JSON object")
-        check_raw(storage.root, described)
-        metadata = TableMetadataUtil.parse_obj(described)
+        check_metadata_json(storage.root, metadata_json)
+        metadata = TableMetadataUtil.parse_obj(metadata_json)
         check_columns(storage.root, metadata)
         return metadata
 
-    return _explained(storage, path, parse)
+    return _translate_errors(storage, path, parse)
 
 
-def _explained(storage: Storage, path: str, read: Callable[[], _T]) -> _T:
-    """What a parser of pyiceberg returns; whatever it stumbles over becomes an error of ours."""
+def _translate_errors(storage: Storage, path: str, read: Callable[[], _T]) -> _T:
+    """The result of one of pyiceberg's parsers; its errors become zskip's errors."""
     try:
         return read()
     except ZskipError:
@@ -144,39 +146,41 @@ def _explained(storage: Storage, path: str, read: Callable[[], _T]) -> _T:
             f'"{storage.uri(path)}" is gone, as after a clean-up of old snapshots; open the table again'
         ) from error
     except Exception as error:
-        said = (str(error).splitlines() or [""])[0].rstrip(".")[:200]
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")[:200]
         raise StorageError(
-            f'cannot read "{storage.uri(path)}" of an Iceberg table ({type(error).__name__}: {said}); '
+            f'cannot read "{storage.uri(path)}" of an Iceberg table ({type(error).__name__}: {reason}); '
             "restore it, or roll the table back"
         ) from error
 
 
-class Places:
-    """Turns the absolute paths of a table's metadata into places below its root."""
+class PathResolver:
+    """Resolves the absolute paths in a table's metadata to paths below its root."""
 
     def __init__(self, storage: Storage, location: str) -> None:
         self._root = storage.root
-        root, said = _plain(storage.root), _plain(location)
+        root, stated = _normalize(storage.root), _normalize(location)
         bases = {root}
-        same = os.path.realpath(root) == os.path.realpath(said) if root.startswith("/") else _path_of(root) == said
-        if same:
-            bases.add(said)
+        is_same = (
+            os.path.realpath(root) == os.path.realpath(stated) if root.startswith("/") else _path_of(root) == stated
+        )
+        if is_same:
+            bases.add(stated)
         self._bases = tuple(base.rstrip("/") + "/" for base in bases)
 
     def relative(self, uri: str) -> str:
-        """The place of a file below the root; raises UnsupportedError for files that lie elsewhere."""
-        plain = _plain(uri)
+        """The path of a file below the root; raises UnsupportedError for files elsewhere."""
+        normalized = _normalize(uri)
         for base in self._bases:
-            if plain.startswith(base) and ".." not in plain.split("/"):
-                return plain[len(base) :]
+            if normalized.startswith(base) and ".." not in normalized.split("/"):
+                return normalized[len(base) :]
         raise UnsupportedError(
             f'the Iceberg table "{self._root}" has the file "{uri}" outside of its directory, as where it was copied '
             "or writes to another place; read it with Iceberg itself, or copy it into a new table"
         )
 
 
-def _plain(uri: str) -> str:
-    """A path or URI in the one way in which two of them are compared."""
+def _normalize(uri: str) -> str:
+    """A path or URI in the form in which two of them are compared."""
     if uri.startswith("file:"):
         return "/" + uri.removeprefix("file:").lstrip("/")
     scheme, separator, rest = uri.rstrip("/").partition("://")
@@ -184,7 +188,7 @@ def _plain(uri: str) -> str:
 
 
 def _path_of(uri: str) -> str:
-    """The path of a URI, as metadata of a cluster's own file system has it."""
+    """The path of a URI, as a cluster's own file system records it in metadata."""
     return "/" + uri.partition("://")[2].partition("/")[2]
 
 
@@ -203,21 +207,21 @@ class _Bytes(InputFile):
         return True
 
     def open(self, seekable: bool = True) -> InputStream:
-        """Its bytes."""
+        """A stream over its bytes."""
         return io.BytesIO(self._content)
 
 
 class _Reader(FileIO):
-    """Lets pyiceberg read the metadata below a table's root through the table's own storage."""
+    """Lets pyiceberg read metadata below a table's root through the table's own storage."""
 
-    def __init__(self, storage: Storage, places: Places) -> None:
+    def __init__(self, storage: Storage, resolver: PathResolver) -> None:
         super().__init__()
         self._storage = storage
-        self._places = places
+        self._resolver = resolver
 
     def new_input(self, location: str) -> InputFile:
-        """The manifest, or list of manifests, at an absolute path."""
-        content = self._storage.read(self._places.relative(location))
+        """The manifest or manifest list at an absolute path."""
+        content = self._storage.read(self._resolver.relative(location))
         check_blocks(content)
         return _Bytes(location, content)
 
@@ -230,47 +234,47 @@ class _Reader(FileIO):
         raise UnsupportedError(f'zskip does not delete "{location}"')
 
     def manifests(self, location: str) -> list[ManifestFile]:
-        """Those of a snapshot."""
-        path = self._places.relative(location)
-        return _explained(self._storage, path, lambda: list(read_manifest_list(self.new_input(location))))
+        """The manifests of a snapshot."""
+        path = self._resolver.relative(location)
+        return _translate_errors(self._storage, path, lambda: list(read_manifest_list(self.new_input(location))))
 
-    def ever(self, metadata: TableMetadata) -> list[ManifestFile]:
-        """Those of all snapshots."""
-        found = {m.manifest_path: m for s in metadata.snapshots for m in self.manifests(s.manifest_list)}
-        return list(found.values())
+    def all_manifests(self, metadata: TableMetadata) -> list[ManifestFile]:
+        """The manifests of all snapshots."""
+        manifests = {m.manifest_path: m for s in metadata.snapshots for m in self.manifests(s.manifest_list)}
+        return list(manifests.values())
 
     def entries(self, manifest: ManifestFile, discard_deleted: bool = True) -> list[ManifestEntry]:
-        """Those of a manifest, by default those that are live."""
+        """The entries of a manifest, by default the live ones."""
 
         def read() -> list[ManifestEntry]:
             entries = manifest.fetch_manifest_entry(self, discard_deleted=False)
             check_count(manifest, entries)
             return [e for e in entries if not discard_deleted or e.status != ManifestEntryStatus.DELETED]
 
-        return _explained(self._storage, self._places.relative(manifest.manifest_path), read)
+        return _translate_errors(self._storage, self._resolver.relative(manifest.manifest_path), read)
 
 
 def _read_manifests(
     storage: Storage,
     metadata: TableMetadata,
-    places: Places,
+    resolver: PathResolver,
     known: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]],
 ) -> tuple[tuple[ManifestFile, tuple[ManifestEntry, ...]], ...]:
     snapshot = metadata.current_snapshot()
     if snapshot is None:
         return ()
-    reader = _Reader(storage, places)
+    reader = _Reader(storage, resolver)
     manifests = reader.manifests(snapshot.manifest_list)
-    read = {manifest.manifest_path: entries for manifest, entries in known}
+    known_entries = {manifest.manifest_path: entries for manifest, entries in known}
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = pool.map(lambda m: tuple(read.get(m.manifest_path) or reader.entries(m)), manifests)
-        return tuple(zip(manifests, found, strict=True))
+        entry_lists = pool.map(lambda m: tuple(known_entries.get(m.manifest_path) or reader.entries(m)), manifests)
+        return tuple(zip(manifests, entry_lists, strict=True))
 
 
 def _live_files(
-    manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]], metadata: TableMetadata, places: Places
-) -> Iterator[Live]:
-    imported = metadata.name_mapping() is not None
+    manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]], metadata: TableMetadata, resolver: PathResolver
+) -> Iterator[LiveFile]:
+    is_imported = metadata.name_mapping() is not None
     deletes: list[ManifestEntry] = []
     files: list[ManifestEntry] = []
     for manifest, entries in manifests:
@@ -283,10 +287,10 @@ def _live_files(
             file = entry.data_file
             _check_file(metadata.location, file)
             identity = _identity(spec, file)
-            if imported:
+            if is_imported:
                 _check_imported(metadata.location, file, identity)
                 identity = {}
-            yield Live(path=places.relative(file.file_path), data=file, spec=spec.spec_id, identity=identity)
+            yield LiveFile(path=resolver.relative(file.file_path), data=file, spec=spec.spec_id, identity=identity)
     check_deletes(metadata.location, deletes, files)
 
 
@@ -302,19 +306,19 @@ def _spec_of(metadata: TableMetadata, manifest: ManifestFile) -> PartitionSpec:
 
 def _check_file(location: str, file: DataFile) -> None:
     if file.file_format != FileFormat.PARQUET:
-        what = f"files of the format {file.file_format.value}"
+        problem = f"files of the format {file.file_format.value}"
     elif file.key_metadata is not None:
-        what = "encrypted files"
+        problem = "encrypted files"
     else:
         return
     raise UnsupportedError(
-        f'the Iceberg table "{location}" has {what} ("{file.file_path}"), and zskip reads plain Parquet only; '
+        f'the Iceberg table "{location}" has {problem} ("{file.file_path}"), and zskip reads plain Parquet only; '
         "rewrite them with rewrite_data_files, or read it with Iceberg. Nothing was written"
     )
 
 
 def _identity(spec: PartitionSpec, file: DataFile) -> dict[int, object]:
-    """Ids of the columns of which all rows of a file hold one value, and that value."""
+    """The ids of columns with one value in all rows of a file, and that value."""
     return {
         field.source_id: file.partition[i]
         for i, field in enumerate(spec.fields)
@@ -323,7 +327,7 @@ def _identity(spec: PartitionSpec, file: DataFile) -> dict[int, object]:
 
 
 def _check_imported(location: str, file: DataFile, identity: dict[int, object]) -> None:
-    """Refuse files of Hive, which hold partition columns in the names of their directories only."""
+    """Refuse files from Hive, which hold partition columns only in their directories' names."""
     for field_id in identity:
         if field_id not in (file.column_sizes or {}) and field_id not in (file.value_counts or {}):
             raise UnsupportedError(

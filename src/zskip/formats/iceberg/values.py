@@ -1,4 +1,4 @@
-"""Types and values of Iceberg: columns as Spark has them, and the statistics that manifests have of files."""
+"""Types and values of Iceberg: columns as Spark reads them, and the manifests' statistics of files."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SPARK: dict[type[IcebergType], str] = {
     UUIDType: "binary",
     TimeType: "long",
 }
-"""As Spark reads the files: Parquet has no UUID that Spark knows, and of times it holds microseconds."""
+"""As Spark reads the files: it does not know Parquet's UUIDs, and reads times as microseconds."""
 _WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
     BooleanType: (1,),
     IntegerType: (4,),
@@ -65,31 +65,31 @@ _WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
     TimestampType: (8,),
     TimeType: (8,),
 }
-"""Bytes of a bound; the shorter are of files that are older than the column's type."""
+"""Bytes of a bound; the shorter ones come from files that are older than the column's current type."""
 _FIELD_ID = "parquet.field.id"
-"""As Spark calls the id of a column in a file."""
+"""Spark's metadata key for the id of a column in a file."""
 _UNORDERED = (UUIDType,)
-"""Of which writers have compared values in more than one way."""
+"""Types whose values writers have compared in more than one way."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Live:
+class LiveFile:
     """A live data file as its manifest describes it."""
 
     path: str
     """Relative to the table."""
     data: DataFile
     spec: int
-    """Id of the partition spec under which it was written."""
+    """The id of the partition spec that it was written under."""
     identity: Mapping[int, object]
-    """By the ids of columns, the one value that all rows of the file hold."""
+    """By column id, the single value of all rows of the file."""
 
 
 def spark_schema(schema: Schema) -> str:
-    """A schema in Spark's JSON; every column may be null.
+    """Convert a schema to Spark's JSON; every column may be null.
 
-    It has the ids of columns, with which Spark writes files, but for schemas with lists and maps, for whose elements
-    Spark would write none.
+    Includes the column ids for Spark to write into files, except in schemas with lists or maps, whose elements Spark
+    would give no ids.
 
     >>> json.loads(spark_schema(Schema(NestedField(1, "a", LongType()))))["fields"]
     [{'name': 'a', 'type': 'long', 'nullable': True, 'metadata': {'parquet.field.id': 1}}]
@@ -120,51 +120,51 @@ def _spark_type(kind: IcebergType, with_ids: bool) -> Any:
     return _SPARK[type(kind)]
 
 
-def read_known(files: Sequence[Live], schema: Schema, fields: Sequence[Field]) -> Known:
-    """What manifests say of files: rows, and the bounds, nulls and NaN of columns, read when they are asked for.
+def read_statistics(files: Sequence[LiveFile], schema: Schema, fields: Sequence[Field]) -> Known:
+    """The manifests' statistics: rows, and the bounds, nulls and NaN of columns, which are decoded on demand.
 
     fields: of the schema, in its order.
     """
-    held = {field.name: (field.type, column) for field, column in zip(fields, schema.fields, strict=True)}
+    columns = {field.name: (field.type, column) for field, column in zip(fields, schema.fields, strict=True)}
 
     def column(name: str) -> ColumnStats | None:
-        data_type, described = held[name]
-        if data_type.form is None or isinstance(described.field_type, _UNORDERED):
+        data_type, iceberg_field = columns[name]
+        if data_type.form is None or isinstance(iceberg_field.field_type, _UNORDERED):
             return None
-        return _column(files, data_type, described)
+        return _column(files, data_type, iceberg_field)
 
     return Known(rows=np.array([file.data.record_count for file in files], np.int64), column=column)
 
 
-def _column(files: Sequence[Live], data_type: DataType, field: NestedField) -> ColumnStats:
-    said = [_of_file(file, data_type, field) for file in files]
-    may_nan = [one.may_nan and data_type.form is Form.FLOAT for one in said]
+def _column(files: Sequence[LiveFile], data_type: DataType, field: NestedField) -> ColumnStats:
+    file_stats = [_stats_of_file(file, data_type, field) for file in files]
+    may_nan = [stats.may_nan and data_type.form is Form.FLOAT for stats in file_stats]
     return ColumnStats(
         type=data_type,
-        lower=_values([one.bounds and one.bounds[0] for one in said], data_type),
-        upper=_values([one.bounds and one.bounds[1] for one in said], data_type),
-        bounded=np.array([one.bounds is not None for one in said], np.bool_),
-        nulls=np.array([one.nulls for one in said], np.int64),
+        lower=_values([stats.bounds and stats.bounds[0] for stats in file_stats], data_type),
+        upper=_values([stats.bounds and stats.bounds[1] for stats in file_stats], data_type),
+        bounded=np.array([stats.bounds is not None for stats in file_stats], np.bool_),
+        nulls=np.array([stats.nulls for stats in file_stats], np.int64),
         may_nan=np.array(may_nan, np.bool_),
     )
 
 
-def _values(found: Sequence[Encoded | None], data_type: DataType) -> Values:
+def _values(values: Sequence[Encoded | None], data_type: DataType) -> Values:
     if data_type.form is Form.BYTES:
-        return np.array([b"" if value is None else value for value in found], np.object_)
-    filled = [0 if value is None else value for value in found]
+        return np.array([b"" if value is None else value for value in values], np.object_)
+    filled = [0 if value is None else value for value in values]
     return np.array(filled, np.float64) if data_type.form is Form.FLOAT else np.array(filled, np.int64)
 
 
-class _Said(NamedTuple):
-    """What is known of a column in one file."""
+class _FileStats(NamedTuple):
+    """Statistics of a column in one file."""
 
     bounds: tuple[Any, Any] | None = None
     nulls: int = -1
     may_nan: bool = True
 
 
-def _of_file(file: Live, data_type: DataType, field: NestedField) -> _Said:
+def _stats_of_file(file: LiveFile, data_type: DataType, field: NestedField) -> _FileStats:
     if field.field_id in file.identity:
         return _constant(file.identity[field.field_id], data_type)
     data, key = file.data, field.field_id
@@ -174,25 +174,25 @@ def _of_file(file: Live, data_type: DataType, field: NestedField) -> _Said:
     if (data.value_counts or {}).get(key, rows) != rows:
         nulls = nans = -1
     if data_type.form is Form.FLOAT and nans > 0 and nulls + nans == rows:
-        return _Said(bounds=(np.inf, -np.inf), nulls=nulls)
+        return _FileStats(bounds=(np.inf, -np.inf), nulls=nulls)
     least = _bound((data.lower_bounds or {}).get(key), data_type, field.field_type)
     greatest = _bound((data.upper_bounds or {}).get(key), data_type, field.field_type)
     bounds = None if least is None or greatest is None else (least, greatest)
-    return _Said(bounds=_believed(bounds, data_type), nulls=nulls, may_nan=nans != 0)
+    return _FileStats(bounds=_trusted(bounds, data_type), nulls=nulls, may_nan=nans != 0)
 
 
-def _constant(value: object, data_type: DataType) -> _Said:
-    """What an identity partition says of its column."""
+def _constant(value: object, data_type: DataType) -> _FileStats:
+    """Statistics from an identity partition's value."""
     if value is None:
-        return _Said(nulls=ALL_NULL, may_nan=False)
-    # Manifests hold dates and times as the numbers that they are encoded by.
-    found = value if isinstance(value, int) and not data_type.is_decimal else encode(value, data_type)
-    if found != found:
-        return _Said(bounds=(np.inf, -np.inf), nulls=0)
-    return _Said(bounds=_believed((found, found), data_type), nulls=0, may_nan=False)
+        return _FileStats(nulls=ALL_NULL, may_nan=False)
+    # Manifests hold dates and times in their encoded form.
+    encoded = value if isinstance(value, int) and not data_type.is_decimal else encode(value, data_type)
+    if encoded != encoded:
+        return _FileStats(bounds=(np.inf, -np.inf), nulls=0)
+    return _FileStats(bounds=_trusted((encoded, encoded), data_type), nulls=0, may_nan=False)
 
 
-def _believed(bounds: tuple[Any, Any] | None, data_type: DataType) -> tuple[Any, Any] | None:
+def _trusted(bounds: tuple[Any, Any] | None, data_type: DataType) -> tuple[Any, Any] | None:
     """Bounds that mean the same to every reader; None for others."""
     if bounds is None or bounds[0] != bounds[0] or bounds[1] != bounds[1]:
         return None
@@ -201,15 +201,15 @@ def _believed(bounds: tuple[Any, Any] | None, data_type: DataType) -> tuple[Any,
     return bounds
 
 
-def _bound(held: bytes | None, data_type: DataType, kind: IcebergType) -> Encoded | None:
-    """A bound in the form of its column's type; None where there is none of this type.
+def _bound(data: bytes | None, data_type: DataType, kind: IcebergType) -> Encoded | None:
+    """A bound in the form of its column's type; None if there is none of this type.
 
-    Texts stay the bytes that they are: a cut one need not be valid, and bytes sort as the texts do.
+    Texts stay bytes: a truncated one need not be valid, and bytes sort as the texts do.
     """
-    if held is None or len(held) not in _WIDTHS.get(type(kind), (len(held),)):
+    if data is None or len(data) not in _WIDTHS.get(type(kind), (len(data),)):
         return None
     if data_type.form is Form.BYTES and not data_type.is_decimal:
-        return bytes(held)
+        return bytes(data)
     assert isinstance(kind, PrimitiveType), "columns with an order are primitive"
-    value: Any = from_bytes(kind, held)
+    value: Any = from_bytes(kind, data)
     return encode(value, data_type) if data_type.is_decimal else value

@@ -1,4 +1,4 @@
-"""Plain Parquet: a directory of files, Hive partitions included."""
+"""Plain Parquet: a directory of files, with or without Hive partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
 from zskip.formats.base import HOME, StagedFile
-from zskip.formats.hive import is_hidden, partitions_of
+from zskip.formats.hive import infer_partitions, is_hidden
 from zskip.formats.parquet import log
 from zskip.formats.schema import read_fields
 from zskip.records import Bools, Field, Partition, Snapshot
@@ -20,7 +20,7 @@ from zskip.storage import FileInfo, Storage
 _TRIES = 5
 
 Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
-"""Directories to partition columns and, in the same order, partitions."""
+"""Maps directories to partition columns and, in the same order, partitions."""
 
 
 class ParquetFormat:
@@ -33,20 +33,20 @@ class ParquetFormat:
         self,
         storage: Storage,
         *,
-        partitioner: Partitioner = partitions_of,
+        partitioner: Partitioner = infer_partitions,
         exclusive: bool = False,
     ) -> None:
-        """alone: whether nobody else rewrites the table, as whoever asks for a rewrite promises."""
+        """exclusive: whether nobody else rewrites the table, as the caller promises."""
         self._exclusive = exclusive
         self._storage = storage
         self._partitioner = partitioner
-        self._seen: tuple[FileInfo, tuple[Field, ...]] | None = None
-        """The first file, and its columns, when they were read last."""
+        self._first_file: tuple[FileInfo, tuple[Field, ...]] | None = None
+        """The first file, and its columns, at the last read."""
 
     def snapshot(self) -> Snapshot:
-        """The live files now; finishes a rewrite that was cut short, or reads around it where it may not write.
+        """The files that are live now; finishes interrupted rewrites, or reads around them if the table is read-only.
 
-        Raises TableNotFoundError where there is nothing, UnsupportedError for directories that Spark would refuse.
+        Raises TableNotFoundError if there are no files, and UnsupportedError for directories that Spark would refuse.
         """
         version, files, directories = self._live_files()
         if not files:
@@ -70,93 +70,93 @@ class ParquetFormat:
         )
 
     def _fields(self, first: FileInfo) -> tuple[Field, ...]:
-        if self._seen is None or self._seen[0] != first:
-            self._seen = first, read_fields(self._storage, first)
-        return self._seen[1]
+        if self._first_file is None or self._first_file[0] != first:
+            self._first_file = first, read_fields(self._storage, first)
+        return self._first_file[1]
 
     def _live_files(self) -> tuple[int, list[FileInfo], list[str]]:
-        """The version, the files by path, and where each of them belongs; read between two equal looks at the log."""
+        """The version, the files in path order, and each one's directory, read while the log did not change."""
         for _ in range(_TRIES):
             before = log.versions(self._storage)
-            pending, finished = self._settle(before)
+            pending, finished = self._finish_pending(before)
             if finished:
                 continue
             files = [file for file in self._walk() if file.size]
-            moved = self._as_after(pending, files) if pending else None
+            after_pending = self._apply_pending(pending, files) if pending else None
             if log.versions(self._storage) != before:
                 continue
             version = max(before[0], default=0)
-            if moved is not None:
-                moved.sort(key=lambda file: file[1].path)
-                return version, [file for _, file in moved], [directory for directory, _ in moved]
-            # There may be a million: nothing is made for each of them but its directory.
+            if after_pending is not None:
+                after_pending.sort(key=lambda file: file[1].path)
+                return version, [file for _, file in after_pending], [directory for directory, _ in after_pending]
+            # There may be a million files: nothing is built for each of them but its directory.
             files.sort(key=itemgetter(0))
             return version, files, [file[0].rpartition("/")[0] for file in files]
         raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
 
     def _walk(self) -> list[FileInfo]:
-        """All files of the directory; raises InputError where it is a partition of a Hudi table."""
-        seen: set[str] = set()
+        """All files of the directory; raises InputError if it is a partition of a Hudi table."""
+        hudi_files: set[str] = set()
 
         def skip(name: str) -> bool:
             if name.startswith(".hoodie_partition_metadata"):
-                seen.add(name)
+                hudi_files.add(name)
             return is_hidden(name)
 
-        found = self._storage.walk(skip)
-        if seen:
+        files = self._storage.walk(skip)
+        if hudi_files:
             raise InputError(
-                f'"{self._storage.root}" holds {min(seen)}, so it is a partition of a table of the format hudi; open '
-                'the table itself, and ask for the partition with "where"'
+                f'"{self._storage.root}" holds {min(hudi_files)}, so it is a partition of a table of the format hudi; '
+                'open the table itself, and ask for the partition with "where"'
             )
-        return found
+        return files
 
     def _check_directory(self) -> None:
-        found = self._storage.stat("")
-        if found is None:
+        info = self._storage.stat("")
+        if info is None:
             raise TableNotFoundError(f'"{self._storage.root}" does not exist; check the path')
-        if not found.is_dir:
+        if not info.is_dir:
             raise TableNotFoundError(f'"{self._storage.root}" is a file; give the directory that holds the data files')
 
-    def _settle(self, versions: tuple[list[int], set[int]]) -> tuple[list[log.Entry], bool]:
-        """Finish rewrites that were cut short; returns those that it may not finish, and whether it finished any."""
-        pending, finished = [], False
+    def _finish_pending(self, versions: tuple[list[int], set[int]]) -> tuple[list[log.Entry], bool]:
+        """Finish interrupted rewrites; returns those that it could not finish, and whether to read the log again."""
+        pending, log_changed = [], False
         for version in versions[0]:
             if version not in versions[1]:
                 try:
                     entry = log.read_entry(self._storage, version)
                 except FileNotFoundError:
-                    # Done, and swept with its mark while the log was being listed: it is to be looked at again.
-                    finished = True
+                    # Another process finished it and swept the entry during the listing: the log must be read again.
+                    log_changed = True
                     continue
                 try:
                     log.finish(self._storage, entry)
-                    finished = True
+                    log_changed = True
                 except StorageError:
                     log.check_reachable(self._storage, entry)
                     pending.append(entry)
-        return pending, finished
+        return pending, log_changed
 
-    def _as_after(self, pending: Sequence[log.Entry], files: list[FileInfo]) -> list[tuple[str, FileInfo]]:
-        """The files as they will be when the pending rewrites are finished, each under the name it has now.
+    def _apply_pending(self, pending: Sequence[log.Entry], files: list[FileInfo]) -> list[tuple[str, FileInfo]]:
+        """The files as the pending rewrites will leave them, each under its current name.
 
-        Each has the directory where it belongs.
+        Each comes with the directory where it belongs.
         """
         live = {file.path: (file.path.rpartition("/")[0], file) for file in files}
         for entry in pending:
             for old in entry.removed:
-                found = live.get(old.path)
-                if found is not None and found[1].is_unchanged(old.size, old.mtime_ms):
+                current = live.get(old.path)
+                if current is not None and current[1].is_unchanged(old.size, old.mtime_ms):
                     del live[old.path]
             for new in entry.added:
                 if new.target not in live:
-                    found_now = self._storage.stat(new.staged) or self._storage.stat(new.target)
-                    if found_now is not None:
-                        live[new.target] = (new.target.rpartition("/")[0], found_now)
+                    info = self._storage.stat(new.staged) or self._storage.stat(new.target)
+                    if info is not None:
+                        live[new.target] = (new.target.rpartition("/")[0], info)
         return list(live.values())
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError where of two rewrites at once both might commit; `stage` says who may not write."""
+        """Raise UnsupportedError if two simultaneous rewrites might both commit; `stage` checks the right to write."""
         if not self._exclusive and not self._storage.is_exclusive():
             raise UnsupportedError(
                 f'"{self._storage.root}" lies in a store that does not say who was first (it knows no conditional '
@@ -165,33 +165,33 @@ class ParquetFormat:
             )
 
     def stage(self) -> str:
-        """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
+        """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path.
 
-        Raises StorageError where the table may not be written.
+        Raises StorageError if the table is not writable.
         """
         return staging.begin(self._storage, self.abort)
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
-        """Version of the latest rewrite that the log still holds, and what it said of itself."""
+        """The version and `info` of the latest rewrite that the log still holds."""
         entries, _ = log.versions(self._storage)
         return (entries[-1], log.read_entry(self._storage, entries[-1]).info) if entries else None
 
     def abort(self, staging_directory: str) -> None:
-        """Remove the files of a rewrite that was not committed; one that was, is left for the next call to finish."""
-        if staging_directory not in self._committed():
+        """Remove the files of a rewrite that was not committed; the next call finishes one that was."""
+        if staging_directory not in self._pending_directories():
             self._storage.delete(staging_directory)
 
-    def _committed(self) -> set[str]:
-        """Staging directories whose files are live already, though not yet in their places."""
-        return {file.staged.rpartition("/")[0] for entry in log.pending(self._storage) for file in entry.added}
+    def _pending_directories(self) -> set[str]:
+        """Staging directories whose files are committed but not yet moved."""
+        return {file.staged.rpartition("/")[0] for entry in log.list_pending(self._storage) for file in entry.added}
 
     def replace(
         self, base: Snapshot, removed: Bools, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None
     ) -> int:
-        """Commit a rewrite: the staged files instead of those of `base` where `removed` is set.
+        """Commit a rewrite: the staged files in place of those of `base` where `removed` is set.
 
-        removed: (files of base,) mask. Returns the new version. Raises ConflictError, and changes nothing, where one
-        of the removed files was changed since `base` was read.
+        removed: (files of base,) mask. Returns the new version. Raises ConflictError, and changes nothing, if one of
+        the removed files has changed since `base` was read.
         """
         old = tuple(
             log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms) for file in base.select(removed)
@@ -201,7 +201,7 @@ class ParquetFormat:
         )
         for _ in range(_TRIES):
             versions = log.versions(self._storage)
-            if self._settle(versions)[0]:
+            if self._finish_pending(versions)[0]:
                 raise StorageError(
                     f'cannot finish an earlier rewrite of "{self._storage.root}"; see who may write there'
                 )
@@ -218,11 +218,11 @@ class ParquetFormat:
 
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
         for file in files:
-            found = self._storage.stat(file.path)
-            if found is None or not found.is_unchanged(file.size, file.mtime_ms):
-                what = "is gone" if found is None else "was changed"
+            info = self._storage.stat(file.path)
+            if info is None or not info.is_unchanged(file.size, file.mtime_ms):
+                change = "is gone" if info is None else "was changed"
                 raise ConflictError(
-                    f'"{self._storage.uri(file.path)}" {what} since the rewrite read it; '
+                    f'"{self._storage.uri(file.path)}" {change} since the rewrite read it; '
                     "nothing was committed, call again"
                 )
 

@@ -1,8 +1,8 @@
-"""The commit log of a plain Parquet table: one entry a rewrite, at once its intent and its commit.
+"""The commit log of a plain Parquet table: one entry for each rewrite, both its intent and its commit.
 
 `_zskip/log/<version>.json` is created exclusively and names the files that the rewrite adds and removes. From that
-moment zskip's readers see the table as after. `<version>.done` says that the files lie where the entry wants them.
-Every step in between is idempotent, so whoever finds an entry without `.done` finishes it.
+moment zskip's readers see the table as after the rewrite. `<version>.done` records that all files have been moved.
+Every step in between is idempotent, so anyone who finds an entry without `.done` can finish it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LOG = f"{HOME}/log"
 TRASH = f"{HOME}/trash"
 FORMAT = 1
 _AT_ONCE = {"disk": 4, "cluster": 16, "objects": 16}
-"""Files that are moved at a time, or copied where a rename is a copy; measured on a disk, where each move is synced."""
+"""Files moved, or copied, at a time; measured on a disk, where each move is synced."""
 KEEP = 20
-"""Finished entries that stay for a reader to look at."""
+"""Finished entries that are kept for inspection."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Added:
-    """A file that a rewrite adds: where it was staged, where it goes, and its size in bytes."""
+    """A file that a rewrite adds: its staged path, its target, and its size in bytes."""
 
     staged: str
     target: str
@@ -55,16 +55,16 @@ class Entry:
     added: tuple[Added, ...]
     removed: tuple[Removed, ...]
     info: Mapping[str, Any] = field(default_factory=dict)
-    """What the operation was: clustering columns, curve, time."""
+    """A description of the operation: clustering columns, curve, time."""
 
     @property
     def name(self) -> str:
-        """Path of the entry without its ending."""
+        """The path of the entry without its extension."""
         return f"{LOG}/{self.version:020d}"
 
     @property
     def trash(self) -> str:
-        """The directory to which the removed files go before they are deleted."""
+        """The directory that holds the removed files until they are deleted."""
         return f"{TRASH}/{self.version:020d}"
 
     def to_json(self) -> bytes:
@@ -73,7 +73,7 @@ class Entry:
 
 
 def versions(storage: Storage) -> tuple[list[int], set[int]]:
-    """The versions that have an entry, ascending, and those which are done."""
+    """The versions that have an entry, ascending, and the finished ones."""
     entries, done = [], set()
     for file in storage.list_dir(LOG):
         stem, _, ending = file.path.rpartition("/")[2].partition(".")
@@ -85,17 +85,17 @@ def versions(storage: Storage) -> tuple[list[int], set[int]]:
 
 
 def read_entry(storage: Storage, version: int) -> Entry:
-    """Read one entry; raises IndexFormatError where another version of zskip wrote it, or it is damaged.
+    """Read one entry; raises IndexFormatError if another version of zskip wrote it, or it is damaged.
 
-    An entry whose names lead out of the table counts as damaged: what it names is moved and deleted.
+    An entry with paths outside the table counts as damaged, since its files are moved and deleted.
     """
     path = f"{LOG}/{version:020d}.json"
     try:
         content = json.loads(storage.read(path))
-        found = content["format"]
-        if found != FORMAT:
+        format_version = content["format"]
+        if format_version != FORMAT:
             raise IndexFormatError(
-                f'"{storage.uri(path)}" has format {found}, this zskip knows format {FORMAT}: '
+                f'"{storage.uri(path)}" has format {format_version}, this zskip knows format {FORMAT}: '
                 "use the zskip that wrote it, or a newer one"
             )
         entry = Entry(
@@ -113,19 +113,19 @@ def read_entry(storage: Storage, version: int) -> Entry:
 
 
 def _check_names(entry: Entry, version: int) -> None:
-    """Raise ValueError unless the entry is of this version, and names data files of the table and staged files only."""
+    """Raise ValueError unless the entry has this version and names only data files of the table and staged files."""
     if entry.version != version:
         raise ValueError(f"it is version {entry.version!r}")
     for name in (*(new.target for new in entry.added), *(old.path for old in entry.removed)):
-        if _inner(name)[0] == HOME:
+        if _split_inner_path(name)[0] == HOME:
             raise ValueError(f"{name!r} is no data file")
     for new in entry.added:
-        if _inner(new.staged)[:-2] != STAGING.split("/"):
+        if _split_inner_path(new.staged)[:-2] != STAGING.split("/"):
             raise ValueError(f"{new.staged!r} is no staged file")
 
 
-def _inner(name: object) -> list[str]:
-    """The parts of a path that stays inside of the table; raises ValueError for any other."""
+def _split_inner_path(name: object) -> list[str]:
+    """The parts of a path inside the table; raises ValueError for any other path."""
     parts = name.split("/") if isinstance(name, str) else [""]
     if not {"", ".", ".."}.isdisjoint(parts):
         raise ValueError(f"{name!r} is no path below the table")
@@ -133,12 +133,12 @@ def _inner(name: object) -> list[str]:
 
 
 def publish(storage: Storage, entry: Entry) -> None:
-    """Commit a rewrite; raises FileExistsError where another writer took the version first."""
+    """Commit a rewrite; raises FileExistsError if another writer took the version first."""
     storage.write(f"{entry.name}.json", entry.to_json())
 
 
 def finish(storage: Storage, entry: Entry) -> None:
-    """Bring the files where the entry wants them: old ones out, new ones in, then nothing is left to do.
+    """Move the files where the entry puts them, old ones out and new ones in.
 
     Two processes may do this at once. Nothing is deleted before every added file is in place.
     """
@@ -151,9 +151,9 @@ def finish(storage: Storage, entry: Entry) -> None:
 
 
 def _finish_by_copies(storage: Storage, entry: Entry) -> None:
-    """Where a rename is a copy: each new file is copied once, many at a time, and the old ones are just deleted."""
+    """For stores where a rename is a copy: copy each new file once, many at a time, then delete the old ones."""
     with _pool(storage) as pool:
-        list(pool.map(lambda new: _place(storage, new), entry.added))
+        list(pool.map(lambda new: _move_into_place(storage, new), entry.added))
         list(pool.map(lambda new: check_added(storage, entry, [new]), entry.added))
         list(pool.map(lambda old: _drop(storage, old), entry.removed))
 
@@ -163,7 +163,7 @@ def _finish_by_renames(storage: Storage, entry: Entry) -> None:
     with _pool(storage) as pool:
         for directory in sorted({*old_by_directory, *new_by_directory}):
             list(pool.map(lambda old: _retire(storage, old, entry.trash), old_by_directory[directory]))
-            list(pool.map(lambda new: _place(storage, new), new_by_directory[directory]))
+            list(pool.map(lambda new: _move_into_place(storage, new), new_by_directory[directory]))
     check_added(storage, entry, entry.added)
 
 
@@ -182,31 +182,31 @@ def _by_directory(entry: Entry) -> tuple[dict[str, list[Removed]], dict[str, lis
 
 
 def check_added(storage: Storage, entry: Entry, added: Sequence[Added]) -> None:
-    """Check that added files are where they belong; raises StorageError before anything is deleted."""
+    """Check that added files are in place; raises StorageError before anything is deleted."""
     for new in added:
-        found = storage.stat(new.target)
-        if (found is None or found.size != new.size) and storage.stat(f"{entry.name}.done") is None:
-            kept = f'are safe in "{storage.uri(entry.trash)}": move them back by hand'
+        info = storage.stat(new.target)
+        if (info is None or info.size != new.size) and storage.stat(f"{entry.name}.done") is None:
+            old_files = f'are safe in "{storage.uri(entry.trash)}": move them back by hand'
             if storage.kind == "objects":
-                kept = f'are where they were: remove "{storage.uri(entry.name)}.json" to go on with them'
+                old_files = f'are where they were: remove "{storage.uri(entry.name)}.json" to go on with them'
             raise StorageError(
                 f'"{storage.uri(new.target)}" is missing or has another size than the commit {entry.version} says; '
-                f"the replaced files {kept}"
+                f"the replaced files {old_files}"
             )
 
 
 def check_reachable(storage: Storage, entry: Entry) -> None:
-    """Check that every added file can be read where it is now; raises StorageError where one is lost."""
+    """Check that every added file is readable, staged or in place; raises StorageError if one is lost."""
     for new in entry.added:
         if storage.stat(new.target) is None and storage.stat(new.staged) is None:
             check_added(storage, entry, [new])
 
 
 def clean(storage: Storage, entry: Entry) -> None:
-    """Delete what a finished rewrite leaves: the replaced files, its staging directory, old entries."""
+    """Delete the remains of a finished rewrite: the replaced files, its staging directory, old entries."""
     for staging in {_parent(file.staged) for file in entry.added}:
         storage.delete(staging)
-    for path in dead_trash(storage):
+    for path in list_dead_trash(storage):
         storage.delete(path)
     entries, done = versions(storage)
     for version in entries[:-KEEP]:
@@ -215,23 +215,23 @@ def clean(storage: Storage, entry: Entry) -> None:
             storage.delete(f"{LOG}/{version:020d}.done")
 
 
-def dead_trash(storage: Storage) -> list[str]:
-    """The directories of files that finished rewrites have replaced."""
+def list_dead_trash(storage: Storage) -> list[str]:
+    """The directories with files that finished rewrites have replaced."""
     done = versions(storage)[1]
-    found = [trash.path for trash in storage.list_dir(TRASH)]
-    return [path for path in found if (name := path.rpartition("/")[2]).isdigit() and int(name) in done]
+    directories = [trash.path for trash in storage.list_dir(TRASH)]
+    return [path for path in directories if (name := path.rpartition("/")[2]).isdigit() and int(name) in done]
 
 
-def pending(storage: Storage) -> list[Entry]:
+def list_pending(storage: Storage) -> list[Entry]:
     """The rewrites that are committed, but not known to be finished."""
     entries, done = versions(storage)
-    found = []
+    pending = []
     for version in entries:
         if version not in done:
-            # Another process may have swept it, with the mark that it was done, while the log was being listed.
+            # Another process may have finished it and swept the entry during the listing.
             with contextlib.suppress(FileNotFoundError):
-                found.append(read_entry(storage, version))
-    return found
+                pending.append(read_entry(storage, version))
+    return pending
 
 
 def _parent(path: str) -> str:
@@ -239,9 +239,9 @@ def _parent(path: str) -> str:
 
 
 def _retire(storage: Storage, old: Removed, trash: str) -> None:
-    """Move a replaced file away, unless somebody did, or wrote another file under its name."""
-    found = storage.stat(old.path)
-    if found is None or not found.is_unchanged(old.size, old.mtime_ms):
+    """Move a replaced file away, unless somebody already did, or wrote another file under its name."""
+    info = storage.stat(old.path)
+    if info is None or not info.is_unchanged(old.size, old.mtime_ms):
         return
     try:
         storage.rename(old.path, f"{trash}/{old.path}")
@@ -252,14 +252,14 @@ def _retire(storage: Storage, old: Removed, trash: str) -> None:
 
 
 def _drop(storage: Storage, old: Removed) -> None:
-    """Delete a replaced file, unless somebody did, or wrote another file under its name."""
-    found = storage.stat(old.path)
-    if found is not None and found.is_unchanged(old.size, old.mtime_ms):
+    """Delete a replaced file, unless somebody already did, or wrote another file under its name."""
+    info = storage.stat(old.path)
+    if info is not None and info.is_unchanged(old.size, old.mtime_ms):
         storage.delete(old.path)
 
 
-def _place(storage: Storage, new: Added) -> None:
-    """Move an added file to its place, unless somebody did."""
+def _move_into_place(storage: Storage, new: Added) -> None:
+    """Move an added file to its target, unless somebody already did."""
     try:
         storage.rename(new.staged, new.target)
     except FileNotFoundError:

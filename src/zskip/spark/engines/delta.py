@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.formats.delta.commit import MARK, partition_of
+from zskip.formats.delta.commit import MARK, parse_partition
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
@@ -201,7 +201,7 @@ def _numbered(frame: DataFrame, snapshot: Snapshot, ordinal: str) -> DataFrame:
     names = [field.name for field in snapshot.partition_fields]
     if not names:
         return frame.withColumn(ordinal, F.lit(0))
-    texts = [partition_of(partition.directory) for partition in snapshot.partitions]
+    texts = [parse_partition(partition.directory) for partition in snapshot.partitions]
     rows = [(i, *(values[name] for name in names)) for i, values in enumerate(texts)]
     columns = [f"{ordinal}_{i}" for i in range(len(names))]
     schema = ", ".join([f"{ordinal} int", *(f"{name} string" for name in columns)])

@@ -12,8 +12,8 @@ from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
-from zskip.formats.iceberg.catalog import Current, UnknownCommitError, call_with_timeout, reread_contents
-from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged, committed
+from zskip.formats.iceberg.catalog import CurrentTable, UnknownCommitError, call_with_timeout, reread_contents
+from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged, find_committed
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import root_cause, text_with_causes
@@ -66,12 +66,12 @@ class SessionCatalog:
             return False
         return True
 
-    def current(self) -> Current:
+    def current(self) -> CurrentTable:
         """Where the table is now."""
         table = self._load()
         with self._explained("read the metadata of"):
             found = table.operations().current()
-            return Current(root=table.location(), metadata=found.metadataFileLocation())
+            return CurrentTable(root=table.location(), metadata=found.metadataFileLocation())
 
     def _load(self) -> JavaObject:
         """An `org.apache.iceberg.BaseTable` as it is now."""
@@ -88,7 +88,7 @@ class SessionCatalog:
         table.refresh()
         return table
 
-    def commit(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> None:
+    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which minds what others commit meanwhile, and retries."""
         contents = reread_contents(read, self.current())
         check_unchanged(contents, rewrite)
@@ -112,9 +112,9 @@ class SessionCatalog:
                     "whether its current snapshot is zskip's before you call again. No row is lost either way"
                 ) from error
 
-    def _landed(self, rewrite: Rewrite, read: Callable[[Current], Contents]) -> bool:
+    def _landed(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> bool:
         try:
-            return committed(read(self.current()).metadata, rewrite.name) is not None
+            return find_committed(read(self.current()).metadata, rewrite.name) is not None
         except ZskipError:
             return False
 
