@@ -35,6 +35,7 @@ from zskip.storage import FileInfo, LocalStorage
 from zskip.storage.wrapper import StorageWrapper
 from zskip.table import Table
 from zskip.table.handle import Handle
+from zskip.table.snapshot import read_snapshot
 
 COLUMNS = 10
 NEW = 1_000
@@ -112,7 +113,7 @@ def measure(path: Path) -> dict[str, Any]:
     figures["query_mb"] = peak_mb()
     size, start = len(one_file()), 1_800_000_000_000
     storage.files = files + [FileInfo(f"new-{i:05d}.parquet", size, start + i) for i in range(NEW)]
-    snapshot = opened(storage)._handle.snapshot()
+    snapshot = read_snapshot(opened(storage)._handle)
     new = snapshot.select(np.char.startswith(np.array(snapshot.paths), "new-"))
     figures |= timed("read_new", lambda: footers_only(storage, new))
     figures |= timed("refresh", lambda: opened(storage).index())

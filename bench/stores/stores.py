@@ -29,6 +29,7 @@ from memory_store import FIRST, LAST, ROWS, copy_of
 from shared.common import arguments, emit, log
 from zskip.index import refresh
 from zskip.storage import Storage
+from zskip.table.snapshot import read_snapshot
 
 KEPT = 10
 INDEXED = 20_000
@@ -85,7 +86,7 @@ def made_index(endpoint: str, options: Any) -> dict[str, Any]:
     """Index the table by footers that are here."""
     set_delay(endpoint, 0)
     handle, data = opened(endpoint)._handle, template(options.columns)
-    refresh(cast("Storage", Near(handle.storage, data)), handle.snapshot())
+    refresh(cast("Storage", Near(handle.storage, data)), read_snapshot(handle))
     return {}
 
 

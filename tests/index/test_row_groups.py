@@ -34,6 +34,8 @@ from zskip.index.store import compact
 from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Column, Columns, Compare, Constant, parse, to_sql
 from zskip.records import ColumnStats, Known
+from zskip.table.index_binding import bind_index, bind_metadata
+from zskip.table.snapshot import read_snapshot
 from zskip.types import DataType
 
 ROWS = 60
@@ -162,7 +164,7 @@ def test_partitions_fields_of_structs_and_missing_columns(tmp_path: Path) -> Non
 
     assert kept("k = 1 AND a = 15") == [("k=1/a.parquet", (1,)), ("k=1/b.parquet", (1,))]
     handle = opened(tmp_path)._handle
-    bound = handle.bound_index(handle.snapshot())
+    bound = bind_index(handle, read_snapshot(handle))
     inside = Compare("=", Column(("s", "x"), DataType("long")), 125)
     found = prune_row_groups(bound, inside, bound.prune(inside).kept)
     assert found is not None
@@ -520,7 +522,7 @@ def test_an_index_elsewhere_knows_row_groups_too(events: Path, tmp_path: Path) -
 
 def test_row_groups_of_a_bound_index_without_them(events: Path) -> None:
     handle = opened(events)._handle
-    bound: BoundIndex = handle.without_index(handle.snapshot())
+    bound: BoundIndex = bind_metadata(handle, read_snapshot(handle))
     kept = np.ones(3, np.bool_)
     assert prune_row_groups(bound, Constant(True), kept) is None
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.errors import InputError, TableNotFoundError, UnsupportedError, ZskipWarning
+from zskip.table.snapshot import read_snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -68,7 +69,7 @@ for name in (*kinds, "hive"):
     # No REFRESH TABLE, no other files, no other rows, no other partitions.
     assert spark.table(f"db.{name}").where("id < 90").count() == 90
     assert sorted(r[0] for r in spark.sql(f"SHOW PARTITIONS db.{name}").collect()) == ["day=0", "day=1", "day=2"]
-    files = table._handle.snapshot().sizes
+    files = read_snapshot(table._handle).sizes
     whole, parts = sizes(name)
     if name == "outside":
         assert whole == "None", whole
@@ -118,7 +119,7 @@ def test_a_rewrite_by_name_is_seen_at_once(spark: SparkSession, base: str) -> No
     assert table.optimize(by=["id", "v"], files=2).files_after == 3
     assert spark.table(base).where("id < 60").count() == table.df().where("id < 60").count() == 60
     assert table.last_scan is not None
-    size = int(table._handle.snapshot().sizes.sum())
+    size = int(read_snapshot(table._handle).sizes.sum())
     assert stats_of(spark, base) == before.replace(before.split("(")[2].split(",")[0], str(size))
     for path in ("spark_catalog.named.t", "`named`.`t`"):
         assert zskip.table(spark, path).path == table.path

@@ -19,10 +19,11 @@ from zskip.layout.fit import fit
 from zskip.records import Field, Operation, Sample
 from zskip.storage import LocalStorage, Storage
 from zskip.table import journal
-from zskip.table.address import find
+from zskip.table.address import resolve_address
 from zskip.table.handle import Handle
 from zskip.table.journal import clustered, keep, read_journal
 from zskip.table.rewrite.batch_journal import Note, read_note, write_note
+from zskip.table.snapshot import read_snapshot
 from zskip.table.workload import recording
 from zskip.types import DataType
 
@@ -65,7 +66,7 @@ def handle(tmp_path: Path) -> Handle:
     """A table of three files."""
     for i in range(3):
         pq.write_table(pa.table({"a": [i]}), tmp_path / f"f{i}.parquet")
-    return find(str(tmp_path), None, None, None)
+    return resolve_address(str(tmp_path), None, None, None)
 
 
 def records(handle: Handle) -> list[Path]:
@@ -87,12 +88,12 @@ def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> N
     assert (first.operation, second.operation) == (operation(1, "a", "b"), operation(2))
     assert (first.layout(), first.target_file_size, second.layout()) == (LAYOUT, 77, None)
     assert (first.depths, second.depths) == (deep, None)
-    found = clustered([first, second], handle.snapshot())
+    found = clustered([first, second], read_snapshot(handle))
     assert found is not None
     assert found.newest is first
     assert found.files.tolist() == [True, False, True]
     pq.write_table(pa.table({"a": [5, 6]}), Path(handle.storage.root) / "f2.parquet")
-    found = clustered([first, second], handle.snapshot())
+    found = clustered([first, second], read_snapshot(handle))
     assert found is not None
     assert found.files.tolist() == [True, False, False]
     layout = zskip.open(handle.storage.root).info().layout
@@ -123,7 +124,7 @@ def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monk
 def test_other_columns_are_another_layout(handle: Handle) -> None:
     keep(handle, operation(1, "a", "b"), names=["f0.parquet"], layout=LAYOUT)
     keep(handle, operation(2, "b", "a"), names=["f1.parquet"], layout=LAYOUT)
-    found = clustered(read_journal(handle.home), handle.snapshot())
+    found = clustered(read_journal(handle.home), read_snapshot(handle))
     assert found is not None
     assert found.files.tolist() == [False, True, False]
 

@@ -21,13 +21,14 @@ from zskip.errors import InputError, ZskipWarning
 from zskip.index import BoundIndex, Index
 from zskip.table.handle import Handle
 from zskip.table.refresh_index import refresh_index
+from zskip.table.snapshot import read_snapshot
 
 pytestmark = pytest.mark.spark
 
 
 def bound_of(table: zskip.Table) -> BoundIndex:
     handle: Handle = table._handle
-    snapshot = handle.snapshot()
+    snapshot = read_snapshot(handle)
     index = Index.load(handle.storage)
     assert index is not None
     return index.bind(snapshot)

@@ -11,7 +11,7 @@ from zskip.spark.jvm.catalog import NamedTable, check_partitions, find_named_tab
 from zskip.spark.jvm.compat import check_session
 from zskip.sql.statements.parser import Target
 from zskip.table import Table
-from zskip.table.address import find_catalog, in_catalog
+from zskip.table.address import find_catalog, open_in_catalog
 from zskip.table.handle import Handle
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def find_table(spark: SparkSession, target: Target) -> Found:
         return _at(spark, target.path)
     catalog = find_catalog(".".join(target.parts), spark)
     if catalog is not None:
-        handle = in_catalog(catalog, spark, None)
+        handle = open_in_catalog(catalog, spark, None)
         return Found(handle=handle, table=Table(handle))
     named = _named(spark, target)
     if named is None:
@@ -57,7 +57,7 @@ def find_table(spark: SparkSession, target: Target) -> Found:
 def _at(spark: SparkSession, path: str, named: NamedTable | None = None, format_name: str | None = None) -> Found:
     from zskip.spark.jvm.hadoop import storage_for
 
-    handle = Handle(storage_for(spark, path), spark, format_name=format_name, named=named)
+    handle = Handle(storage_for(spark, path), spark, format_name=format_name, catalog_table=named)
     return Found(handle=handle, table=Table(handle))
 
 

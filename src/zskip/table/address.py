@@ -1,10 +1,9 @@
-"""What a user calls a table: a path, or the name of a table, whose catalog says where it lies."""
+"""What a user calls a table: a path, or a name that a catalog resolves to its location."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,93 +17,74 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table as IcebergTable
     from pyspark.sql import SparkSession
 
-_IN_SESSION = re.compile(r"(?:`(?:[^`]|``)+`|[^\s./:\\`]+)(?:\.(?:`(?:[^`]|``)+`|[^\s./:\\`]+)){0,2}")
-_NAME = re.compile(r"[^\s./:\\]+(?:\.[^\s./:\\]+){2,}")
+_SESSION_NAME = re.compile(r"(?:`(?:[^`]|``)+`|[^\s./:\\`]+)(?:\.(?:`(?:[^`]|``)+`|[^\s./:\\`]+)){0,2}")
+_CATALOG_NAME = re.compile(r"[^\s./:\\]+(?:\.[^\s./:\\]+){2,}")
 
 
-def find(
+def resolve_address(
     path: str | IcebergTable,
     spark: SparkSession | None,
     index_storage: Storage | None,
     format_name: str | None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Handle:
-    """Open what lies at a path or, where no directory is called so, the table of that name in a catalog.
+    """Open the table at a path or, where there is no such directory, the table of that name in a catalog.
 
     options: of the object store where the table lies.
 
     Raises InputError and StorageError where a catalog cannot be opened, TableNotFoundError where it has no such table,
-    and UnsupportedError where it is none for zskip.
+    and UnsupportedError for a table that zskip cannot work on.
     """
     check_name(format_name)
     if not isinstance(path, str):
-        return in_catalog(PyIcebergCatalog.of(path), spark, index_storage, options)
-    named = format_name in (None, "iceberg") and _NAME.fullmatch(path) is not None
-    storage = storage_at(path, spark, {} if named else options)
-    if named and storage.stat("") is None:
+        return open_in_catalog(PyIcebergCatalog.of(path), spark, index_storage, options)
+    may_be_name = format_name in (None, "iceberg") and _CATALOG_NAME.fullmatch(path) is not None
+    storage = storage_at(path, spark, {} if may_be_name else options)
+    if may_be_name and storage.stat("") is None:
         catalog = find_catalog(path, spark)
         if catalog is not None:
-            return in_catalog(catalog, spark, index_storage, options)
-    if spark is not None and _IN_SESSION.fullmatch(path) and storage.stat("") is None:
-        found = _in_session(path, spark, index_storage, format_name)
-        if found is not None:
-            return found
+            return open_in_catalog(catalog, spark, index_storage, options)
+    if spark is not None and is_session_name(path) and storage.stat("") is None:
+        handle = _open_in_session(path, spark, index_storage, format_name)
+        if handle is not None:
+            return handle
     return Handle(storage, spark, index_storage, format_name)
 
 
-def _in_session(
+def is_session_name(text: str) -> bool:
+    """Whether a text can be the name of a table in the session's catalogs."""
+    return _SESSION_NAME.fullmatch(text) is not None
+
+
+def _open_in_session(
     name: str, spark: SparkSession, index_storage: Storage | None, format_name: str | None
 ) -> Handle | None:
-    """The table of a name in the session's catalogs; None where there is none."""
-    from zskip.spark.jvm.catalog import check_partitions, find_named_table, is_missing, split_name
+    """Open the table of a name in the session's catalogs; None where there is none."""
+    from zskip.spark.jvm.catalog import check_partitions, find_named, is_missing, split_name
 
     parts = split_name(spark, name)
     try:
-        named = find_named_table(spark, parts)
+        table = find_named(spark, parts)
     except ZskipError:
         raise
     except Exception as error:  # the session's parser and catalogs raise what they like
         if not parts or is_missing(error):
             return None
-        said = str(error).strip().splitlines()[0]
-        raise UnsupportedError(f'"{name}" cannot be a table of zskip: {said}') from error
-    if format_name not in (None, named.format_name or "parquet"):
-        raise InputError(f'"{name}" is a table of the format {named.format_name or "parquet"}, not {format_name}')
-    handle = Handle(storage_at(named.root, spark), spark, index_storage, named.format_name, named=named)
-    check_partitions(spark, named, handle.format.snapshot())
+        reason = str(error).strip().splitlines()[0]
+        raise UnsupportedError(f'"{name}" cannot be a table of zskip: {reason}') from error
+    if format_name not in (None, table.format_name or "parquet"):
+        raise InputError(f'"{name}" is a table of the format {table.format_name or "parquet"}, not {format_name}')
+    handle = Handle(storage_at(table.root, spark), spark, index_storage, table.format_name, catalog_table=table)
+    check_partitions(spark, table, handle.format.snapshot())
     return handle
 
 
-@contextmanager
-def new_place(into: str | None, handle: Handle) -> Iterator[str | None]:
-    """The path of a table that is made from another one, which the catalog is told of once it is there.
-
-    into: its path, or a name like "db.t".
-
-    Raises InputError for the name of a table that exists, or of another catalog than the session's own.
-    """
-    spark = handle.spark
-    if into is None or spark is None or "." not in into or not _IN_SESSION.fullmatch(into):
-        yield into
-        return
-    from zskip.spark.jvm.catalog import create_statement, default_path, register_table, split_name
-
-    parts = split_name(spark, into)
-    root = None if storage_at(into, spark).stat("") is not None else default_path(spark, parts)
-    if root is None:
-        yield into
-        return
-    creation = create_statement(spark, parts, root, handle.named)
-    yield storage_at(root, spark).root
-    register_table(spark, parts, creation)
-
-
 def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None:
-    """The catalog of an Iceberg table's name, "catalog.db.table"; None where it is no such name.
+    """Find the catalog of an Iceberg table named "catalog.db.table"; None for other names.
 
-    The session's own catalogs come first. Raises StorageError where such a one is down.
+    The session's own catalogs come first. Raises StorageError where the catalog is down.
     """
-    if not _NAME.fullmatch(name):
+    if not _CATALOG_NAME.fullmatch(name):
         return None
     configured = load_configured_catalog(name)
     if spark is None:
@@ -115,13 +95,13 @@ def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None
     return configured if own is None or (configured is not None and not own.exists()) else own
 
 
-def in_catalog(
+def open_in_catalog(
     catalog: IcebergCatalog,
     spark: SparkSession | None,
     index_storage: Storage | None,
     options: Mapping[str, str] = MappingProxyType({}),
 ) -> Handle:
-    """Open the table where its catalog says that it lies; raises InputError where only Spark reaches that."""
+    """Open a table at the location that its catalog gives; raises InputError where only Spark reaches that."""
     root = catalog.current().root
     try:
         storage = storage_at(root, spark, options if "://" in root else {})

@@ -9,6 +9,7 @@ from zskip.index import DamagedIndexError, garbage
 from zskip.records import Cleaning
 from zskip.storage import Storage
 from zskip.table.handle import Handle
+from zskip.table.index_binding import load_index
 
 _Found = list[tuple[Storage, str, str]]
 """Where it lies, its path there, and why nobody needs it."""
@@ -44,7 +45,7 @@ def _of_index(handle: Handle) -> _Found:
     """
     home = handle.index_storage or handle.home
     try:
-        index = handle.load_index()
+        index = load_index(handle)
     except DamagedIndexError:
         return []
     return [] if index is None else [(home, path, reason) for path, reason in garbage(home)]

@@ -19,7 +19,9 @@ from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Depths
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.unchanged_files import File, Live
 from zskip.units import parse_size, show_size
 
@@ -179,7 +181,7 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
     if where is None:
         return snapshot
     columns = (*snapshot.fields, *snapshot.partition_fields)
-    predicate = parse(where, Columns(columns, case_sensitive=handle.case_sensitive), timezone=handle.timezone)
+    predicate = parse(where, Columns(columns, case_sensitive=is_case_sensitive(handle)), timezone=time_zone(handle))
     names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     for column in columns_of(predicate):
         if column.path[0] not in names and not snapshot.has_hidden_partitions:
@@ -187,8 +189,8 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
     # Of partition columns that the files hold, footers know what the table's metadata does not; nothing is written.
     held = refresh(Overlay(handle.storage), snapshot, workers=handle.workers) if snapshot.grouped_by else None
-    case_sensitive = handle.case_sensitive
-    known = handle.without_index(snapshot) if held is None else held.bind(snapshot, case_sensitive=case_sensitive)
+    case_sensitive = is_case_sensitive(handle)
+    known = bind_metadata(handle, snapshot) if held is None else held.bind(snapshot, case_sensitive=case_sensitive)
     result = known.prune(predicate)
     if (result.kept & ~result.full).any():
         unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)

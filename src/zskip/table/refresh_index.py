@@ -23,7 +23,10 @@ from zskip.index import (
 from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
 from zskip.sketch import Made, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
-from zskip.table.read.query import columns_of_table
+from zskip.table.index_binding import load_index
+from zskip.table.predicates import table_columns
+from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.snapshot import file_numbers, read_snapshot, read_table_schema
 from zskip.terminal import bar
 from zskip.units import parse_size
 
@@ -56,8 +59,8 @@ def refresh_index(
     of_file, of_all = _read_size("budget", budget), _read_size("total_budget", total_budget)
     if collect == "scan":
         handle.need_spark('collect="scan"')
-    schema = None if handle.spark is None else handle.schema()
-    snapshot = handle.snapshot() if schema is None else schema.snapshot
+    schema = None if handle.spark is None else read_table_schema(handle)
+    snapshot = read_snapshot(handle) if schema is None else schema.snapshot
     if snapshot.reader is not None:
         raise UnsupportedError(
             f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
@@ -74,7 +77,7 @@ def refresh_index(
             handle.home,
             snapshot,
             counting=counting,
-            case_sensitive=handle.case_sensitive,
+            case_sensitive=is_case_sensitive(handle),
             check=not new_only,
             progress=shown.update,
             index_storage=handle.index_storage,
@@ -85,7 +88,7 @@ def refresh_index(
 
         def build(wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
             assert schema is not None, "without Spark no file may be read"
-            bound = index.bind(snapshot, case_sensitive=handle.case_sensitive)
+            bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
             return _sketched(handle, schema, bound, wanted, zones, lacking, of_file)
 
         index = refresh_sketches(
@@ -95,11 +98,11 @@ def refresh_index(
             np.full(len(snapshot), schema is not None),
             add=add,
             drop=gone,
-            timezone=handle.timezone,
-            case_sensitive=handle.case_sensitive,
+            timezone=time_zone(handle),
+            case_sensitive=is_case_sensitive(handle),
             total_budget=of_all,
         )
-    return index.bind(snapshot, case_sensitive=handle.case_sensitive).info()
+    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
 
 
 def index_new_files(handle: Handle, *, by_engine: bool) -> None:
@@ -133,10 +136,10 @@ def _read_sketches(
         raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
     if sketches:
         handle.need_spark("building sketches")
-    columns = columns_of_table(handle, snapshot)
+    columns = table_columns(handle, snapshot)
 
     def read(text: str) -> SketchOn:
-        return parse_sketch_on(text, columns, timezone=handle.timezone)
+        return parse_sketch_on(text, columns, timezone=time_zone(handle))
 
     known, gone = _held(handle) if drop else set(), []
     for text in drop:
@@ -150,7 +153,7 @@ def _read_sketches(
 def _held(handle: Handle) -> set[str]:
     """The specs of the sketches in the index; none where it is damaged and will be built anew."""
     try:
-        index = handle.load_index()
+        index = load_index(handle)
     except DamagedIndexError:
         index = None
     return set() if index is None else {record.spec for record in index.manifest.sketches}
@@ -169,7 +172,7 @@ def _sketched(
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
-    spark, places = handle.need_spark("building sketches"), handle.places(schema.snapshot)
+    spark, places = handle.need_spark("building sketches"), file_numbers(handle, schema.snapshot)
     found: list[dict[int, Made]] = [{} for _ in wanted]
     try:
         for zone in dict.fromkeys(zones):
@@ -194,7 +197,7 @@ def _count(
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:
         frame = scan_whole(handle.need_spark("this"), schema, gaps.files, {})
-        return count_values(frame, gaps.columns, handle.places(schema.snapshot), step)
+        return count(frame, gaps.columns, file_numbers(handle, schema.snapshot), step)
     except Exception as error:
         failure = to_zskip_error(step, error)
         if strict or not isinstance(failure, ZskipError):

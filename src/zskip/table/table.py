@@ -100,7 +100,7 @@ class Table:
         must not be rewritten, StorageError if the file system refuses, and ConflictError if another writer has
         changed the files meanwhile. In each case the table is as it was, but for batches that are committed.
         """
-        from zskip.table.address import new_place
+        from zskip.table.catalog_updates import notifying_catalog, registering_new_table
         from zskip.table.optimize_request import check_request
         from zskip.table.rewrite.batches import optimize_in_batches
         from zskip.table.rewrite.optimize import optimize
@@ -121,8 +121,9 @@ class Table:
             max_batch=max_batch,
             jobs=jobs,
         )
-        with self._handle.alone(exclusive).told() as handle, new_place(into, handle) as place:
-            request = dataclasses.replace(request, into=place)
+        handle = self._handle.exclusively(exclusive)
+        with notifying_catalog(handle), registering_new_table(into, handle) as path:
+            request = dataclasses.replace(request, into=path)
             return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
 
     def compact(
@@ -143,10 +144,12 @@ class Table:
         Raises InputError for arguments that cannot be right, and else what `optimize` raises: what was committed before
         stays.
         """
+        from zskip.table.catalog_updates import notifying_catalog
         from zskip.table.rewrite.compact import check_sizes, compact
 
         sizes = check_sizes(target_file_size, min_file_size)
-        with self._handle.alone(exclusive).told() as handle:
+        handle = self._handle.exclusively(exclusive)
+        with notifying_catalog(handle):
             return compact(handle, *sizes, where)
 
     def index(
@@ -396,6 +399,7 @@ class Table:
         ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
         stays.
         """
+        from zskip.table.catalog_updates import notifying_catalog
         from zskip.table.rewrite.maintain import check_maintenance, maintain
 
         request = check_maintenance(
@@ -406,9 +410,10 @@ class Table:
             workload=workload,
             dry_run=dry_run,
         )
+        handle = self._handle.exclusively(exclusive)
         if dry_run:
-            return maintain(self._handle.alone(exclusive), request)
-        with self._handle.alone(exclusive).told() as handle:
+            return maintain(handle, request)
+        with notifying_catalog(handle):
             return maintain(handle, request)
 
     def history(self) -> tuple[Operation, ...]:
@@ -465,18 +470,19 @@ def table(
     the path. Of a session of Spark Connect the table must be reached from here as by `open`: `df(where=...)`, `files`,
     `explain`, `info` and `index` work, the rest raises UnsupportedError.
     """
-    from zskip.table.address import find
+    from zskip.table.address import resolve_address
     from zskip.table.read.spark_connect import is_connected
 
     if is_connected(spark):
-        found = open(path, index_path=index_path, format=format)
-        found._handle.connected = spark
-        found._root = path.rstrip("/") if isinstance(path, str) and "://" in path else found.path
-        return found
+        handle = open(path, index_path=index_path, format=format)._handle
+        connected = Table(dataclasses.replace(handle, connected=spark))
+        if isinstance(path, str) and "://" in path:
+            connected._root = path.rstrip("/")
+        return connected
     from zskip.spark.jvm.hadoop import storage_for
 
     index_storage = None if index_path is None else storage_for(spark, index_path)
-    return Table(find(path, spark, index_storage, format))
+    return Table(resolve_address(path, spark, index_storage, format))
 
 
 def open(
@@ -499,7 +505,7 @@ def open(
     """
     from zskip.errors import InputError
     from zskip.storage import check_options, is_remote, storage_for
-    from zskip.table.address import find
+    from zskip.table.address import resolve_address
 
     if index_path == "":
         raise InputError("index_path is empty; give a directory, or leave it out to keep the index in the table")
@@ -507,4 +513,4 @@ def open(
     index_storage = None
     if index_path is not None:
         index_storage = storage_for(index_path, options if is_remote(index_path) else {})
-    return Table(find(path, None, index_storage, format, options))
+    return Table(resolve_address(path, None, index_storage, format, options))

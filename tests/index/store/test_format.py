@@ -24,6 +24,8 @@ from zskip.index.store.listing import ROW_GROUPS_SCHEMA
 from zskip.index.store.segment import BLOCK_ROWS, ENTRIES_SCHEMA
 from zskip.records import ALL_NULL
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
+from zskip.table.snapshot import read_snapshot
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "index-format.md"
 
@@ -152,9 +154,9 @@ class Reader:
 def same_as_zskip(path: Path) -> int:
     """Hold the reader against zskip, for each file and column; how many entries had bounds."""
     handle = zskip.open(str(path))._handle
-    snapshot = handle.snapshot()
+    snapshot = read_snapshot(handle)
     live = {f.path: (f.size, f.mtime_ms) for f in snapshot}
-    reader, bound = Reader(path, live), handle.bound_index(snapshot, warn=False)
+    reader, bound = Reader(path, live), bind_index(handle, snapshot, warn=False)
     assert [reader.rows.get(p, -1) for p in snapshot.paths] == bound.rows.tolist()
     assert [reader.version.get(p, -1) for p in snapshot.paths] == bound.versions().tolist()
     bounded = 0
@@ -243,7 +245,7 @@ def test_row_groups(tmp_path: Path) -> None:
         zskip.open(str(tmp_path)).index(granularity="row_group")
     pq.write_table(table.slice(0, 9), tmp_path / "1.parquet")
     pq.write_table(table, tmp_path / "new.parquet")
-    live = {f.path: (f.size, f.mtime_ms) for f in zskip.open(str(tmp_path))._handle.snapshot()}
+    live = {f.path: (f.size, f.mtime_ms) for f in read_snapshot(zskip.open(str(tmp_path))._handle)}
     reader = Reader(tmp_path, live)
     assert len(reader.manifest["row_group_segments"]) > 1
     rows = [60, 60, 60, 20]

@@ -16,6 +16,8 @@ from zskip.predicate import Columns, parse
 from zskip.records import ALL_NULL, ColumnStats
 from zskip.spark.scan.filters.constants import constant, prune
 from zskip.table import table
+from zskip.table.index_binding import bind_index
+from zskip.table.snapshot import read_snapshot
 from zskip.types import DataType
 
 COLUMNS = {
@@ -298,14 +300,14 @@ def test_full_files_are_known_as_such(spark, tmp_path):
         pq.write_table(pa.table({"d": [dt.date(2020, 1 + i, 1)] * 5, "v": list(range(5))}), path / f"part-{i}.parquet")
     opened = table(spark, str(path))
     opened.index()
-    predicate = parse("date_format(d, 'MM') = '02' AND v < 9", columns_of_table(opened), lenient=True)
-    stats = opened._handle.bound_index(opened._handle.snapshot())
+    predicate = parse("date_format(d, 'MM') = '02' AND v < 9", columns_of(opened), lenient=True)
+    stats = bind_index(opened._handle, read_snapshot(opened._handle))
     found = prune(stats, predicate, predicate.children, ["d", "v"], lambda rows: answers(rows))
     assert found.full.tolist() == found.kept.tolist() == [False, True, False, False]
 
 
-def columns_of_table(opened):
-    return Columns(opened._handle.snapshot().fields)
+def columns_of(opened):
+    return Columns(read_snapshot(opened._handle).fields)
 
 
 def answers(rows):

@@ -31,7 +31,9 @@ from zskip.spark.scan.rule.file_index import OnFilters, PrunedFileIndex, Pruning
 from zskip.spark.scan.rule.plans import planned_index
 from zskip.spark.schema import TableSchema, read_schema
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
 from zskip.table.read.query import recording
+from zskip.table.session import is_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -182,8 +184,8 @@ class _Exchange:
         return Source(
             label=relation.label,
             schema=schema,
-            stats=handle.bound_index(snapshot),
-            case_sensitive=handle.case_sensitive,
+            stats=bind_index(handle, snapshot),
+            case_sensitive=is_case_sensitive(handle),
             on_filters=recording(handle, snapshot),
         )
 

@@ -33,9 +33,12 @@ from zskip.records import Field, Ints, Partition, Sample, Snapshot
 from zskip.spark.schema import TableSchema
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
 from zskip.table.optimize_request import AUTO, Given, check_request, clustering_fields, files_by_partition, rows_a_page
+from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
-from zskip.table.read.query import check_whole, columns_of_table
+from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.snapshot import check_files_are_rows, read_table_schema
 from zskip.table.workload.recording import read_workload
 
 _MOST_FILES = 4_000
@@ -126,9 +129,9 @@ def studied(
         by=("x",), curve="linear", build="sample", files=files, target_file_size=target_file_size, where=None,
         into=None, sort_within_files=True, sampling="bernoulli", seed=seed,
     )  # fmt: skip
-    schema = handle.schema()
+    schema = read_table_schema(handle)
     snapshot = schema.snapshot
-    check_whole(snapshot)
+    check_files_are_rows(snapshot)
     if snapshot.reader is not None:
         raise UnsupportedError(f'there is no advice for "{snapshot.root}", which uses {snapshot.reader}')
     fields = _clusterable(handle, snapshot, columns)
@@ -207,8 +210,8 @@ def read_asked(
         workload = dataclasses.replace(workload, queries=drawn(workload.queries, most, seed))
     root = handle.storage.root
     names = [root, root.rpartition("/")[2], f"parquet.{root}", f"delta.{root}"]
-    zone = "UTC" if workload.source == "recorded" else handle.timezone
-    used, predicates = understood(workload, columns_of_table(handle, snapshot), names=names, timezone=zone)
+    zone = "UTC" if workload.source == "recorded" else time_zone(handle)
+    used, predicates = understood(workload, table_columns(handle, snapshot), names=names, timezone=zone)
     if given is not None and not predicates:
         said = f": {used.problems[0]}" if used.problems else ""
         raise InputError(f"no query of the workload can be used{said}")
@@ -232,14 +235,14 @@ def _weighted(workload: Workload, predicates: Sequence[Predicate]) -> Asked:
 def _clusterable(handle: Handle, snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:
     if columns is not None:
         names = (columns,) if isinstance(columns, str) else tuple(columns)
-        return list(clustering_fields(names, snapshot, case_sensitive=handle.case_sensitive))
+        return list(clustering_fields(names, snapshot, case_sensitive=is_case_sensitive(handle)))
     apart = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     return [field for field in snapshot.fields if field.type.form is not None and field.name not in apart]
 
 
 def _known(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     """What is known of the files; footers are read into memory where there is no index."""
-    stats = handle.bound_index(snapshot, warn=False)
+    stats = bind_index(handle, snapshot, warn=False)
     if (stats.rows >= 0).all():
         return stats
     if len(snapshot) > _MOST_FOOTERS:
@@ -248,7 +251,7 @@ def _known(handle: Handle, snapshot: Snapshot) -> BoundIndex:
             f'"{snapshot.root}"; bring it up to date with Table.index() first'
         )
     found = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
-    return found.bind(snapshot, case_sensitive=handle.case_sensitive)
+    return found.bind(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
 def _to_sample(snapshot: Snapshot, names: Sequence[str], predicates: Sequence[Predicate]) -> list[Field]:

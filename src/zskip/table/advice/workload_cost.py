@@ -16,7 +16,7 @@ from zskip.report import Asked, Queries
 from zskip.table.advice.advise import described, read_asked
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import Given
-from zskip.table.read.explain import only_about
+from zskip.table.predicates import is_only_about
 
 _MOST_QUERIES = 1_000
 _MOST_FILES_READ = 200_000_000
@@ -59,7 +59,7 @@ def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked
     kept = result.kept
     held_by = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
     names: set[tuple[str, ...]] = {(name,) for name in held_by}
-    of_partitions = [part for part in conjuncts(predicate) if only_about(part, names)]
+    of_partitions = [part for part in conjuncts(predicate) if is_only_about(part, names)]
     by_partitions = prune(conjunction(tuple(of_partitions)), bound).kept if of_partitions else np.ones_like(kept)
     by_bounds = by_partitions & (kept if bound.sketches is None else prune(predicate, bound).kept | kept)
     row_groups = prune_row_groups(bound, predicate, kept)

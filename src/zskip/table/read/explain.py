@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 
 import numpy as np
 import pyarrow.compute as pc
 
 from zskip.errors import InputError
 from zskip.index import BoundIndex
-from zskip.predicate import Predicate, Unknown, columns_of, conjuncts, is_unread, nodes, to_sql
+from zskip.predicate import Predicate, Unknown, conjuncts, is_unread, nodes, to_sql
 from zskip.records import Bools, Explanation, LeafReport, PruneResult, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.read.query import known_rows, open_frame, read_where
+from zskip.table.index_binding import bind_index
+from zskip.table.predicates import is_only_about, read_where
+from zskip.table.read.query import known_rows, open_frame
+from zskip.table.snapshot import file_numbers, read_snapshot
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
 """A session in which the text of a predicate means what it does; inside files Spark would lose NaN of some writers."""
@@ -25,12 +28,12 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
     """
     if analyze:
         handle.need_spark("analyze=True")
-    snapshot = handle.snapshot()
+    snapshot = read_snapshot(handle)
     predicate = read_where(handle, snapshot, where)
     text = where if where is None or isinstance(where, str) else to_sql(predicate)
     if analyze and text is not where:
         handle = _able_to_run(handle, predicate)
-    stats = handle.bound_index(snapshot, warn=where is not None)
+    stats = bind_index(handle, snapshot, warn=where is not None)
     steps, leaves, kept = _steps(handle, predicate, snapshot, stats)
     return Explanation(
         path=handle.storage.root,
@@ -51,9 +54,7 @@ def _able_to_run(handle: Handle, predicate: Predicate) -> Handle:
         raise InputError(
             f"analyze=True cannot run {unknown.sql}, which zskip does not understand; write it as SQL text"
         )
-    private = copy.copy(handle)
-    private.spark = private_session(handle.need_spark("analyze=True"), _PRIVATE)
-    return private
+    return dataclasses.replace(handle, spark=private_session(handle.need_spark("analyze=True"), _PRIVATE))
 
 
 def _steps(
@@ -64,7 +65,7 @@ def _steps(
     of_partitions: list[Predicate] = []
     others: list[Predicate] = []
     for part in conjuncts(predicate):
-        (of_partitions if only_about(part, names) else others).append(part)
+        (of_partitions if is_only_about(part, names) else others).append(part)
     kept: Bools = np.ones(len(snapshot), np.bool_)
     steps = [_step("table", kept, snapshot, stats)]
     leaves: list[LeafReport] = []
@@ -90,12 +91,6 @@ def _pruned(handle: Handle, part: Predicate, snapshot: Snapshot, stats: BoundInd
     return prune_text(open_frame(handle, lambda _: None), stats, part)
 
 
-def only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:
-    """Whether a predicate is understood, and speaks of these columns and no others."""
-    paths = {column.path for column in columns_of(predicate)}
-    return bool(paths) and paths <= names and not any(isinstance(node, Unknown) for node in nodes(predicate))
-
-
 def _step(name: str, kept: Bools, snapshot: Snapshot, stats: BoundIndex) -> ScanStep:
     return ScanStep(
         step=name, files=int(kept.sum()), bytes=int(snapshot.sizes[kept].sum()), rows=known_rows(stats, kept)
@@ -108,7 +103,7 @@ def _regret(handle: Handle, where: str | None, snapshot: Snapshot, stats: BoundI
 
     frame = open_frame(handle, lambda _: None)
     matching = frame if where is None else frame.where(where)
-    places = handle.places(snapshot)
+    places = file_numbers(handle, snapshot)
     at, counts = aggregate_by_file(matching, {"rows": "count(1)"}, places, "count the matching rows of each file")
     idle = kept.copy()
     idle[at] = False

@@ -11,8 +11,12 @@ from zskip.index import BoundIndex, describe_parts
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
+from zskip.table.index_binding import load_index
 from zskip.table.journal import CLUSTERS, Clustered, clustered, read_journal
-from zskip.table.read.query import columns_of_table, known_rows
+from zskip.table.predicates import table_columns
+from zskip.table.read.query import known_rows
+from zskip.table.session import is_case_sensitive
+from zskip.table.snapshot import read_snapshot
 
 
 def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
@@ -20,7 +24,7 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
-    return describe_snapshot(handle, handle.snapshot(), by)
+    return describe_snapshot(handle, read_snapshot(handle), by)
 
 
 def describe_snapshot(
@@ -51,20 +55,20 @@ def describe_snapshot(
 
 def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
     """What the index keeps of each column and expression; raises InputError where there is none."""
-    index = handle.load_index()
+    index = load_index(handle)
     if index is None:
         raise InputError(f'"{handle.storage.root}" has no index; build it with Table.index()')
-    return describe_parts(index.bind(handle.snapshot(), case_sensitive=handle.case_sensitive))
+    return describe_parts(index.bind(read_snapshot(handle), case_sensitive=is_case_sensitive(handle)))
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
     if snapshot.reader is not None:
         return None
     try:
-        index = handle.load_index()
+        index = load_index(handle)
     except (IndexFormatError, StorageError):
         return None
-    return None if index is None else index.bind(snapshot, case_sensitive=handle.case_sensitive)
+    return None if index is None else index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
 def _chosen(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None) -> list[str]:
@@ -79,7 +83,7 @@ def orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> li
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
-    columns = columns_of_table(handle, snapshot)
+    columns = table_columns(handle, snapshot)
     fields = [columns.resolve((name,)) for name in ([by] if isinstance(by, str) else by)]
     for field in fields:
         if field.type.form is None:

@@ -18,12 +18,16 @@ import numpy as np
 import pyarrow.compute as pc
 
 from zskip.advisor.workload.predicate_text import text_of
-from zskip.errors import InputError, UnsupportedError, ZskipWarning
+from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.index import BoundIndex, prune_row_groups
-from zskip.predicate import Columns, Constant, Predicate, from_pyarrow, parse
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
+from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
+from zskip.table.read.whole_table import read_by_engine
+from zskip.table.session import is_case_sensitive
+from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
 from zskip.table.workload.recording import home_of, noting, recorder
 from zskip.types import read_type
 
@@ -48,26 +52,26 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
     from zskip.spark.scan.rule.file_index import Pruning
 
     try:
-        schema = handle.schema()
+        schema = read_table_schema(handle)
     except UnsupportedError as error:
-        return handle.read_by_engine(error)
+        return read_by_engine(handle, error)
     snapshot = schema.snapshot
-    check_whole(snapshot)
+    check_files_are_rows(snapshot)
     if snapshot.reader is not None:
         whole = read_whole(spark, handle.format.name, snapshot)
         if whole is None:
             raise UnsupportedError(f'"{snapshot.root}" uses {snapshot.reader}, and the session has no reader for it')
         return whole
-    if handle.named is not None and not _as_named(spark, handle.named, snapshot):
+    if handle.catalog_table is not None and not _as_named(spark, handle.catalog_table, snapshot):
         warnings.warn(
-            f"{handle.named.sql} has other columns in the catalog than its files have: it is read as the catalog says, "
-            "without the index unless zskip.enable(spark) is on",
+            f"{handle.catalog_table.sql} has other columns in the catalog than its files have: it is read as the "
+            "catalog says, without the index unless zskip.enable(spark) is on",
             ZskipWarning,
             stacklevel=4,
         )
-        return spark.table(handle.named.sql)
-    stats = handle.bound_index(snapshot)
-    case_sensitive = handle.case_sensitive
+        return spark.table(handle.catalog_table.sql)
+    stats = bind_index(handle, snapshot)
+    case_sensitive = is_case_sensitive(handle)
 
     def prune(filters: Filters) -> PruneResult:
         fields = (*snapshot.fields, *snapshot.partition_fields)
@@ -88,7 +92,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
 
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
     """Notes scans for the workload; None where it is not recorded."""
-    return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), handle.case_sensitive)
+    return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), is_case_sensitive(handle))
 
 
 def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:
@@ -100,22 +104,12 @@ def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> boo
     return said == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]
 
 
-def check_whole(snapshot: Snapshot) -> None:
-    """Raise UnsupportedError where the files of a snapshot alone do not say which rows the table has."""
-    if snapshot.altered is not None and snapshot.altered.any():
-        raise UnsupportedError(
-            f'{int(snapshot.altered.sum()):,} of the {len(snapshot):,} files of "{snapshot.root}" have changes in log '
-            "files beside them, which only Hudi's own reader applies; compact it (CALL run_compaction), or read it "
-            'with spark.read.format("hudi"); files() and explain() work'
-        )
-
-
 def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
     """The files that might hold a matching row, and what pruning did.
 
     A file of which all row groups are known, and none might hold one, is not among them.
     """
-    snapshot = handle.snapshot()
+    snapshot = read_snapshot(handle)
     if snapshot.reader is not None:
         raise UnsupportedError(
             f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df(), or '
@@ -123,7 +117,7 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
         )
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
-    stats = handle.bound_index(snapshot, warn=where is not None)
+    stats = bind_index(handle, snapshot, warn=where is not None)
     result = stats.prune(predicate)
     row_groups = prune_row_groups(stats, predicate, result.kept)
     of_file = {} if row_groups is None else row_groups.of_file
@@ -140,27 +134,6 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     if noted is not None:
         noted.note(lambda: text_of([predicate]), report)
     return [KeptFile(handle.storage.uri(snapshot.paths[i]), of_file.get(i)) for i in kept], report
-
-
-def read_where(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> Predicate:
-    """A user's predicate over the columns of the table; True where there is none."""
-    if where is None:
-        return Constant(True)
-    columns = columns_of_table(handle, snapshot)
-    if isinstance(where, pc.Expression):
-        return from_pyarrow(where, columns)
-    if not isinstance(where, str):
-        raise InputError(f"where={where!r} is neither SQL text nor an expression of pyarrow.compute")
-    return parse(where, columns, timezone=handle.timezone)
-
-
-def columns_of_table(handle: Handle, snapshot: Snapshot) -> Columns:
-    """All columns by the names that a user writes."""
-    return Columns(
-        (*snapshot.fields, *snapshot.partition_fields),
-        case_sensitive=handle.case_sensitive,
-        where=f'"{handle.storage.root}"',
-    )
 
 
 def _report(snapshot: Snapshot, stats: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:

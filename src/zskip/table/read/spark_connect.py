@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME
 from zskip.table.handle import Handle
-from zskip.table.read.query import check_whole, prune_files
+from zskip.table.read.query import prune_files
+from zskip.table.snapshot import check_files_are_rows, read_snapshot
 from zskip.types import read_type
 
 if TYPE_CHECKING:
@@ -39,14 +40,14 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
     root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet and for
     names that are patterns to Spark, ConflictError while a rewrite is unfinished that may not be finished from here.
     """
-    spark, snapshot = handle.connected, handle.snapshot()
+    spark, snapshot = handle.connected, read_snapshot(handle)
     if handle.format.name != "parquet" or spark is None:
         raise UnsupportedError(
             f'"{root}" is of the format {handle.format.name}, whose files alone are not its rows to Spark Connect; '
             f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '
             "work"
         )
-    check_whole(snapshot)
+    check_files_are_rows(snapshot)
     odd = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
     if odd is not None:
         raise UnsupportedError(

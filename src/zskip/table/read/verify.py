@@ -7,7 +7,7 @@ writers that leave NaN out, and then loses rows by itself.
 
 from __future__ import annotations
 
-import copy
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,8 +19,12 @@ from zskip.index import BoundIndex, ordered_columns
 from zskip.predicate import Column, Predicate, smaller, to_sql
 from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, Mismatch, Snapshot, Verification
 from zskip.table.handle import Handle
-from zskip.table.read.query import check_whole, open_frame, read_where
+from zskip.table.index_binding import bind_index
+from zskip.table.predicates import read_where
+from zskip.table.read.query import open_frame
 from zskip.table.read.random_predicates import Probe, draw
+from zskip.table.read.whole_table import read_all_rows
+from zskip.table.snapshot import check_files_are_rows, file_numbers, read_snapshot
 from zskip.types import DataType, Encoded, Form
 
 if TYPE_CHECKING:
@@ -48,18 +52,18 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     _check_count("seed", seed)
     if where is not None and not isinstance(where, str):
         raise InputError(f"where={where!r} is not SQL text")
-    private, spark = copy.copy(handle), handle.need_spark("verify()")
+    spark = handle.need_spark("verify()")
     refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
-    private.spark = private_session(spark, _PRIVATE | refused)
-    snapshot = private.snapshot()
-    check_whole(snapshot)
+    private = dataclasses.replace(handle, spark=private_session(spark, _PRIVATE | refused))
+    snapshot = read_snapshot(private)
+    check_files_are_rows(snapshot)
     if where is not None:
         read_where(private, snapshot, where)
     if not len(snapshot):
         return Verification(path=handle.storage.root, files=0, columns=0, queries=0, mismatches=())
-    places = handle.places(snapshot)
+    places = file_numbers(handle, snapshot)
     both = _BothWays(private, snapshot, places)
-    columns, wrong = _audit(both, private.bound_index(snapshot, warn=False))
+    columns, wrong = _audit(both, bind_index(private, snapshot, warn=False))
     texts = [where] if where is not None else [to_sql(p) for p in _drawn(both, queries, seed)]
     return Verification(
         path=handle.storage.root,
@@ -93,7 +97,7 @@ class _BothWays:
         self.handle = handle
         self.snapshot = snapshot
         self.places = places
-        self.plain: DataFrame = handle.everything()
+        self.plain: DataFrame = read_all_rows(handle)
         self.pruned = open_frame(handle, lambda _: None)
         self._hash = _hash_sql(self.plain)
 
@@ -147,7 +151,7 @@ class _BothWays:
             self.plain, {"n": f"count_if({text}\n)"}, self.places, "find the file that is lost"
         )
         predicate = read_where(self.handle, self.snapshot, text)
-        kept = self.handle.bound_index(self.snapshot, warn=False).prune(predicate).kept
+        kept = bind_index(self.handle, self.snapshot, warn=False).prune(predicate).kept
         lost = [i for i, n in zip(at.tolist(), table["n"].to_pylist(), strict=True) if n and not kept[i]]
         return self.snapshot.paths[min(lost)] if lost else None
 

@@ -24,14 +24,16 @@ from zskip.errors import ConflictError, UnsupportedError
 from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Values
 from zskip.table.advice.choose_layout import checked, with_columns
 from zskip.table.handle import Handle
+from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, depths_of, read_journal
 from zskip.table.optimize_request import AUTO, OptimizeRequest, choose_files, clustering_fields, files_by_partition
-from zskip.table.read.query import check_whole
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
 from zskip.table.rewrite.commit import choose_engine, target_of
 from zskip.table.rewrite.maintain import beside, bounds_of, known_bounds
 from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import Clock
+from zskip.table.session import is_case_sensitive
+from zskip.table.snapshot import check_files_are_rows, read_snapshot
 from zskip.table.unchanged_files import Live, named
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
@@ -95,11 +97,17 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
         works = [
             _Work(handle=handle, target=target, request=chosen, look=before, batch=batch, done=done) for batch in todo
         ]
-        run_concurrently(spark, works, 1 if handle.one_rewrite_at_a_time else request.jobs)
+        run_at_once(spark, works, 1 if _has_one_writer(handle) else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
     after = _look_after(handle, chosen, by_engine=reads_rows) if done.results else before
     return _result(handle, chosen, before, after, done, len(note.batches) - len(left), clock)
+
+
+def _has_one_writer(handle: Handle) -> bool:
+    """Whether only one thread of a process may rewrite the table at a time, as in Hudi."""
+    in_one_thread = handle.catalog is not None and handle.catalog.in_one_thread
+    return handle.exclusive or handle.format.name == "hudi" or in_one_thread
 
 
 def _check_hidden(handle: Handle, request: OptimizeRequest) -> None:
@@ -131,10 +139,10 @@ def _keep_curve(handle: Handle, note: Note, chosen: OptimizeRequest) -> None:
 
 def _look(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look:
     """Look at the table and check what can be wrong with it, before anything but the index is written."""
-    handle.check_index()
-    snapshot = handle.snapshot()
-    check_whole(snapshot)
-    fields = clustering_fields(request.by, snapshot, case_sensitive=handle.case_sensitive)
+    check_index_version(handle)
+    snapshot = read_snapshot(handle)
+    check_files_are_rows(snapshot)
+    fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
     chosen = choose_files(handle, snapshot, request.where)
     if by_engine or snapshot.reader is not None:
         return _Look(snapshot=chosen, rows=np.zeros(len(chosen), np.int64), columns=())

@@ -18,12 +18,14 @@ from zskip.formats.compression import Compression
 from zskip.formats.schema import inspect_footers
 from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
 from zskip.table.handle import Handle
+from zskip.table.index_binding import check_index_version
 from zskip.table.journal import keep
 from zskip.table.optimize_request import choose_files
-from zskip.table.read.query import check_whole
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.commit import Merged, Rewrite, choose_engine, rewrite_in_place
 from zskip.table.rewrite.step_timer import Clock
+from zskip.table.session import merges_schemas
+from zskip.table.snapshot import check_files_are_rows, read_table_schema
 from zskip.table.unchanged_files import File, Live, named
 from zskip.units import parse_size
 
@@ -73,9 +75,9 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     clock = Clock()
     with clock.step("snapshot"):
         engine = choose_engine(spark, handle)
-        handle.check_index()
-        schema = handle.schema()
-        check_whole(schema.snapshot)
+        check_index_version(handle)
+        schema = read_table_schema(handle)
+        check_files_are_rows(schema.snapshot)
         chosen = choose_files(handle, schema.snapshot, where)
         bins = [named(chosen, places) for places in pack(chosen, target, smallest)]
         if bins:
@@ -85,7 +87,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
             # What the format's own code commits must be upon the version that it reads.
-            schema = handle.schema() if start and engine is not None else schema
+            schema = read_table_schema(handle) if start and engine is not None else schema
             found = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, clock)
             done += [] if found is None else [found]
     finally:
@@ -123,7 +125,7 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[File]], operation: str
     clock = Clock()
     with clock.step("snapshot"):
         engine = choose_engine(spark, handle)
-        schema = handle.schema()
+        schema = read_table_schema(handle)
         _check_writable(spark, schema)
     done = _merge(spark, handle, engine, schema, bins, {"operation": operation}, clock)
     if done is None:
@@ -161,7 +163,7 @@ def _merge(
             said = {**info, "rows": int(rewrite.partition_rows.sum())}
             committed = rewrite_in_place(spark, handle, engine, rewrite, said, clock)
         except (ConflictError, CorruptFileError, StorageError) as error:
-            schema = handle.schema()
+            schema = read_table_schema(handle)
             # A file of plain Parquet that another rewrite replaces is gone from under the one that reads it.
             spoiled = isinstance(error, ConflictError) or len(_live(schema.snapshot, bins)) < len(live)
             if not left or not spoiled:
@@ -191,7 +193,7 @@ def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: S
         snapshot = schema.snapshot.take(np.concatenate(bins))
         if snapshot.reader is None and engine is not None:
             snapshot = dataclasses.replace(snapshot, reader=engine.reads)
-        merge = handle.merges_schemas or snapshot.declared is not None
+        merge = merges_schemas(handle) or snapshot.declared is not None
         found = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
     edges = np.cumsum([0, *(len(places) for places in bins)])
     merged = Merged(

@@ -22,6 +22,7 @@ from zskip.records import ALL_NULL, Field, Floats, Ints, Maintenance, Snapshot, 
 from zskip.storage.overlay import Overlay
 from zskip.table.advice.advise import asked_of
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index, check_index_version
 from zskip.table.journal import Clustered, Record, clustered, depths_of, read_journal
 from zskip.table.optimize_request import (
     DEFAULT_FILE_SIZE,
@@ -32,11 +33,12 @@ from zskip.table.optimize_request import (
     repeatable,
 )
 from zskip.table.read.info import layout_of
-from zskip.table.read.query import check_whole
 from zskip.table.refresh_index import refresh_index
 from zskip.table.rewrite.commit import choose_engine
 from zskip.table.rewrite.compact import BINS_AT_ONCE, compact_files
 from zskip.table.rewrite.optimize import optimize
+from zskip.table.session import is_case_sensitive
+from zskip.table.snapshot import check_files_are_rows, read_snapshot
 from zskip.table.unchanged_files import named
 from zskip.units import show_size
 
@@ -135,7 +137,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     if not request.dry_run:
         spark = handle.need_spark("maintain()")
         choose_engine(spark, handle)
-    handle.check_index()
+    check_index_version(handle)
     work = _Work()
     look = first = _look(handle, request, work)
     if request.dry_run:
@@ -235,7 +237,7 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
             f"budget={request.budget} is less than one file of {show_size(target)}; give more, or a smaller "
             "target_file_size"
         )
-    fields = clustering_fields(by, snapshot, case_sensitive=handle.case_sensitive)
+    fields = clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle))
     same = kept is not None and kept.newest.operation.by == tuple(field.name for field in fields)
     settled = np.fromiter((path in work.settled for path in snapshot.paths), np.bool_, len(snapshot))
     rows, columns = np.maximum(bound.rows, 0), bounds_of(bound, fields, kept if same else None)
@@ -265,8 +267,8 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
 
 
 def _bounds(handle: Handle, *, dry_run: bool) -> BoundIndex:
-    snapshot = handle.snapshot()
-    check_whole(snapshot)
+    snapshot = read_snapshot(handle)
+    check_files_are_rows(snapshot)
     if snapshot.reader is not None:
         raise UnsupportedError(
             f'maintain() has to know the bounds of files, and "{snapshot.root}" uses {snapshot.reader}, so that '
@@ -279,10 +281,10 @@ def known_bounds(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIn
     """What is known of the files of a snapshot; writes: whether the index may be brought up to date on disk."""
     if writes:
         refresh_index(handle, new_only=True)
-        return handle.bound_index(snapshot, warn=False)
+        return bind_index(handle, snapshot, warn=False)
     # In memory.
     apart = None if handle.index_storage is None else Overlay(handle.index_storage)
-    case_sensitive = handle.case_sensitive
+    case_sensitive = is_case_sensitive(handle)
     index = refresh(
         Overlay(handle.home),
         snapshot,
@@ -309,7 +311,7 @@ def _layout(
             'once, such as by=["a", "b"]'
         )
     try:
-        clustering_fields(last.by, snapshot, case_sensitive=handle.case_sensitive)
+        clustering_fields(last.by, snapshot, case_sensitive=is_case_sensitive(handle))
     except ColumnError as error:
         raise ColumnError(
             f'"{snapshot.root}" was clustered by {", ".join(last.by)}, which is no longer possible: {error}. Give "by" '

@@ -29,6 +29,7 @@ from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sam
 from zskip.storage.overlay import Overlay
 from zskip.table.advice.choose_layout import Chosen, checked, choose_layout, with_columns
 from zskip.table.handle import Handle
+from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, depths_of, keep
 from zskip.table.optimize_request import (
     OptimizeRequest,
@@ -39,10 +40,11 @@ from zskip.table.optimize_request import (
     rows_a_page,
 )
 from zskip.table.read.info import last_layout
-from zskip.table.read.query import check_whole
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.commit import Clustered, EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
 from zskip.table.rewrite.step_timer import Clock
+from zskip.table.session import is_case_sensitive, merges_schemas
+from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
 from zskip.table.unchanged_files import Live
 
 if TYPE_CHECKING:
@@ -172,15 +174,15 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     from zskip.spark.scan.relation import scan_with_ordinals
     from zskip.spark.write.rewrite import check_writable
 
-    handle.check_index()
-    schema = handle.schema()
-    check_whole(schema.snapshot)
-    fields = clustering_fields(request.by, schema.snapshot, case_sensitive=handle.case_sensitive)
+    check_index_version(handle)
+    schema = read_table_schema(handle)
+    check_files_are_rows(schema.snapshot)
+    fields = clustering_fields(request.by, schema.snapshot, case_sensitive=is_case_sensitive(handle))
     chosen = only_files(choose_files(handle, schema.snapshot, request.where), request.only)
     if chosen.reader is None:
         chosen = dataclasses.replace(chosen, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
-    merge = handle.merges_schemas or chosen.declared is not None
+    merge = merges_schemas(handle) or chosen.declared is not None
     found = inspect_footers(handle.storage, chosen, merge=merge, workers=handle.workers)
     count = len(chosen.partitions)
     rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
@@ -248,7 +250,7 @@ def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tupl
         warnings.simplefilter("ignore", ZskipWarning)
         # In memory: whatever goes wrong later, this table is left as it was.
         index = refresh(Overlay(handle.storage), some, workers=handle.workers)
-        bound = index.bind(some, case_sensitive=handle.case_sensitive)
+        bound = index.bind(some, case_sensitive=is_case_sensitive(handle))
     depths = depths_of(bound, plan.fields) if len(some) == len(plan.schema.snapshot) else None
     stats = [bound.column((field.name,)) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
@@ -260,7 +262,7 @@ def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tupl
 
 def unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
     """Of a table that is best left as it is."""
-    snapshot = handle.snapshot()
+    snapshot = read_snapshot(handle)
     layout = last_layout(handle, snapshot)
     return OptimizeResult(
         path=handle.storage.root,

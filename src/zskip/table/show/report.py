@@ -24,11 +24,13 @@ from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_
 from zskip.table.advice.advise import advise
 from zskip.table.advice.workload_cost import ask
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
 from zskip.table.optimize_request import Given
 from zskip.table.read.info import describe_snapshot, orderable
 from zskip.table.rewrite.maintain import check_maintenance, maintain
 from zskip.table.show.history import history
+from zskip.table.snapshot import read_snapshot
 from zskip.version import __version__
 
 if TYPE_CHECKING:
@@ -58,8 +60,8 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
     names = None if by is None else [by] if isinstance(by, str) else list(by)
     if names is not None and not 1 <= len(names) <= 2:
         raise InputError(f"by={names!r} are {len(names)} columns; a picture has one or two")
-    snapshot = handle.snapshot()
-    bound = handle.bound_index(snapshot)
+    snapshot = read_snapshot(handle)
+    bound = bind_index(handle, snapshot)
     spreads = _spreads(bound, names or _columns(handle, snapshot, bound, None, None)[:2], names is not None)
     if not spreads:
         raise InputError(f'"{snapshot.root}" has no columns with bounds to draw; make an index with Table.index()')
@@ -68,7 +70,7 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
 
 def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
     """All that a report says, and what is known of each file."""
-    snapshot = handle.snapshot()
+    snapshot = read_snapshot(handle)
     if workload is not None and not isinstance(workload, str | Workload):
         workload = Workload.of(workload)
     notes: list[str] = []
@@ -97,7 +99,7 @@ def _bound(handle: Handle, snapshot: Snapshot, notes: list[str]) -> BoundIndex:
     """The index; what is wrong with it is noted rather than warned of."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ZskipWarning)
-        bound = handle.bound_index(snapshot)
+        bound = bind_index(handle, snapshot)
     notes += [str(warning.message) for warning in caught if issubclass(warning.category, ZskipWarning)]
     if snapshot.reader is not None:
         notes.append(f"The format's own code reads this table, since it uses {snapshot.reader}.")

@@ -18,7 +18,9 @@ from zskip.errors import InputError, StorageError
 from zskip.predicate import Columns, parse
 from zskip.storage import Storage
 from zskip.table.handle import Handle
-from zskip.table.read.query import columns_of_table
+from zskip.table.predicates import table_columns
+from zskip.table.session import time_zone
+from zskip.table.snapshot import read_snapshot
 from zskip.table.workload.recording import add_scans, read_workload
 
 _ROLLED = re.compile(r"events_\d+_.*")
@@ -29,7 +31,7 @@ _MOST_PROBLEMS = 1_000
 
 def import_event_logs(handle: Handle, place: str) -> Workload:
     """Read the logs in a place into the recorded workload; as `Table.import_workload` says."""
-    columns = columns_of_table(handle, handle.snapshot())
+    columns = table_columns(handle, read_snapshot(handle))
     entries: list[Entry] = []
     problems: list[Problem] = []
     logs = seen = 0
@@ -40,7 +42,7 @@ def import_event_logs(handle: Handle, place: str) -> Workload:
         for scan in scans_of(_lines(storage, path, problems)):
             seen += 1
             if is_at(scan.location, handle.storage.root):
-                where = _where(scan, columns, handle.timezone, problems)
+                where = _where(scan, columns, time_zone(handle), problems)
                 entries.append(Entry(_priority(scan, where, name), scan.time_ms, where, -1, -1))
     if not logs:
         raise InputError(f'"{place}" holds no event log of Spark; give the directory of spark.eventLog.dir')

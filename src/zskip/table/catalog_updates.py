@@ -1,0 +1,51 @@
+"""Tell Spark's catalog of a table's new files, and of new tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from zskip.table.address import is_session_name
+from zskip.table.handle import Handle, storage_at
+
+
+@contextmanager
+def notifying_catalog(handle: Handle) -> Iterator[Handle]:
+    """Tell the table's catalog of its new files when the body ends, however far that came."""
+    if handle.catalog_table is None:
+        yield handle
+        return
+    from zskip.spark.jvm.catalog import tell
+
+    spark, table = handle.need_spark("this"), handle.catalog_table
+    try:
+        yield handle
+    except BaseException:
+        with suppress(Exception):
+            tell(spark, table, handle.format.snapshot)
+        raise
+    tell(spark, table, handle.format.snapshot)
+
+
+@contextmanager
+def registering_new_table(into: str | None, handle: Handle) -> Iterator[str | None]:
+    """Give the path of a new table made from `handle`, and register it in the catalog once it is there.
+
+    into: its path, or a name like "db.t".
+
+    Raises InputError for the name of a table that exists, or of another catalog than the session's own.
+    """
+    spark = handle.spark
+    if into is None or spark is None or "." not in into or not is_session_name(into):
+        yield into
+        return
+    from zskip.spark.jvm.catalog import creation_of, make_known, place_of_new, split_name
+
+    parts = split_name(spark, into)
+    root = None if storage_at(into, spark).stat("") is not None else place_of_new(spark, parts)
+    if root is None:
+        yield into
+        return
+    creation = creation_of(spark, parts, root, handle.catalog_table)
+    yield storage_at(root, spark).root
+    make_known(spark, parts, creation)

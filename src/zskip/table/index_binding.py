@@ -1,0 +1,90 @@
+"""Load a table's index and bind it to a snapshot; a missing, damaged or outdated index costs a warning."""
+
+from __future__ import annotations
+
+import warnings
+
+from zskip.errors import IndexFormatError, StorageError, ZskipWarning
+from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
+from zskip.records import Snapshot
+from zskip.table.handle import Handle
+from zskip.table.session import is_case_sensitive
+
+
+def load_index(handle: Handle) -> Index | None:
+    """Load the newest version of the index; None where there is none.
+
+    Raises IndexFormatError where another version of zskip wrote it or it is damaged, StorageError where it cannot
+    be read, and InputError where `index_path` holds the index of another table.
+    """
+    if handle.index_storage is None:
+        return Index.load(handle.home)
+    return Index.load(handle.index_storage, handle.storage.root)
+
+
+def check_index_version(handle: Handle) -> None:
+    """Raise IndexFormatError where another version of zskip wrote the index; a damaged one is rebuilt later."""
+    try:
+        load_index(handle)
+    except DamagedIndexError:
+        return
+
+
+def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
+    """Bind the index to a snapshot's files, or the format's own metadata where no index can be used."""
+    if snapshot.reader is not None:
+        return bind_metadata(handle, snapshot)
+    with warnings.catch_warnings():
+        if not warn:
+            warnings.simplefilter("ignore", ZskipWarning)
+        return _bind(handle, snapshot)
+
+
+def bind_metadata(handle: Handle, snapshot: Snapshot) -> BoundIndex:
+    """Bind only the format's own metadata: partition values, and any statistics it keeps."""
+    return bind_without_index(_with_engine_statistics(handle, snapshot), case_sensitive=is_case_sensitive(handle))
+
+
+def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
+    try:
+        index = load_index(handle)
+    except DamagedIndexError as error:
+        _warn(handle, f"{error}; queries read files that they could skip")
+        return bind_metadata(handle, snapshot)
+    except (IndexFormatError, StorageError) as error:
+        _warn(handle, f"{error}. Until then queries read files that they could skip", advice="")
+        return bind_metadata(handle, snapshot)
+    if index is None:
+        bound = bind_metadata(handle, snapshot)
+    else:
+        bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+        if bound.coverage < len(snapshot):
+            # Not bound again, so that damage costs one warning.
+            bound.snapshot = _with_engine_statistics(handle, snapshot)
+    gap = _describe_gap(bound, has_index=index is not None)
+    if gap and not bound.warn.done:
+        _warn(handle, gap)
+    return bound
+
+
+def _with_engine_statistics(handle: Handle, snapshot: Snapshot) -> Snapshot:
+    """Add the statistics that the session's engine has of files outside the index."""
+    if handle.spark is None:
+        return snapshot
+    from zskip.spark.engines import with_statistics
+
+    return with_statistics(handle.spark, handle.format, snapshot)
+
+
+def _describe_gap(bound: BoundIndex, *, has_index: bool) -> str:
+    """Why queries read more files than they have to; empty where nothing is missing."""
+    if not has_index and bound.snapshot.known is None:
+        return "there is no index, so every query reads all files of the partitions it needs"
+    unknown = int((bound.rows < 0).sum())
+    knows = "the index knows" if has_index else "there is no index, and the table's own metadata knows"
+    files = f"{unknown} of the {len(bound.snapshot)} files"
+    return f"{knows} nothing of {files}, so every query reads them" if unknown else ""
+
+
+def _warn(handle: Handle, text: str, advice: str = "; bring the index up to date with Table.index()") -> None:
+    warnings.warn(f'"{handle.storage.root}": {text}{advice}', ZskipWarning, stacklevel=6)

@@ -1,0 +1,23 @@
+"""The settings of a table's session that decide how columns and predicates are read."""
+
+from __future__ import annotations
+
+from zskip.table.handle import Handle
+
+
+def is_case_sensitive(handle: Handle) -> bool:
+    """Whether the session tells column names apart by case."""
+    spark = handle.spark or handle.connected
+    return spark is not None and str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+
+
+def merges_schemas(handle: Handle) -> bool:
+    """Whether the session unifies the schemas of files."""
+    spark = handle.spark
+    return spark is not None and str(spark.conf.get("spark.sql.parquet.mergeSchema")).lower() == "true"
+
+
+def time_zone(handle: Handle) -> str:
+    """The session's time zone, UTC without a session."""
+    spark = handle.spark or handle.connected
+    return "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
