@@ -12,7 +12,7 @@ from scans import files_read
 import zskip
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.spark.engines import delta
-from zskip.table.rewrite import commit as writing
+from zskip.table.rewrite import writers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,13 +130,13 @@ def test_small_files_are_merged_by_delta_itself(engine_spark: SparkSession, tmp_
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the rewrite has read the table and is about to commit."""
-    commit = writing.EngineWriter.commit
+    commit = writers.EngineWriter.commit
 
     def late(writer: Any, info: Any) -> Any:
         work()
         return commit(writer, info)
 
-    monkeypatch.setattr(writing.EngineWriter, "commit", late)
+    monkeypatch.setattr(writers.EngineWriter, "commit", late)
 
 
 def test_an_append_meanwhile_is_kept(

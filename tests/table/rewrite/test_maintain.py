@@ -139,8 +139,8 @@ def test_another_writer_spoils_a_batch_and_it_is_planned_again(
 def test_a_file_replaced_while_it_is_read_is_a_conflict(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing = importlib.import_module("zskip.table.rewrite.commit")
-    honest, calls = writing.FileWriter.write, []
+    writers = importlib.import_module("zskip.table.rewrite.writers")
+    honest, calls = writers.FileWriter.write, []
 
     def write(self: Any, rewrite: Any) -> None:
         calls.append(1)
@@ -149,7 +149,7 @@ def test_a_file_replaced_while_it_is_read_is_a_conflict(
             append(path, 2 * ROWS, 50)
         honest(self, rewrite)
 
-    monkeypatch.setattr(writing.FileWriter, "write", write)
+    monkeypatch.setattr(writers.FileWriter, "write", write)
     zskip.table(spark, str(path)).maintain(by=["a", "b"], target_file_size=TARGET)
     assert len(calls) >= 2
     assert tables.ids(path) == list(range(ROWS, 2 * ROWS + 50))

@@ -28,10 +28,10 @@ from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, depths_of, read_journal
 from zskip.table.optimize_request import AUTO, OptimizeRequest, choose_files, clustering_fields, files_by_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
-from zskip.table.rewrite.commit import choose_engine, target_of
 from zskip.table.rewrite.maintain import beside, bounds_of, known_bounds
 from zskip.table.rewrite.optimize import optimize, unchanged
-from zskip.table.rewrite.step_timer import Clock
+from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.rewrite.writers import choose_engine, open_target
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_files_are_rows, read_snapshot
 from zskip.table.unchanged_files import Live, named
@@ -74,20 +74,20 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     spark = handle.need_spark("optimize()")
     checked(request)
     _check_hidden(handle, request)
-    clock = Clock()
-    with clock.step("plan"):
+    timer = StepTimer()
+    with timer.step("plan"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         reads_rows = engine is not None and engine.reads is not None
         found = None if request.into is not None else _cut_short(handle, request)
         chosen = _with_columns(handle, request, found)
         if chosen is None:
-            return unchanged(handle, clock)
+            return unchanged(handle, timer)
         before = _look(handle, chosen, by_engine=reads_rows)
         note, left = _begin(handle, request, chosen, before, found)
     if len(left) < len(note.batches):
         before = dataclasses.replace(before, depths=None)
     done = _Done(left, before.snapshot.root)
-    with clock.step("batches"), target_of(handle, request.into) as target, done.shown():
+    with timer.step("batches"), open_target(handle, request.into) as target, done.shown():
         if chosen.curve == AUTO and left:
             # The first batch chooses for all.
             _Work(handle=handle, target=target, request=chosen, look=before, batch=left[0], done=done)()
@@ -101,7 +101,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     if request.into is None:
         forget_note(handle.home, note)
     after = _look_after(handle, chosen, by_engine=reads_rows) if done.results else before
-    return _result(handle, chosen, before, after, done, len(note.batches) - len(left), clock)
+    return _result(handle, chosen, before, after, done, len(note.batches) - len(left), timer)
 
 
 def _has_one_writer(handle: Handle) -> bool:
@@ -300,7 +300,7 @@ def _result(
     after: _Look,
     done: _Done,
     earlier: int,
-    clock: Clock,
+    timer: StepTimer,
 ) -> OptimizeResult:
     results, linear = done.results, request.curve == "linear"
     return OptimizeResult(
@@ -314,7 +314,7 @@ def _result(
         bytes_before=sum(result.bytes_before for result in results),
         bytes_after=sum(result.bytes_after for result in results),
         rows=sum(result.rows for result in results),
-        seconds=clock.seconds,
+        seconds=timer.seconds,
         predicted_share_before=before.kept(linear),
         predicted_share_after=after.kept(linear),
         added=FileSizes.sum(result.added for result in results),

@@ -22,8 +22,8 @@ from zskip.table.index_binding import check_index_version
 from zskip.table.journal import keep
 from zskip.table.optimize_request import choose_files
 from zskip.table.refresh_index import index_new_files
-from zskip.table.rewrite.commit import Merged, Rewrite, choose_engine, rewrite_in_place
-from zskip.table.rewrite.step_timer import Clock
+from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, rewrite_in_place
 from zskip.table.session import merges_schemas
 from zskip.table.snapshot import check_files_are_rows, read_table_schema
 from zskip.table.unchanged_files import File, Live, named
@@ -72,8 +72,8 @@ def check_sizes(target_file_size: int | str, min_file_size: int | str | None) ->
 def compact(handle: Handle, target: int, smallest: int, where: str | None) -> CompactResult:
     """Merge the files below `smallest` bytes, in the partitions that `where` selects, into files of up to `target`."""
     spark = handle.need_spark("compact()")
-    clock = Clock()
-    with clock.step("snapshot"):
+    timer = StepTimer()
+    with timer.step("snapshot"):
         engine = choose_engine(spark, handle)
         check_index_version(handle)
         schema = read_table_schema(handle)
@@ -88,13 +88,13 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
         for start in range(0, len(bins), BINS_AT_ONCE):
             # What the format's own code commits must be upon the version that it reads.
             schema = read_table_schema(handle) if start and engine is not None else schema
-            found = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, clock)
+            found = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, timer)
             done += [] if found is None else [found]
     finally:
         if done:
-            with clock.step("index"):
+            with timer.step("index"):
                 index_new_files(handle, by_engine=chosen.reader is not None)
-    result = _result(handle, chosen, done, clock)
+    result = _result(handle, chosen, done, timer)
     if done:
         _keep(handle, where, result)
     return result
@@ -122,17 +122,17 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[File]], operation: str
     operation: what the commit and the table's journal call it.
     """
     spark = handle.need_spark(f"{operation}()")
-    clock = Clock()
-    with clock.step("snapshot"):
+    timer = StepTimer()
+    with timer.step("snapshot"):
         engine = choose_engine(spark, handle)
         schema = read_table_schema(handle)
         _check_writable(spark, schema)
-    done = _merge(spark, handle, engine, schema, bins, {"operation": operation}, clock)
+    done = _merge(spark, handle, engine, schema, bins, {"operation": operation}, timer)
     if done is None:
         return None
-    with clock.step("index"):
+    with timer.step("index"):
         index_new_files(handle, by_engine=schema.snapshot.reader is not None)
-    result = _result(handle, schema.snapshot, [done], clock)
+    result = _result(handle, schema.snapshot, [done], timer)
     _keep(handle, None, result, operation)
     return result
 
@@ -151,7 +151,7 @@ def _merge(
     schema: TableSchema,
     bins: Sequence[Sequence[File]],
     info: Mapping[str, Any],
-    clock: Clock,
+    timer: StepTimer,
 ) -> _Done | None:
     """One commit. Bins of which others changed a file meanwhile are left out; None where none is left."""
     for left in reversed(range(_TRIES)):
@@ -159,9 +159,9 @@ def _merge(
         if not live:
             return None
         try:
-            rewrite = _rewrite(handle, engine, schema, live, clock)
+            rewrite = _rewrite(handle, engine, schema, live, timer)
             said = {**info, "rows": int(rewrite.partition_rows.sum())}
-            committed = rewrite_in_place(spark, handle, engine, rewrite, said, clock)
+            committed = rewrite_in_place(spark, handle, engine, rewrite, said, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
             schema = read_table_schema(handle)
             # A file of plain Parquet that another rewrite replaces is gone from under the one that reads it.
@@ -188,15 +188,17 @@ def _live(snapshot: Snapshot, bins: Sequence[Sequence[File]]) -> list[Ints]:
     return [places for places in found if places.min() >= 0]
 
 
-def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: Sequence[Ints], clock: Clock) -> Rewrite:
-    with clock.step("footers"):
+def _rewrite(
+    handle: Handle, engine: Engine | None, schema: TableSchema, bins: Sequence[Ints], timer: StepTimer
+) -> Rewrite:
+    with timer.step("footers"):
         snapshot = schema.snapshot.take(np.concatenate(bins))
         if snapshot.reader is None and engine is not None:
             snapshot = dataclasses.replace(snapshot, reader=engine.reads)
         merge = merges_schemas(handle) or snapshot.declared is not None
         found = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
     edges = np.cumsum([0, *(len(places) for places in bins)])
-    merged = Merged(
+    merged = MergedFiles(
         bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
         partition_of_file=snapshot.partition_of[edges[:-1]],
     )
@@ -209,7 +211,7 @@ def _rewrite(handle: Handle, engine: Engine | None, schema: TableSchema, bins: S
     )
 
 
-def _result(handle: Handle, chosen: Snapshot, done: Sequence[_Done], clock: Clock) -> CompactResult:
+def _result(handle: Handle, chosen: Snapshot, done: Sequence[_Done], timer: StepTimer) -> CompactResult:
     added = FileSizes.of([size for batch in done for size in batch.added])
     removed = FileSizes.of([size for batch in done for size in batch.removed])
     return CompactResult(
@@ -224,5 +226,5 @@ def _result(handle: Handle, chosen: Snapshot, done: Sequence[_Done], clock: Cloc
         removed=removed,
         partitions=len(frozenset().union(*(batch.directories for batch in done))),
         batches=len(done),
-        seconds=clock.seconds,
+        seconds=timer.seconds,
     )

@@ -34,9 +34,9 @@ from zskip.table.optimize_request import (
 )
 from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import refresh_index
-from zskip.table.rewrite.commit import choose_engine
 from zskip.table.rewrite.compact import BINS_AT_ONCE, compact_files
 from zskip.table.rewrite.optimize import optimize
+from zskip.table.rewrite.writers import choose_engine
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_files_are_rows, read_snapshot
 from zskip.table.unchanged_files import named

@@ -41,8 +41,16 @@ from zskip.table.optimize_request import (
 )
 from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
-from zskip.table.rewrite.commit import Clustered, EngineWriter, FileWriter, Rewrite, Writer, choose_engine, target_of
-from zskip.table.rewrite.step_timer import Clock
+from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.rewrite.writers import (
+    ClusteredRows,
+    EngineWriter,
+    FileWriter,
+    Rewrite,
+    Writer,
+    choose_engine,
+    open_target,
+)
 from zskip.table.session import is_case_sensitive, merges_schemas
 from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
 from zskip.table.unchanged_files import Live
@@ -91,39 +99,39 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
 def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -> OptimizeResult:
     spark = handle.need_spark("optimize()")
     checked(request)
-    clock = Clock()
+    timer = StepTimer()
     if not request.by:
-        with clock.step("advise"):
+        with timer.step("advise"):
             advised = with_columns(handle, request)
         if advised is None:
-            return unchanged(handle, clock)
+            return unchanged(handle, timer)
         request = advised
-    with clock.step("snapshot"):
+    with timer.step("snapshot"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
     if not plan.partition_rows.sum():
-        return _result(handle, plan, request, clock)
-    with target_of(handle, request.into) if target is None else nullcontext(target) as target:
+        return _result(handle, plan, request, timer)
+    with open_target(handle, request.into) if target is None else nullcontext(target) as target:
         writer: Writer = (
             FileWriter(spark, target, replaces=request.into is None) if engine is None else EngineWriter(spark, engine)
         )
         try:
-            with clock.step("sample"):
+            with timer.step("sample"):
                 sample = _sample(spark, plan, request)
-            with clock.step("fit"):
+            with timer.step("fit"):
                 chosen = choose_layout(handle, plan.schema.snapshot, sample, plan.files, plan.partition_rows, request)
                 before, depths = _before(handle, plan, sample, chosen)
                 if request.where is None and request.only is None:
                     request = dataclasses.replace(request, depths=depths)
-            with clock.step("rewrite"):
+            with timer.step("rewrite"):
                 writer.write(_rewrite(plan, chosen.layout, request))
-            with clock.step("commit"):
+            with timer.step("commit"):
                 committed = writer.commit(_info(plan, request, chosen))
         except BaseException:
             writer.abort()
             raise
         result = dataclasses.replace(
-            _result(handle, plan, request, clock),
+            _result(handle, plan, request, timer),
             version=committed.version,
             files_after=len(committed.sizes),
             bytes_after=sum(committed.sizes),
@@ -136,7 +144,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             batches=1,
         )
         _keep(target, request, result, chosen, committed.names)
-        with clock.step("index"):
+        with timer.step("index"):
             index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
     return result
 
@@ -216,7 +224,7 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     return Rewrite(
         schema=plan.schema,
-        arrangement=Clustered(layout=layout, sort_within_files=request.sort_within_files),
+        arrangement=ClusteredRows(layout=layout, sort_within_files=request.sort_within_files),
         partition_rows=plan.partition_rows,
         compression=plan.compression,
         page_rows=plan.page_rows,
@@ -260,7 +268,7 @@ def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tupl
     return share_of_boxes(sample, *ends, plan.found.rows[places], chosen.workload), depths
 
 
-def unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
+def unchanged(handle: Handle, timer: StepTimer) -> OptimizeResult:
     """Of a table that is best left as it is."""
     snapshot = read_snapshot(handle)
     layout = last_layout(handle, snapshot)
@@ -275,13 +283,13 @@ def unchanged(handle: Handle, clock: Clock) -> OptimizeResult:
         bytes_before=snapshot.bytes,
         bytes_after=snapshot.bytes,
         rows=0,
-        seconds=clock.seconds,
+        seconds=timer.seconds,
         predicted_share_before=None,
         predicted_share_after=None,
     )
 
 
-def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, clock: Clock) -> OptimizeResult:
+def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, timer: StepTimer) -> OptimizeResult:
     chosen = plan.schema.snapshot
     return OptimizeResult(
         path=handle.storage.root if request.into is None else request.into,
@@ -294,7 +302,7 @@ def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, clock: Clock)
         bytes_before=chosen.bytes,
         bytes_after=0,
         rows=int(plan.found.rows.sum()),
-        seconds=clock.seconds,
+        seconds=timer.seconds,
         predicted_share_before=None,
         predicted_share_after=None,
         compression=str(plan.compression),

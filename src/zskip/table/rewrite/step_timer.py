@@ -1,4 +1,4 @@
-"""Seconds by step, and a line in the log for each."""
+"""Time named steps, and log each."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from contextlib import contextmanager
 _log = logging.getLogger("zskip")
 
 
-class Clock:
-    """Measures named steps one after the other."""
+class StepTimer:
+    """Times named steps that run one after another."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        """Time one step; steps of one name add up."""
+        """Time one step; steps with the same name add up."""
         _log.debug("%s ...", name)
         start = time.perf_counter()
         try:
             yield
         finally:
-            took = time.perf_counter() - start
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + took, 3)
-            _log.debug("%s took %.3f s", name, took)
+            seconds = time.perf_counter() - start
+            self.seconds[name] = round(self.seconds.get(name, 0.0) + seconds, 3)
+            _log.debug("%s took %.3f s", name, seconds)

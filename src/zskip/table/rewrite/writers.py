@@ -1,4 +1,4 @@
-"""The two ways to write a rewrite: files of ours that the format commits, or rows that the session's engine commits."""
+"""Writers of a rewrite: either the format commits files of ours, or the session's engine commits rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
 from zskip.table.handle import Handle
-from zskip.table.rewrite.step_timer import Clock
+from zskip.table.rewrite.step_timer import StepTimer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,26 +33,26 @@ class Arrangement(Protocol):
 
     @property
     def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
-        """(files,) the place of each new file's partition in the snapshot."""
+        """(files,) the number of each new file's partition in the snapshot."""
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
-        """The rows of the files to rewrite: partition i of Spark is file i. `session` is a `writing_session`."""
+        """The rows of the files to rewrite; Spark's partition i is file i. `session` is a `writing_session`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Clustered:
-    """Rows by their place in a layout."""
+class ClusteredRows:
+    """Rows in the order of a layout."""
 
     layout: Layout
     sort_within_files: bool
 
     @property
     def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
-        """(files,) as the layout has them."""
+        """(files,) the layout's own."""
         return self.layout.partition_of_file
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
-        """All rows, each brought to its file."""
+        """Route each row to its file."""
         from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
         from zskip.spark.write.rewrite import routed
 
@@ -60,34 +60,33 @@ class Clustered:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Merged:
-    """The rows of some files one after another, as they are."""
+class MergedFiles:
+    """The rows of some files one after another, unchanged."""
 
     bins: Sequence[Ints]
-    """For each new file the places of those that it takes the place of, all of one partition."""
+    """The numbers of the files that each new file replaces, all in one partition."""
     partition_of_file: npt.NDArray[np.integer[Any]]
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
-        """The files of each bin, read by one task."""
+        """Read the files of each bin in one task."""
         from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
         from zskip.spark.write.merge import as_one_partition, side_by_side
 
         one = as_one_partition(session)
-        return side_by_side([scan_with_ordinals(one, _only(schema, places)).drop(ORDINAL) for places in self.bins])
+        return side_by_side([scan_with_ordinals(one, _select(schema, numbers)).drop(ORDINAL) for numbers in self.bins])
 
 
-def _only(schema: TableSchema, places: Ints) -> TableSchema:
-    """Some files of one partition, as a table of no other."""
-    some = schema.snapshot.take(places)
-    snapshot = dataclasses.replace(
-        some, partitions=(some.partitions[int(some.partition_of[0])],), partition_of=np.zeros(len(places), np.int32)
-    )
+def _select(schema: TableSchema, numbers: Ints) -> TableSchema:
+    """Select some files of one partition, as a table with that partition only."""
+    files = schema.snapshot.take(numbers)
+    partition = files.partitions[int(files.partition_of[0])]
+    snapshot = dataclasses.replace(files, partitions=(partition,), partition_of=np.zeros(len(numbers), np.int32))
     return dataclasses.replace(schema, snapshot=snapshot)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Rewrite:
-    """What is written anew, and how."""
+    """What to write, and how."""
 
     schema: TableSchema
     """Of the files to rewrite only."""
@@ -96,30 +95,30 @@ class Rewrite:
     """(partitions,)."""
     compression: Compression
     page_rows: int = MOST_ROWS
-    """At most, in a page of a new file."""
+    """The most rows in a page of a new file."""
     file_rows: Ints | None = None
     """(files,) rows that each new file must have, where that is known."""
 
 
 class Writer(Protocol):
-    """One rewrite on its way into a table: `write`, then `commit`, or `abort` where something went wrong."""
+    """Brings one rewrite into a table: `write`, then `commit`, or `abort` after a failure."""
 
     def write(self, rewrite: Rewrite) -> None:
-        """Write the new files, or get ready to."""
+        """Write the new files, or prepare to."""
 
-    def commit(self, info: Mapping[str, Any]) -> EngineCommit:
-        """Make them part of the table; info: what the operation was."""
+    def commit(self, info: Mapping[str, Any]) -> Committed:
+        """Commit them to the table; info: describes the operation."""
 
     def abort(self) -> None:
-        """Remove what was written and not committed."""
+        """Remove files that were written but not committed."""
 
 
 def choose_engine(
     spark: SparkSession, handle: Handle, *, into: str | None = None, compression: Compression | None = None
 ) -> Engine | None:
-    """The engine that commits a rewrite, None where the format does; raises UnsupportedError where neither can.
+    """Choose the engine that commits a rewrite, None for the format; raises UnsupportedError where neither can.
 
-    into: where a new table goes, instead of one in place of the old; compression: what was asked for.
+    into: the path of a new table, None to rewrite in place; compression: the one requested, if any.
     """
     from zskip.spark.engines import engine_for
 
@@ -144,12 +143,15 @@ def choose_engine(
 
 
 @contextmanager
-def target_of(handle: Handle, new: str | None) -> Iterator[Handle]:
-    """Where the new files go: the table itself, or a hidden directory that gets the name of a new table at the end."""
-    if new is None:
+def open_target(handle: Handle, path: str | None) -> Iterator[Handle]:
+    """Open what receives the new files: the table itself, or a hidden directory that becomes a new table at the end.
+
+    path: of the new table.
+    """
+    if path is None:
         yield handle
         return
-    path = new.rstrip("/") or "/"
+    path = path.rstrip("/") or "/"
     parent = handle.storage_at(path.rpartition("/")[0] or ("/" if path.startswith("/") else "."))
     name = path.rpartition("/")[2]
     hidden = new_table.begin(parent, name)
@@ -162,10 +164,10 @@ def target_of(handle: Handle, new: str | None) -> Iterator[Handle]:
 
 
 class FileWriter:
-    """Writes files into a staging directory, which the format commits."""
+    """Writes files into a staging directory; the format commits them."""
 
     def __init__(self, spark: SparkSession, target: Handle, *, replaces: bool) -> None:
-        """replaces: whether the files that were read go away."""
+        """replaces: whether the commit removes the files that were read."""
         self._spark = spark
         self._target = target
         self._replaces = replaces
@@ -217,7 +219,7 @@ class FileWriter:
 
 
 class EngineWriter:
-    """Hands the rows, each already in its place, to the engine."""
+    """Hands rows, already routed to their files, to the engine."""
 
     def __init__(self, spark: SparkSession, engine: Engine) -> None:
         self._spark = spark
@@ -225,7 +227,7 @@ class EngineWriter:
         self._rewrite: Rewrite
 
     def write(self, rewrite: Rewrite) -> None:
-        """Nothing yet: the engine writes and commits in one go."""
+        """Keep the rewrite; the engine writes and commits in one step."""
         self._rewrite = rewrite
 
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
@@ -245,21 +247,26 @@ class EngineWriter:
             return self._engine.commit(snapshot, rows, info)
 
     def abort(self) -> None:
-        """Nothing: an engine that does not commit cleans up itself."""
+        """Do nothing: an engine cleans up after a failed commit itself."""
 
 
 def rewrite_in_place(
-    spark: SparkSession, handle: Handle, engine: Engine | None, rewrite: Rewrite, info: Mapping[str, Any], clock: Clock
-) -> EngineCommit:
-    """Write the new files of one rewrite and commit them instead of the old, or change nothing.
+    spark: SparkSession,
+    handle: Handle,
+    engine: Engine | None,
+    rewrite: Rewrite,
+    info: Mapping[str, Any],
+    timer: StepTimer,
+) -> Committed:
+    """Write the new files of one rewrite and commit them in place of the old, or change nothing.
 
-    engine: as `choose_engine` gives it.
+    engine: the result of `choose_engine`.
     """
     writer: Writer = FileWriter(spark, handle, replaces=True) if engine is None else EngineWriter(spark, engine)
     try:
-        with clock.step("rewrite"):
+        with timer.step("rewrite"):
             writer.write(rewrite)
-        with clock.step("commit"):
+        with timer.step("commit"):
             return writer.commit(info)
     except BaseException:
         writer.abort()
@@ -268,18 +275,18 @@ def rewrite_in_place(
 
 def _check_rows(rewrite: Rewrite, written: Ints) -> None:
     if not np.array_equal(written, rewrite.partition_rows):
-        worst = int(np.argmax(written != rewrite.partition_rows))
+        first = int(np.argmax(written != rewrite.partition_rows))
         raise ConflictError(
-            f'partition "{rewrite.schema.snapshot.partitions[worst].directory}" has {rewrite.partition_rows[worst]} '
-            f"rows but {written[worst]} were written; nothing was committed. If nobody else writes to the table, "
+            f'partition "{rewrite.schema.snapshot.partitions[first].directory}" has {rewrite.partition_rows[first]} '
+            f"rows but {written[first]} were written; nothing was committed. If nobody else writes to the table, "
             "report this"
         )
 
 
 def _check_file_rows(rewrite: Rewrite, written: npt.NDArray[np.integer[Any]]) -> None:
     if rewrite.file_rows is not None and not np.array_equal(written, rewrite.file_rows):
-        worst = int(np.argmax(written != rewrite.file_rows))
+        first = int(np.argmax(written != rewrite.file_rows))
         raise ConflictError(
-            f'a new file of "{rewrite.schema.snapshot.root}" was to have {rewrite.file_rows[worst]} rows but has '
-            f"{int(written[worst])}; nothing was committed. If nobody else writes to the table, report this"
+            f'a new file of "{rewrite.schema.snapshot.root}" should have {rewrite.file_rows[first]} rows but has '
+            f"{int(written[first])}; nothing was committed. If nobody else writes to the table, report this"
         )
