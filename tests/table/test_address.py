@@ -23,6 +23,7 @@ ROWS = "id, id * 7919 % 1000 AS v, concat('n', id) AS name"
 
 SCRIPT = """
 import sys, warnings
+from zskip.table.snapshot import read_snapshot
 from pyspark.sql import SparkSession
 import zskip
 

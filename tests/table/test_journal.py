@@ -21,7 +21,7 @@ from zskip.storage import LocalStorage, Storage
 from zskip.table import journal
 from zskip.table.address import resolve_address
 from zskip.table.handle import Handle
-from zskip.table.journal import clustered, keep, read_journal
+from zskip.table.journal import read_clustering, read_journal, record_operation
 from zskip.table.rewrite.batch_journal import Note, read_note, write_note
 from zskip.table.snapshot import read_snapshot
 from zskip.table.workload import recording
@@ -75,7 +75,7 @@ def records(handle: Handle) -> list[Path]:
 
 def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> None:
     deep = {"a": {2: 3, 16: 1}}
-    keep(
+    record_operation(
         handle,
         dataclasses.replace(operation(1, "a", "b"), share_measured=0.5, scans=3),
         names=["f0.parquet", "f2.parquet"],
@@ -83,17 +83,17 @@ def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> N
         target_file_size=77,
         depths=deep,
     )
-    keep(handle, operation(2))
+    record_operation(handle, operation(2))
     (first, second) = read_journal(handle.home)
     assert (first.operation, second.operation) == (operation(1, "a", "b"), operation(2))
     assert (first.layout(), first.target_file_size, second.layout()) == (LAYOUT, 77, None)
     assert (first.depths, second.depths) == (deep, None)
-    found = clustered([first, second], read_snapshot(handle))
+    found = read_clustering([first, second], read_snapshot(handle))
     assert found is not None
     assert found.newest is first
     assert found.files.tolist() == [True, False, True]
     pq.write_table(pa.table({"a": [5, 6]}), Path(handle.storage.root) / "f2.parquet")
-    found = clustered([first, second], read_snapshot(handle))
+    found = read_clustering([first, second], read_snapshot(handle))
     assert found is not None
     assert found.files.tolist() == [True, False, False]
     layout = zskip.open(handle.storage.root).info().layout
@@ -107,7 +107,7 @@ def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monk
     clock = iter([5, 15, 16, 25])
     monkeypatch.setattr(recording, "_now_ms", lambda: next(clock, 99))
     for moment in (30, 10, 20):
-        keep(handle, dataclasses.replace(operation(moment), time_ms=moment))
+        record_operation(handle, dataclasses.replace(operation(moment), time_ms=moment))
     table = zskip.open(handle.storage.root)
     table.index()
     table.record()
@@ -122,16 +122,16 @@ def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monk
 
 
 def test_other_columns_are_another_layout(handle: Handle) -> None:
-    keep(handle, operation(1, "a", "b"), names=["f0.parquet"], layout=LAYOUT)
-    keep(handle, operation(2, "b", "a"), names=["f1.parquet"], layout=LAYOUT)
-    found = clustered(read_journal(handle.home), read_snapshot(handle))
+    record_operation(handle, operation(1, "a", "b"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(handle, operation(2, "b", "a"), names=["f1.parquet"], layout=LAYOUT)
+    found = read_clustering(read_journal(handle.home), read_snapshot(handle))
     assert found is not None
     assert found.files.tolist() == [False, True, False]
 
 
 def test_what_cannot_be_read_is_left_out(handle: Handle) -> None:
     for version in range(1, 6):
-        keep(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+        record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
     cut, other, odd, newer, sound = records(handle)
     cut.write_bytes(cut.read_bytes()[:50])
     other.write_bytes(gzip.compress(b'{"format": 2}'))
@@ -146,7 +146,7 @@ def test_what_cannot_be_read_is_left_out(handle: Handle) -> None:
 
 
 def test_whatever_is_damaged_is_left_out(handle: Handle) -> None:
-    keep(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
     (record,) = records(handle)
     write_note(handle.home, Note(arguments="{}", by=("a",), curve="zorder", began_ms=1, batches=()))
     cases: list[tuple[Path, Callable[[Storage], object]]] = [
@@ -163,20 +163,20 @@ def test_whatever_is_damaged_is_left_out(handle: Handle) -> None:
 
 
 def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_KEPT", 3)
-    keep(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
-    keep(handle, operation(2, "a"), names=["f1.parquet"], layout=LAYOUT)
+    monkeypatch.setattr(journal, "_MAX_RECORDS", 3)
+    record_operation(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
+    record_operation(handle, operation(2, "a"), names=["f1.parquet"], layout=LAYOUT)
     (Path(handle.storage.root) / "f1.parquet").unlink()
-    keep(handle, operation(3))
+    record_operation(handle, operation(3))
     kept = {record.operation.version: record for record in read_journal(handle.home)}
     # That of the latest clustering says how to go on, though none of its files is left.
     assert kept[2].layout() == LAYOUT
-    keep(handle, operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
-    keep(handle, operation(5))
+    record_operation(handle, operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
+    record_operation(handle, operation(5))
     kept = {record.operation.version: record for record in read_journal(handle.home)}
     assert (kept[2].files, kept[2].layout_json) == (None, None)
     for version in range(6, 10):
-        keep(handle, operation(version))
+        record_operation(handle, operation(version))
     versions = [record.operation.version for record in read_journal(handle.home)]
     assert versions == [1, 4, 6, 7, 8, 9]
 
@@ -187,4 +187,4 @@ def test_a_table_that_cannot_be_written_costs_a_warning(handle: Handle, monkeypa
 
     monkeypatch.setattr(LocalStorage, "write", refuse)
     with pytest.warns(ZskipWarning, match=r"committed.*disk full"):
-        keep(handle, operation(1))
+        record_operation(handle, operation(1))

@@ -8,10 +8,10 @@ import pytest
 from zskip.errors import ConflictError
 from zskip.records import Partition, Snapshot
 from zskip.table.optimize_request import only_files
-from zskip.table.unchanged_files import File, Live, named
+from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
 
 
-def table(files: list[File]) -> Snapshot:
+def table(files: list[FileIdentity]) -> Snapshot:
     return Snapshot(
         root="/t",
         version=1,
@@ -28,11 +28,11 @@ def table(files: list[File]) -> Snapshot:
 def test_a_file_is_there_while_its_path_bytes_and_time_are() -> None:
     files = [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
     snapshot = table(files)
-    assert named(snapshot, np.array([2, 0])) == (files[2], files[0])
+    assert identify_files(snapshot, np.array([2, 0])) == (files[2], files[0])
     asked = [("c", 3, 30), ("a", 9, 10), ("x", 1, 1), ("b", 2, 21), ("a", 1, 10)]
-    assert Live(snapshot).places(asked).tolist() == [2, -1, -1, -1, 0]
-    assert Live(snapshot).places([]).tolist() == []
-    assert Live(table([])).places(asked).tolist() == [-1] * 5
+    assert LiveFiles(snapshot).find(asked).tolist() == [2, -1, -1, -1, 0]
+    assert LiveFiles(snapshot).find([]).tolist() == []
+    assert LiveFiles(table([])).find(asked).tolist() == [-1] * 5
 
 
 def test_files_are_chosen_in_the_order_of_the_table_or_not_at_all() -> None:

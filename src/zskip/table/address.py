@@ -60,11 +60,11 @@ def _open_in_session(
     name: str, spark: SparkSession, index_storage: Storage | None, format_name: str | None
 ) -> Handle | None:
     """Open the table of a name in the session's catalogs; None where there is none."""
-    from zskip.spark.jvm.catalog import check_partitions, find_named, is_missing, split_name
+    from zskip.spark.jvm.catalog import check_partitions, find_named_table, is_missing, split_name
 
     parts = split_name(spark, name)
     try:
-        table = find_named(spark, parts)
+        table = find_named_table(spark, parts)
     except ZskipError:
         raise
     except Exception as error:  # the session's parser and catalogs raise what they like

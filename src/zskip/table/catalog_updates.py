@@ -15,16 +15,16 @@ def notifying_catalog(handle: Handle) -> Iterator[Handle]:
     if handle.catalog_table is None:
         yield handle
         return
-    from zskip.spark.jvm.catalog import tell
+    from zskip.spark.jvm.catalog import notify_catalog
 
     spark, table = handle.need_spark("this"), handle.catalog_table
     try:
         yield handle
     except BaseException:
         with suppress(Exception):
-            tell(spark, table, handle.format.snapshot)
+            notify_catalog(spark, table, handle.format.snapshot)
         raise
-    tell(spark, table, handle.format.snapshot)
+    notify_catalog(spark, table, handle.format.snapshot)
 
 
 @contextmanager
@@ -39,13 +39,13 @@ def registering_new_table(into: str | None, handle: Handle) -> Iterator[str | No
     if into is None or spark is None or "." not in into or not is_session_name(into):
         yield into
         return
-    from zskip.spark.jvm.catalog import creation_of, make_known, place_of_new, split_name
+    from zskip.spark.jvm.catalog import create_statement, default_path, register_table, split_name
 
     parts = split_name(spark, into)
-    root = None if storage_at(into, spark).stat("") is not None else place_of_new(spark, parts)
+    root = None if storage_at(into, spark).stat("") is not None else default_path(spark, parts)
     if root is None:
         yield into
         return
-    creation = creation_of(spark, parts, root, handle.catalog_table)
+    creation = create_statement(spark, parts, root, handle.catalog_table)
     yield storage_at(root, spark).root
-    make_known(spark, parts, creation)
+    register_table(spark, parts, creation)

@@ -17,7 +17,7 @@ from zskip.storage.redirected import RedirectedStorage
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.jvm.catalog import Named
+    from zskip.spark.jvm.catalog import NamedTable
 
 
 def storage_at(path: str, spark: SparkSession | None, options: Mapping[str, str] = MappingProxyType({})) -> Storage:
@@ -44,7 +44,7 @@ class Handle:
     """None for the format that lies there."""
     catalog: IcebergCatalog | None = None
     """The catalog of an Iceberg table."""
-    catalog_table: Named | None = None
+    catalog_table: NamedTable | None = None
     """The table in the session's catalog, if it was opened by its name there."""
     connected: SparkSession | None = None
     """A session of Spark Connect, which reads files but gives no access to its JVM."""

@@ -71,9 +71,9 @@ def _with_engine_statistics(handle: Handle, snapshot: Snapshot) -> Snapshot:
     """Add the statistics that the session's engine has of files outside the index."""
     if handle.spark is None:
         return snapshot
-    from zskip.spark.engines import with_statistics
+    from zskip.spark.engines import add_statistics
 
-    return with_statistics(handle.spark, handle.format, snapshot)
+    return add_statistics(handle.spark, handle.format, snapshot)
 
 
 def _describe_gap(bound: BoundIndex, *, has_index: bool) -> str:

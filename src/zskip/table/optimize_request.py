@@ -22,7 +22,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Depths
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.unchanged_files import File, Live
+from zskip.table.unchanged_files import FileIdentity, LiveFiles
 from zskip.units import parse_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
@@ -55,7 +55,7 @@ class OptimizeRequest:
     """What the commit and the table's journal call it."""
     aims_at: int | None = None
     """Bytes that files aim at in the long run, where `files` says how many there are now."""
-    only: frozenset[File] | None = None
+    only: frozenset[FileIdentity] | None = None
     """The files to rewrite, as a planner has chosen them; None for all."""
     workload: Given = None
     """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
@@ -201,11 +201,11 @@ def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snaps
     return snapshot.select(result.kept)
 
 
-def only_files(snapshot: Snapshot, only: frozenset[File] | None) -> Snapshot:
+def only_files(snapshot: Snapshot, only: frozenset[FileIdentity] | None) -> Snapshot:
     """The files that a planner has chosen; raises ConflictError where one of them is no longer as it was."""
     if only is None:
         return snapshot
-    places = Live(snapshot).places(only)
+    places = LiveFiles(snapshot).find(only)
     if (gone := int((places < 0).sum())) > 0:
         raise ConflictError(
             f'another writer changed {gone} of the files of "{snapshot.root}" that were to be rewritten; nothing was '

@@ -26,7 +26,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.predicates import table_columns
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import file_numbers, read_snapshot, read_table_schema
+from zskip.table.snapshot import file_positions, read_snapshot, read_table_schema
 from zskip.terminal import bar
 from zskip.units import parse_size
 
@@ -172,7 +172,7 @@ def _sketched(
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
-    spark, places = handle.need_spark("building sketches"), file_numbers(handle, schema.snapshot)
+    spark, places = handle.need_spark("building sketches"), file_positions(handle, schema.snapshot)
     found: list[dict[int, Made]] = [{} for _ in wanted]
     try:
         for zone in dict.fromkeys(zones):
@@ -197,7 +197,7 @@ def _count(
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:
         frame = scan_whole(handle.need_spark("this"), schema, gaps.files, {})
-        return count(frame, gaps.columns, file_numbers(handle, schema.snapshot), step)
+        return count_values(frame, gaps.columns, file_positions(handle, schema.snapshot), step)
     except Exception as error:
         failure = to_zskip_error(step, error)
         if strict or not isinstance(failure, ZskipError):

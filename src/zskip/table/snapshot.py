@@ -10,7 +10,7 @@ from zskip.records import Snapshot
 from zskip.table.handle import Handle
 
 if TYPE_CHECKING:
-    from zskip.spark.collect.statistics import Places
+    from zskip.spark.collect.statistics import FilePositions
     from zskip.spark.schema import TableSchema
 
 _TRIES = 5
@@ -49,8 +49,8 @@ def check_files_are_rows(snapshot: Snapshot) -> None:
         )
 
 
-def file_numbers(handle: Handle, snapshot: Snapshot) -> Places:
+def file_positions(handle: Handle, snapshot: Snapshot) -> FilePositions:
     """The numbers of a snapshot's files by the names that Spark gives them."""
-    from zskip.spark.collect.statistics import Places
+    from zskip.spark.collect.statistics import FilePositions
 
-    return Places([handle.storage.uri(path) for path in snapshot.paths])
+    return FilePositions([handle.storage.uri(path) for path in snapshot.paths])

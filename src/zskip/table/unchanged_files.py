@@ -1,4 +1,4 @@
-"""Which files of a table are still as they were: the same path, bytes and time."""
+"""Which files of a table are unchanged: the same path, bytes and time."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import numpy as np
 
 from zskip.records import Ints, Snapshot
 
-File = tuple[str, int, int]
-"""Path, bytes and time: a file is the same where all three are."""
+FileIdentity = tuple[str, int, int]
+"""Path, bytes and time; a file is unchanged where all three are."""
 
 
-def named(snapshot: Snapshot, places: Ints) -> tuple[File, ...]:
-    """The files of some places of a snapshot."""
-    files = [snapshot.file(i) for i in places.tolist()]
+def identify_files(snapshot: Snapshot, numbers: Ints) -> tuple[FileIdentity, ...]:
+    """Identify the files with these numbers in a snapshot."""
+    files = [snapshot.file(i) for i in numbers.tolist()]
     return tuple((file.path, file.size, file.mtime_ms) for file in files)
 
 
-class Live:
-    """The files of a snapshot, to be found by what makes them the same; made once for all questions to it."""
+class LiveFiles:
+    """Finds unchanged files in a snapshot."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._places = {path: i for i, path in enumerate(snapshot.paths)}
+        self._numbers = {path: i for i, path in enumerate(snapshot.paths)}
 
-    def places(self, files: Collection[File]) -> Ints:
-        """(files,) where they are in the snapshot, -1 for those that are not there any more, or not as they were."""
-        places = np.fromiter((self._places.get(path, -1) for path, _, _ in files), np.int64, len(files))
-        there = places >= 0
-        now = iter(named(self._snapshot, places[there]))
-        same = [is_there and next(now) == file for file, is_there in zip(files, there.tolist(), strict=True)]
-        return np.where(np.array(same, np.bool_), places, -1)
+    def find(self, files: Collection[FileIdentity]) -> Ints:
+        """(files,) their numbers in the snapshot, -1 for those that are gone or changed."""
+        numbers = np.fromiter((self._numbers.get(path, -1) for path, _, _ in files), np.int64, len(files))
+        is_live = numbers >= 0
+        live = iter(identify_files(self._snapshot, numbers[is_live]))
+        is_same = [exists and next(live) == file for file, exists in zip(files, is_live.tolist(), strict=True)]
+        return np.where(np.array(is_same, np.bool_), numbers, -1)

@@ -15,7 +15,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.query import known_rows, open_frame
-from zskip.table.snapshot import file_numbers, read_snapshot
+from zskip.table.snapshot import file_positions, read_snapshot
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
 """A session in which the text of a predicate means what it does; inside files Spark would lose NaN of some writers."""
@@ -103,7 +103,7 @@ def _regret(handle: Handle, where: str | None, snapshot: Snapshot, stats: BoundI
 
     frame = open_frame(handle, lambda _: None)
     matching = frame if where is None else frame.where(where)
-    places = file_numbers(handle, snapshot)
+    places = file_positions(handle, snapshot)
     at, counts = aggregate_by_file(matching, {"rows": "count(1)"}, places, "count the matching rows of each file")
     idle = kept.copy()
     idle[at] = False

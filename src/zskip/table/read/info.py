@@ -12,7 +12,7 @@ from zskip.prune import clustering
 from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
-from zskip.table.journal import CLUSTERS, Clustered, clustered, read_journal
+from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_journal
 from zskip.table.predicates import table_columns
 from zskip.table.read.query import known_rows
 from zskip.table.session import is_case_sensitive
@@ -34,7 +34,7 @@ def describe_snapshot(
 
     bound: its index, where that is at hand.
     """
-    layout = layout_of(handle, snapshot, clustered(read_journal(handle.home), snapshot))
+    layout = layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
     chosen = _chosen(handle, snapshot, by, layout)
     bound = _bound(handle, snapshot) if bound is None else bound
     return TableInfo(
@@ -98,10 +98,10 @@ def _clustering(bound: BoundIndex, names: list[str]) -> tuple[ClusteringInfo, ..
 
 def last_layout(handle: Handle, snapshot: Snapshot) -> LayoutInfo | None:
     """How the table was last clustered; None where it never was."""
-    return layout_of(handle, snapshot, clustered(read_journal(handle.home), snapshot))
+    return layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
 
 
-def layout_of(handle: Handle, snapshot: Snapshot, kept: Clustered | None) -> LayoutInfo | None:
+def layout_of(handle: Handle, snapshot: Snapshot, kept: Clustering | None) -> LayoutInfo | None:
     """How the table was last clustered; None where it never was.
 
     kept: what its journal says.
@@ -109,7 +109,7 @@ def layout_of(handle: Handle, snapshot: Snapshot, kept: Clustered | None) -> Lay
     return _of_log(handle) if kept is None else _of_journal(kept, snapshot)
 
 
-def _of_journal(kept: Clustered, snapshot: Snapshot) -> LayoutInfo:
+def _of_journal(kept: Clustering, snapshot: Snapshot) -> LayoutInfo:
     of = kept.newest.operation
     times = [run.operation.time_ms for run, members in zip(kept.runs, kept.members, strict=True) if members.any()]
     inside = kept.files
@@ -129,7 +129,7 @@ def _of_journal(kept: Clustered, snapshot: Snapshot) -> LayoutInfo:
 def _of_log(handle: Handle) -> LayoutInfo | None:
     """What the format's own log says of the last rewrite, where the table keeps no record."""
     latest = handle.format.last_operation()
-    if latest is None or latest[1].get("operation") not in CLUSTERS or not latest[1].get("by"):
+    if latest is None or latest[1].get("operation") not in CLUSTERING_OPERATIONS or not latest[1].get("by"):
         return None
     version, info = latest
     return LayoutInfo(version=version, by=tuple(info["by"]), curve=info["curve"], build=info["build"])

@@ -24,7 +24,7 @@ from zskip.table.predicates import read_where
 from zskip.table.read.query import open_frame
 from zskip.table.read.random_predicates import Probe, draw
 from zskip.table.read.whole_table import read_all_rows
-from zskip.table.snapshot import check_files_are_rows, file_numbers, read_snapshot
+from zskip.table.snapshot import check_files_are_rows, file_positions, read_snapshot
 from zskip.types import DataType, Encoded, Form
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
         read_where(private, snapshot, where)
     if not len(snapshot):
         return Verification(path=handle.storage.root, files=0, columns=0, queries=0, mismatches=())
-    places = file_numbers(handle, snapshot)
+    places = file_positions(handle, snapshot)
     both = _BothWays(private, snapshot, places)
     columns, wrong = _audit(both, bind_index(private, snapshot, warn=False))
     texts = [where] if where is not None else [to_sql(p) for p in _drawn(both, queries, seed)]

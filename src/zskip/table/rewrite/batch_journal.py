@@ -22,7 +22,7 @@ from zskip.errors import StorageError
 from zskip.formats import OPERATIONS
 from zskip.storage import Storage
 from zskip.table.optimize_request import OptimizeRequest
-from zskip.table.unchanged_files import File
+from zskip.table.unchanged_files import FileIdentity
 
 _NOTE = f"{OPERATIONS}/batches.gz"
 _FORMAT = 1
@@ -33,7 +33,7 @@ _log = logging.getLogger("zskip")
 class Batch:
     """Files that are rewritten in one commit."""
 
-    files: tuple[File, ...]
+    files: tuple[FileIdentity, ...]
     wanted: int | None
     """New files; None where their size says how many."""
 

@@ -25,7 +25,7 @@ from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Val
 from zskip.table.advice.choose_layout import checked, with_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import Depths, depths_of, read_journal
+from zskip.table.journal import Depths, count_depths, read_journal
 from zskip.table.optimize_request import AUTO, OptimizeRequest, choose_files, clustering_fields, files_by_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
 from zskip.table.rewrite.maintain import beside, bounds_of, known_bounds
@@ -34,7 +34,7 @@ from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import choose_engine, open_target
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_files_are_rows, read_snapshot
-from zskip.table.unchanged_files import Live, named
+from zskip.table.unchanged_files import LiveFiles, identify_files
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
 
@@ -55,9 +55,9 @@ class _Look:
     """Of the table; None of a part of it."""
 
     @cached_property
-    def live(self) -> Live:
+    def live(self) -> LiveFiles:
         """To find the files of batches by."""
-        return Live(self.snapshot)
+        return LiveFiles(self.snapshot)
 
     def kept(self, linear: bool) -> float | None:
         """Share of the rows that lie in files which a query reads, mean."""
@@ -97,7 +97,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
         works = [
             _Work(handle=handle, target=target, request=chosen, look=before, batch=batch, done=done) for batch in todo
         ]
-        run_at_once(spark, works, 1 if _has_one_writer(handle) else request.jobs)
+        run_concurrently(spark, works, 1 if _has_one_writer(handle) else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
     after = _look_after(handle, chosen, by_engine=reads_rows) if done.results else before
@@ -151,7 +151,7 @@ def _look(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look
         snapshot=chosen,
         rows=np.maximum(bound.rows, 0),
         columns=tuple(bounds_of(bound, fields)),
-        depths=depths_of(bound, fields) if request.where is None else None,
+        depths=count_depths(bound, fields) if request.where is None else None,
     )
 
 
@@ -198,12 +198,12 @@ def _batches(look: _Look, request: OptimizeRequest) -> list[Batch]:
     found = split(snapshot, look.rows, look.columns, most=most, linear=request.curve == "linear")
     sizes = np.array([int(snapshot.sizes[places].sum()) for places in found], np.int64)
     wanted = [None] * len(found) if request.files is None else files_by_partition(request, sizes, sizes).tolist()
-    return [Batch(files=named(snapshot, places), wanted=n) for places, n in zip(found, wanted, strict=True)]
+    return [Batch(files=identify_files(snapshot, places), wanted=n) for places, n in zip(found, wanted, strict=True)]
 
 
-def _left(live: Live, batch: Batch) -> Batch | None:
+def _left(live: LiveFiles, batch: Batch) -> Batch | None:
     """The same batch of those of its files that are as they were; None where there are none."""
-    there = live.places(batch.files) >= 0
+    there = live.find(batch.files) >= 0
     left = tuple(file for file, is_there in zip(batch.files, there.tolist(), strict=True) if is_there)
     return dataclasses.replace(batch, files=left) if left else None
 
@@ -271,7 +271,7 @@ class _Work:
                 if not left or self.request.into is not None:
                     raise
                 _log.info("%s; what is left of the batch is tried again", error)
-                batch = _left(Live(self.handle.format.snapshot()), batch)
+                batch = _left(LiveFiles(self.handle.format.snapshot()), batch)
         self.done.add(self.batch, result)
         # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
         forget_shuffles(self.handle.need_spark("optimize()"))
@@ -289,7 +289,7 @@ class _Work:
         )
 
     def _beside(self, batch: Batch) -> tuple[tuple[Values, Floats], ...]:
-        places = self.look.live.places(batch.files)
+        places = self.look.live.find(batch.files)
         return beside(self.look.columns, self.look.rows, places[places >= 0])
 
 

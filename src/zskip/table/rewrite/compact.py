@@ -19,14 +19,14 @@ from zskip.formats.schema import inspect_footers
 from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import keep
+from zskip.table.journal import record_operation
 from zskip.table.optimize_request import choose_files
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, rewrite_in_place
 from zskip.table.session import merges_schemas
 from zskip.table.snapshot import check_files_are_rows, read_table_schema
-from zskip.table.unchanged_files import File, Live, named
+from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
 from zskip.units import parse_size
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
         schema = read_table_schema(handle)
         check_files_are_rows(schema.snapshot)
         chosen = choose_files(handle, schema.snapshot, where)
-        bins = [named(chosen, places) for places in pack(chosen, target, smallest)]
+        bins = [identify_files(chosen, places) for places in pack(chosen, target, smallest)]
         if bins:
             _check_writable(spark, schema)
     done: list[_Done] = []
@@ -96,11 +96,11 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
                 index_new_files(handle, by_engine=chosen.reader is not None)
     result = _result(handle, chosen, done, timer)
     if done:
-        _keep(handle, where, result)
+        _record(handle, where, result)
     return result
 
 
-def _keep(handle: Handle, where: str | None, result: CompactResult, operation: str = "compact") -> None:
+def _record(handle: Handle, where: str | None, result: CompactResult, operation: str = "compact") -> None:
     said = Operation(
         version=result.version,
         time_ms=int(1000 * time.time()),
@@ -113,10 +113,10 @@ def _keep(handle: Handle, where: str | None, result: CompactResult, operation: s
         bytes_added=result.added.bytes,
         seconds=round(sum(result.seconds.values()), 3),
     )
-    keep(handle, said)
+    record_operation(handle, said)
 
 
-def compact_files(handle: Handle, bins: Sequence[Sequence[File]], operation: str) -> CompactResult | None:
+def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operation: str) -> CompactResult | None:
     """Merge the files of each bin, in one commit; None where others have changed a file of every bin.
 
     operation: what the commit and the table's journal call it.
@@ -133,7 +133,7 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[File]], operation: str
     with timer.step("index"):
         index_new_files(handle, by_engine=schema.snapshot.reader is not None)
     result = _result(handle, schema.snapshot, [done], timer)
-    _keep(handle, None, result, operation)
+    _record(handle, None, result, operation)
     return result
 
 
@@ -149,7 +149,7 @@ def _merge(
     handle: Handle,
     engine: Engine | None,
     schema: TableSchema,
-    bins: Sequence[Sequence[File]],
+    bins: Sequence[Sequence[FileIdentity]],
     info: Mapping[str, Any],
     timer: StepTimer,
 ) -> _Done | None:
@@ -181,10 +181,10 @@ def _merge(
     return None
 
 
-def _live(snapshot: Snapshot, bins: Sequence[Sequence[File]]) -> list[Ints]:
+def _live(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> list[Ints]:
     """The places of each bin's files, of those bins all of whose files are as they were."""
-    live = Live(snapshot)
-    found = [live.places(files) for files in bins]
+    live = LiveFiles(snapshot)
+    found = [live.find(files) for files in bins]
     return [places for places in found if places.min() >= 0]
 
 

@@ -23,7 +23,7 @@ from zskip.storage.overlay import Overlay
 from zskip.table.advice.advise import asked_of
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index, check_index_version
-from zskip.table.journal import Clustered, Record, clustered, depths_of, read_journal
+from zskip.table.journal import Clustering, Record, count_depths, read_clustering, read_journal
 from zskip.table.optimize_request import (
     DEFAULT_FILE_SIZE,
     Given,
@@ -39,7 +39,7 @@ from zskip.table.rewrite.optimize import optimize
 from zskip.table.rewrite.writers import choose_engine
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_files_are_rows, read_snapshot
-from zskip.table.unchanged_files import named
+from zskip.table.unchanged_files import identify_files
 from zskip.units import show_size
 
 _MOST_QUERIES = 300
@@ -188,12 +188,12 @@ def _until_late(handle: Handle, request: MaintenanceRequest, look: _Look, work: 
 def _do(handle: Handle, look: _Look, batches: Sequence[Batch], work: _Work) -> None:
     before = set(look.snapshot.paths)
     if batches[0].merges:
-        done = compact_files(handle, [named(look.snapshot, batch.places) for batch in batches], "maintain")
+        done = compact_files(handle, [identify_files(look.snapshot, batch.places) for batch in batches], "maintain")
         if done is None:
             return
         removed, added, version = done.removed, done.added, done.version
     else:
-        depths = None if work.batches else depths_of(look.bound, look.fields)
+        depths = None if work.batches else count_depths(look.bound, look.fields)
         result = optimize(handle, dataclasses.replace(_request(look, batches[0]), depths=depths))
         removed, added, version = result.removed, result.added, result.version
     work.batches += 1
@@ -219,7 +219,7 @@ def _request(look: _Look, batch: Batch) -> OptimizeRequest:
         sampling="bernoulli",
         seed=0,
         operation="maintain",
-        only=frozenset(named(look.snapshot, batch.places)),
+        only=frozenset(identify_files(look.snapshot, batch.places)),
         aims_at=look.target,
         beside=beside(look.columns, look.rows, batch.places),
     )
@@ -229,7 +229,7 @@ def _look(handle: Handle, request: MaintenanceRequest, work: _Work) -> _Look:
     """Read the snapshot and the bounds of its files, and plan; raises what is wrong with the table or the request."""
     bound = _bounds(handle, dry_run=request.dry_run)
     snapshot = bound.snapshot
-    kept = clustered(read_journal(handle.home), snapshot)
+    kept = read_clustering(read_journal(handle.home), snapshot)
     by, curve, build = _layout(handle, snapshot, kept, request)
     target = request.target_file_size or (kept.newest.target_file_size if kept else None) or DEFAULT_FILE_SIZE
     if request.budget is not None and request.budget < target:
@@ -297,7 +297,7 @@ def known_bounds(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIn
 
 
 def _layout(
-    handle: Handle, snapshot: Snapshot, kept: Clustered | None, request: MaintenanceRequest
+    handle: Handle, snapshot: Snapshot, kept: Clustering | None, request: MaintenanceRequest
 ) -> tuple[tuple[str, ...], str, str]:
     """Columns, curve and build: those of the last time, or new ones."""
     last = layout_of(handle, snapshot, kept)
@@ -320,7 +320,7 @@ def _layout(
     return last.by, last.curve, last.build
 
 
-def bounds_of(bound: BoundIndex, fields: Sequence[Field], kept: Clustered | None = None) -> list[Bounds]:
+def bounds_of(bound: BoundIndex, fields: Sequence[Field], kept: Clustering | None = None) -> list[Bounds]:
     """What an index knows of the clustering columns; kept: by what the table was clustered, where that is known."""
     layout = None if kept is None else _largest(kept).layout()
     found = []
@@ -358,11 +358,11 @@ def beside(columns: Sequence[Bounds], rows: Ints, places: Ints) -> tuple[tuple[V
     return tuple(found)
 
 
-def _largest(kept: Clustered) -> Record:
+def _largest(kept: Clustering) -> Record:
     return max(kept.runs, key=lambda run: run.operation.rows)
 
 
-def _reference(kept: Clustered) -> Ints | None:
+def _reference(kept: Clustering) -> Ints | None:
     """Files that were clustered together: the most that still are."""
     most = max(kept.members, key=lambda members: int(members.sum()))
     return np.flatnonzero(most) if most.any() else None
@@ -383,7 +383,7 @@ def _asked(
     return found
 
 
-def _runs(kept: Clustered | None, snapshot: Snapshot) -> Ints:
+def _runs(kept: Clustering | None, snapshot: Snapshot) -> Ints:
     """The number of the run of each file, -1 of those in none."""
     found = np.full(len(snapshot), -1, np.int64)
     for number, members in enumerate(kept.members if kept is not None else ()):

@@ -30,7 +30,7 @@ from zskip.storage.overlay import Overlay
 from zskip.table.advice.choose_layout import Chosen, checked, choose_layout, with_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
-from zskip.table.journal import Depths, depths_of, keep
+from zskip.table.journal import Depths, count_depths, record_operation
 from zskip.table.optimize_request import (
     OptimizeRequest,
     choose_files,
@@ -53,7 +53,7 @@ from zskip.table.rewrite.writers import (
 )
 from zskip.table.session import is_case_sensitive, merges_schemas
 from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
-from zskip.table.unchanged_files import Live
+from zskip.table.unchanged_files import LiveFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,7 +88,7 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
     try:
         return _optimize(handle, request, target)
     except (CorruptFileError, StorageError) as error:
-        if request.only is not None and (Live(handle.format.snapshot()).places(request.only) < 0).any():
+        if request.only is not None and (LiveFiles(handle.format.snapshot()).find(request.only) < 0).any():
             raise ConflictError(
                 f'another writer replaced files of "{handle.storage.root}" while they were read; nothing was '
                 "committed, call again"
@@ -143,13 +143,13 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             partitions=len(np.unique(plan.schema.snapshot.partition_of)),
             batches=1,
         )
-        _keep(target, request, result, chosen, committed.names)
+        _record(target, request, result, chosen, committed.names)
         with timer.step("index"):
             index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
     return result
 
 
-def _keep(
+def _record(
     target: Handle, request: OptimizeRequest, result: OptimizeResult, chosen: Chosen, names: tuple[str, ...]
 ) -> None:
     operation = Operation(
@@ -171,7 +171,7 @@ def _keep(
         fitted_to=chosen.fitted_to,
     )
     size = request.aims_at or request.target_file_size or max(1, result.bytes_after // max(result.files_after, 1))
-    keep(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
+    record_operation(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
 
 
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
@@ -259,7 +259,7 @@ def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tupl
         # In memory: whatever goes wrong later, this table is left as it was.
         index = refresh(Overlay(handle.storage), some, workers=handle.workers)
         bound = index.bind(some, case_sensitive=is_case_sensitive(handle))
-    depths = depths_of(bound, plan.fields) if len(some) == len(plan.schema.snapshot) else None
+    depths = count_depths(bound, plan.fields) if len(some) == len(plan.schema.snapshot) else None
     stats = [bound.column((field.name,)) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None, depths

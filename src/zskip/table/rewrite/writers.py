@@ -106,7 +106,7 @@ class Writer(Protocol):
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files, or prepare to."""
 
-    def commit(self, info: Mapping[str, Any]) -> Committed:
+    def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Commit them to the table; info: describes the operation."""
 
     def abort(self) -> None:
@@ -257,7 +257,7 @@ def rewrite_in_place(
     rewrite: Rewrite,
     info: Mapping[str, Any],
     timer: StepTimer,
-) -> Committed:
+) -> EngineCommit:
     """Write the new files of one rewrite and commit them in place of the old, or change nothing.
 
     engine: the result of `choose_engine`.
