@@ -7,6 +7,7 @@ import pytest
 import query_fuzz
 import random_queries
 import random_rows
+import tiers
 
 SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "20"))
 """Of three tables each, and of 100 queries over them; a seed takes half a minute."""
@@ -18,12 +19,12 @@ def sides(spark):
     return query_fuzz.Sides(spark.newSession())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", tiers.first(range(SEEDS)))
 def test_answers_are_those_of_plain_spark(sides, seed):
     query_fuzz.run(seed, sides)
 
 
+@pytest.mark.scaled
 def test_that_files_were_skipped(sides):
     """Else nothing was tested."""
     if not sides.kinds["scans"]:

@@ -20,13 +20,17 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 def first(cases: Iterable[Any], quick: int = 1) -> list[Any]:
     """Parameters of a test; those after the first few are slow."""
-    return [case if i < quick else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(cases)]
+    return [case if i < quick else _slow(case) for i, case in enumerate(cases)]
 
 
 def only(cases: Iterable[Any], quick: Iterable[Any]) -> list[Any]:
     """Parameters of a test; those that are not among the quick ones are slow."""
     chosen = list(quick)
-    return [case if case in chosen else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+    return [case if case in chosen else _slow(case) for case in cases]
+
+
+def _slow(case: Any) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
 
 
 def count(full: int, quick: int) -> int:

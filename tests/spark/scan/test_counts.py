@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from pyspark.sql import SparkSession
 from typed_tables import random_table, write_files
 
@@ -228,7 +229,7 @@ FILTERS = ["", "WHERE i > 5", "WHERE l IS NOT NULL AND i < 30", "WHERE f >= 0", 
 COLUMNS = ["i", "l", "h", "f", "g", "d", "t", "n", "m", "w", "s", "y", "b", "k", "e", "x", "q", "v", "p"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", tiers.first(range(3)))
 def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, seed: int) -> None:
     rng, draw = np.random.default_rng(100 + seed), random.Random(seed)
     (tmp_path / "t").mkdir()

@@ -11,6 +11,7 @@ from typing import Any
 import arrow_tables
 import pytest
 import random_tables
+import tiers
 from fuzz import possible
 from pyspark.sql import SparkSession
 from search_arguments import Building
@@ -342,7 +343,7 @@ def orc_schema(spark: SparkSession) -> list[dict[str, Any]]:
     return fields
 
 
-@pytest.mark.parametrize("part", range(2))
+@pytest.mark.parametrize("part", tiers.first(range(2)))
 def test_the_truth_of_each_row_is_kept(spark: SparkSession, jvm_in_a_zone: Jvm, part: int) -> None:
     """A predicate made a SearchArgument and read again has the same truth values, and loses no row."""
     exact = 0
