@@ -34,7 +34,7 @@ import zskip
 from shared import common
 from zskip.formats.parquet.format import ParquetFormat
 from zskip.index import refresh
-from zskip.index.collect.files import collect
+from zskip.index.collect.parallel_footers import collect_footers
 from zskip.storage import LocalStorage
 
 DISTINCT = 500
@@ -108,7 +108,7 @@ def refreshed(files: int, added: int, rounds: int, rng: np.random.Generator) -> 
         with_files(path, held, next(new))
         snapshot = format_.snapshot()
         fresh = np.array([name >= name_of(len(snapshot) - added) for name in snapshot.paths])
-        reading.append(common.seconds(lambda f=fresh, s=snapshot: collect(storage, s, f, np.zeros_like(f))))  # type: ignore[misc]
+        reading.append(common.seconds(lambda f=fresh, s=snapshot: collect_footers(storage, s, f, np.zeros_like(f))))  # type: ignore[misc]
         whole.append(common.seconds(lambda s=snapshot: refresh(storage, s)))  # type: ignore[misc]
         with_files(path, held, next(new))
         listed.append(common.seconds(zskip.open(str(path)).index))

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import zskip
 from shared import common
 from shared.index_data import TYPES, make_index
-from zskip.index import Index, footers_only
+from zskip.index import Index, bind_footers
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage
 from zskip.storage.wrapper import StorageWrapper
@@ -115,7 +115,7 @@ def measure(path: Path) -> dict[str, Any]:
     storage.files = files + [FileInfo(f"new-{i:05d}.parquet", size, start + i) for i in range(NEW)]
     snapshot = read_snapshot(opened(storage)._handle)
     new = snapshot.select(np.char.startswith(np.array(snapshot.paths), "new-"))
-    figures |= timed("read_new", lambda: footers_only(storage, new))
+    figures |= timed("read_new", lambda: bind_footers(storage, new))
     figures |= timed("refresh", lambda: opened(storage).index())
     for unit in ("s", "cpu_s"):
         figures[f"refresh_beyond_reading_{unit}"] = figures[f"refresh_{unit}"] - figures[f"read_new_{unit}"]

@@ -12,7 +12,7 @@ import sketch_files
 
 import zskip
 from zskip.errors import IndexFormatError, InputError
-from zskip.index import describe_parts, refresh
+from zskip.index import list_indexed_parts, refresh
 from zskip.index.store.segment import INDEX_DIR
 from zskip.records import IndexedPart
 
@@ -69,7 +69,7 @@ def test_sketches_have_rows_after_the_columns(tmp_path, storage, snap):
         refresh(storage, snapshot), tmp_path, snapshot, ["values(8):a", "bloom(0.01):`b,c`", "ranges(8):a"]
     )
     bound = index.bind(snapshot)
-    found = describe_parts(bound)[2:]
+    found = list_indexed_parts(bound)[2:]
     assert [(part.kind, part.on, part.files, part.left_out) for part in found] == [
         ("values(8)", "a", 2, 1),
         ("bloom(0.01)", "`b,c`", 3, 0),
@@ -93,5 +93,5 @@ def test_without_an_index_and_with_one_that_cannot_be_read(path):
 
 def test_an_empty_table(tmp_path, storage, snap):
     snapshot = snap(storage, {"a": "long"})
-    [found] = describe_parts(refresh(storage, snapshot).bind(snapshot))
+    [found] = list_indexed_parts(refresh(storage, snapshot).bind(snapshot))
     assert (found.files, found.left_out, found.bytes, found.reason) == (0, 0, 0, "")

@@ -22,7 +22,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipWarning
 from zskip.index import Index, bind_without_index, refresh
 from zskip.index import index as store
 from zskip.index.resolve import Absent, readable_as, resolve
-from zskip.index.store import compact, match
+from zskip.index.store import bound_segments, compact
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.manifest import Manifest
 from zskip.index.store.segment import INDEX_DIR, Block, Segment
@@ -141,8 +141,8 @@ def test_mostly_dead_segments_are_rewritten(storage, tmp_path, indexed):
 
 
 def test_segments_are_closed_when_full(storage, tmp_path, indexed, monkeypatch):
-    monkeypatch.setattr("zskip.index.collect.files.MAX_ENTRIES", 10)
-    monkeypatch.setattr("zskip.index.collect.files._BATCH", 3)
+    monkeypatch.setattr("zskip.index.collect.parallel_footers.MAX_ENTRIES", 10)
+    monkeypatch.setattr("zskip.index.collect.parallel_footers._BATCH", 3)
     for i in range(12):
         write(tmp_path, f"{i:02d}.parquet", i)
     bound = indexed(storage, FIELDS)
@@ -184,8 +184,8 @@ def test_places_are_those_of_a_dictionary(live, listed, run, patience):
     wanted = [f"p{x:05d}" for x in [*listed[::2], *range(run - 5, run + 900), *listed[1::2]]]
     places = {name: i for i, name in enumerate(names)}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(match, "_FILES_PER_RUN", patience)
-        found = match.find_places(pa.array(wanted), pa.array(names, pa.string()), names)
+        patched.setattr(bound_segments, "_FILES_PER_RUN", patience)
+        found = bound_segments.find_positions(pa.array(wanted), pa.array(names, pa.string()), names)
     assert found.tolist() == [places.get(name, -1) for name in wanted]
 
 
@@ -204,7 +204,7 @@ def test_the_version_that_brought_a_file_is_kept(storage, snap, tmp_path):
 
 @pytest.mark.parametrize(("limit", "kept"), [(1, 1), (10**6, 3)])
 def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, monkeypatch):
-    monkeypatch.setattr("zskip.index.bind.CACHE_BYTES", limit)
+    monkeypatch.setattr("zskip.index.bound_index.CACHE_BYTES", limit)
     write(tmp_path, "0.parquet", 7)
     bound = indexed(storage, FIELDS)
     held = [bound.column((name,)) for name in FIELDS]
@@ -445,16 +445,16 @@ def test_manifests_round_trip():
 def test_the_second_of_two_refreshes_adds_to_the_first(storage, snap, tmp_path, monkeypatch):
     write(tmp_path, "0.parquet", 0)
     early = snap(storage, FIELDS)
-    collect = store.collect
+    collect = store.collect_footers
 
     def overtaken(*arguments):
         found = collect(*arguments)
-        monkeypatch.setattr(store, "collect", collect)
+        monkeypatch.setattr(store, "collect_footers", collect)
         write(tmp_path, "1.parquet", 10)
         refresh(storage, snap(storage, FIELDS))
         return found
 
-    monkeypatch.setattr(store, "collect", overtaken)
+    monkeypatch.setattr(store, "collect_footers", overtaken)
     index = refresh(storage, early)
     assert index.version == 2
     assert lows(index.bind(snap(storage, FIELDS))) == {"0.parquet": 0, "1.parquet": 10}

@@ -378,15 +378,15 @@ def test_a_refresh_that_comes_second_does_not_undo_the_granularity(
 ) -> None:
     write(tmp_path / "0.parquet", 0)
     refresh(storage, snap(storage, {"a": "long"}), row_groups=True)
-    collect = store.collect
+    collect = store.collect_footers
 
     def overtaken(*arguments: Any) -> Any:
         found = collect(*arguments)
-        monkeypatch.setattr(store, "collect", collect)
+        monkeypatch.setattr(store, "collect_footers", collect)
         refresh(storage, snap(storage, {"a": "long"}), row_groups=False)
         return found
 
-    monkeypatch.setattr(store, "collect", overtaken)
+    monkeypatch.setattr(store, "collect_footers", overtaken)
     write(tmp_path / "1.parquet", 0)
     index = refresh(storage, snap(storage, {"a": "long"}))
     assert index.manifest.row_group_segments is None

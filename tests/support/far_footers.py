@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zskip.index.collect.footers import FooterReader
-from zskip.index.collect.plain import PlainReader, looker
+from zskip.index.collect.plain_footers import PlainFooterReader, make_footer_parser
 from zskip.spark.collect import executors
 from zskip.storage import Storage
 
@@ -17,7 +17,7 @@ def check_executors(spark: SparkSession, storage: Storage, monkeypatch: pytest.M
     workers = executors.workers_of(spark, storage)
     assert workers is not None
     found = sorted((f.path, f.size) for f in storage.walk(lambda name: name.startswith("_")))
-    (told,) = workers.parse_files("read the footers", looker(False), found)
+    (told,) = workers.parse_files("read the footers", make_footer_parser(False), found)
     for (path, size), plain in zip(found, told, strict=True):
         with storage.open(path, size) as stream:
-            assert PlainReader().read(plain) == FooterReader().read(stream, size)
+            assert PlainFooterReader().read(plain) == FooterReader().read(stream, size)

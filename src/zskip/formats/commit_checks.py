@@ -9,7 +9,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, CorruptFileError, StorageError
 from zskip.formats.base import StagedFile
-from zskip.index import BoundIndex, footers_only
+from zskip.index import BoundIndex, bind_footers
 from zskip.records import Partition, Snapshot
 from zskip.storage import Storage
 
@@ -50,7 +50,7 @@ def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedF
         mtimes_ms=np.array([info.mtime_ms for info in infos if info is not None], np.int64),
         partition_of=np.zeros(len(files), np.int32),
     )
-    index = footers_only(storage, snapshot)
+    index = bind_footers(storage, snapshot)
     if (index.rows < 0).any():
         path = snapshot.paths[int(np.argmin(index.rows))]
         raise CorruptFileError(f'"{storage.uri(path)}" cannot be read; nothing was committed, call again')

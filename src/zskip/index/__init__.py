@@ -6,27 +6,34 @@ known of each live file, column by column. An entry is valid for one path, size 
 
 from __future__ import annotations
 
-from zskip.index.bind import BoundIndex, bind_without_index
-from zskip.index.collect.fill import CALENDAR_TYPES, Counted, Counting, Gaps, first_sure, ordered_columns
-from zskip.index.describe import describe_parts
-from zskip.index.index import Index, footers_only, garbage, refresh, refresh_sketches
+from zskip.index.bound_index import BoundIndex, bind_without_index
+from zskip.index.collect.fill_gaps import (
+    CALENDAR_TYPES,
+    CountedColumn,
+    Counting,
+    Gaps,
+    first_unambiguous,
+    ordered_columns,
+)
+from zskip.index.index import Index, bind_footers, find_garbage, refresh, refresh_sketches
+from zskip.index.indexed_parts import list_indexed_parts
 from zskip.index.row_groups import KeptRowGroups, prune_row_groups
 from zskip.index.store.manifest import DamagedIndexError
 
 __all__ = [
     "CALENDAR_TYPES",
     "BoundIndex",
-    "Counted",
+    "CountedColumn",
     "Counting",
     "DamagedIndexError",
     "Gaps",
     "Index",
     "KeptRowGroups",
+    "bind_footers",
     "bind_without_index",
-    "describe_parts",
-    "first_sure",
-    "footers_only",
-    "garbage",
+    "find_garbage",
+    "first_unambiguous",
+    "list_indexed_parts",
     "ordered_columns",
     "prune_row_groups",
     "refresh",

@@ -14,10 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from zskip.errors import IndexFormatError, StorageError, ZskipWarning
-from zskip.index.bind import BoundIndex
-from zskip.index.collect.files import Progress, collect
-from zskip.index.collect.fill import Counting, fill
-from zskip.index.store.compact import choose, merge
+from zskip.index.bound_index import BoundIndex
+from zskip.index.collect.fill_gaps import Counting, fill_gaps
+from zskip.index.collect.parallel_footers import Progress, collect_footers
+from zskip.index.store.bound_segments import BoundSegment, WarnOnce, bind_segments, warn_damaged
+from zskip.index.store.compact import choose_groups, merge_segments
 from zskip.index.store.listing import Listing
 from zskip.index.store.manifest import (
     DamagedIndexError,
@@ -28,9 +29,8 @@ from zskip.index.store.manifest import (
     next_version,
     sound_manifest,
 )
-from zskip.index.store.match import BoundSegment, WarnOnce, bind_segments, warn_damaged
 from zskip.index.store.segment import INDEX_DIR, Segment, SegmentReader
-from zskip.index.store.sketches import BoundSketches, BuildSketches, SketchChange, changed, update
+from zskip.index.store.sketches import BoundSketches, BuildSketches, SketchChange, apply_changes, update_sketches
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
 from zskip.sketch import SketchOn
@@ -144,17 +144,17 @@ def refresh(
     removed = {s.name for s in old} - {s.reader.segment.name for s in (*bound, *parts)}
     covered = _covered(snapshot, bound)
     lacking = ~_covered(snapshot, parts) & ~_empty(snapshot, bound) & of_row_groups
-    added = collect(storage, snapshot, ~covered, lacking, progress, home.storage, workers)
+    added = collect_footers(storage, snapshot, ~covered, lacking, progress, home.storage, workers)
     bound += _bind_new(home.storage, snapshot, [s for s in added if not s.of_row_groups])
     parts += _bind_new(home.storage, snapshot, [s for s in added if s.of_row_groups])
     if counting is not None:
         before = [s.reader.segment for s in bound]
         seen = BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=case_sensitive)
-        after = fill(home.storage, seen, ~covered if counting.new_only else np.ones_like(covered), counting)
-        changed = [new for new, was in zip(after, before, strict=True) if new != was]
+        after = fill_gaps(home.storage, seen, ~covered if counting.new_only else np.ones_like(covered), counting)
+        apply_changes = [new for new, was in zip(after, before, strict=True) if new != was]
         removed |= {was.name for new, was in zip(after, before, strict=True) if new != was}
-        added = [*(s for s in added if s.name not in removed), *changed]
-        bound = _bind_new(home.storage, snapshot, after) if changed else bound
+        added = [*(s for s in added if s.name not in removed), *apply_changes]
+        bound = _bind_new(home.storage, snapshot, after) if apply_changes else bound
     merged_names, merged = _compact(home.storage, [bound, parts])
     kept_new = [s for s in [*added, *merged] if s.name not in merged_names]
     gone = removed | merged_names
@@ -165,10 +165,10 @@ def refresh(
     return Index(storage=home.storage, manifest=manifest)
 
 
-def footers_only(storage: Storage, snapshot: Snapshot) -> BoundIndex:
+def bind_footers(storage: Storage, snapshot: Snapshot) -> BoundIndex:
     """See what the footers of a snapshot's files say, without an index; costs a ZskipWarning for unreadable files."""
     home, everything = Overlay(storage), np.ones(len(snapshot), np.bool_)
-    bound = _bind_new(home, snapshot, collect(storage, snapshot, everything, ~everything, None, home))
+    bound = _bind_new(home, snapshot, collect_footers(storage, snapshot, everything, ~everything, None, home))
     return BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=True)
 
 
@@ -212,9 +212,9 @@ def refresh_sketches(
     known = {record.spec for record in manifest.sketches}
     new = [SketchChange(spec=str(on), timezone=timezone) for on in add if str(on) not in known - {*drop}]
     wanted = dataclasses.replace(
-        index, manifest=dataclasses.replace(manifest, sketches=changed(manifest.sketches, new, drop))
+        index, manifest=dataclasses.replace(manifest, sketches=apply_changes(manifest.sketches, new, drop))
     )
-    changes = update(wanted.sketches(snapshot, case_sensitive=case_sensitive), build, files, total_budget)
+    changes = update_sketches(wanted.sketches(snapshot, case_sensitive=case_sensitive), build, files, total_budget)
     if not new and not changes and not known & set(drop):
         return index
     published = _publish(home, snapshot.version, changes=[*new, *changes], dropped=drop)
@@ -270,9 +270,9 @@ def _compact(storage: Storage, kinds: Sequence[Sequence[BoundSegment]]) -> tuple
     """Merge what should be merged of each kind; the names of the segments that fall away, and the new ones."""
     gone: set[str] = set()
     merged: list[Segment] = []
-    for group in (group for segments in kinds for group in choose(segments)):
+    for group in (group for segments in kinds for group in choose_groups(segments)):
         try:
-            new = merge(storage, group)
+            new = merge_segments(storage, group)
         except IndexFormatError as error:
             warn_damaged(error)
             continue
@@ -312,7 +312,7 @@ def _publish(
             zskip=__version__,
             segments=(*(s for s in old if s.name not in gone), *(s for s in added if not s.of_row_groups)),
             row_group_segments=tuple(s for s in parts if s.name not in gone) if of_row_groups else None,
-            sketches=changed(() if base is None else base.sketches, changes, dropped),
+            sketches=apply_changes(() if base is None else base.sketches, changes, dropped),
         )
         try:
             home.storage.write(manifest_path(manifest.version), manifest.to_bytes())
@@ -326,13 +326,13 @@ def _publish(
 def _clean(storage: Storage) -> None:
     """Remove what no reader needs; what cannot be removed stays for the next refresh."""
     try:
-        for path, _ in garbage(storage):
+        for path, _ in find_garbage(storage):
             storage.delete(path)
     except (StorageError, OSError) as error:
         _LOG.warning("could not clean %s: %s", INDEX_DIR, error)
 
 
-def garbage(storage: Storage) -> list[tuple[str, str]]:
+def find_garbage(storage: Storage) -> list[tuple[str, str]]:
     """What no reader needs, and why: versions replaced hours ago, segments that only they name, unfinished files.
 
     The newest version must be one that this zskip can read, and sound.

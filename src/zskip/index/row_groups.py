@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zskip.index.bind import BoundIndex
-from zskip.index.store.match import BoundSegment, bind_segments
+from zskip.index.bound_index import BoundIndex
+from zskip.index.store.bound_segments import BoundSegment, bind_segments
 from zskip.predicate import Predicate
 from zskip.prune import prune
 from zskip.records import Bools, Ints

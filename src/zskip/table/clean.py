@@ -5,7 +5,7 @@ from __future__ import annotations
 from zskip.errors import TableNotFoundError
 from zskip.formats import find_leftovers, find_unpublished, measure_leftover
 from zskip.formats.parquet import log
-from zskip.index import DamagedIndexError, garbage
+from zskip.index import DamagedIndexError, find_garbage
 from zskip.records import Cleaning
 from zskip.storage import Storage
 from zskip.table.handle import Handle
@@ -48,7 +48,7 @@ def _of_index(handle: Handle) -> _Found:
         index = load_index(handle)
     except DamagedIndexError:
         return []
-    return [] if index is None else [(home, path, reason) for path, reason in garbage(home)]
+    return [] if index is None else [(home, path, reason) for path, reason in find_garbage(home)]
 
 
 def _beside(handle: Handle) -> _Found:

@@ -12,11 +12,11 @@ from zskip.errors import InputError, UnsupportedError, ZskipError, ZskipWarning
 from zskip.index import (
     CALENDAR_TYPES,
     BoundIndex,
-    Counted,
+    CountedColumn,
     Counting,
     DamagedIndexError,
     Gaps,
-    first_sure,
+    first_unambiguous,
     refresh,
     refresh_sketches,
 )
@@ -188,7 +188,7 @@ def _sketched(
 
 def _count(
     handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
-) -> tuple[Ints, Mapping[tuple[str, ...], Counted]]:
+) -> tuple[Ints, Mapping[tuple[str, ...], CountedColumn]]:
     """Count with Spark, one aggregation by file; nothing, and a warning, where that fails and is not `strict`."""
     from zskip.spark.collect.statistics import count_values
     from zskip.spark.jvm.failures import to_zskip_error
@@ -214,7 +214,7 @@ def _of_sure_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex) -> d
             stats = bound.column(column.path)
             if stats is None:
                 return dict.fromkeys(states, Made(None, "nothing is known of its days"))
-            sure = stats.bounded & (stats.lower >= first_sure(column.type))
+            sure = stats.bounded & (stats.lower >= first_unambiguous(column.type))
             unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
     early = Made(None, "it may hold days before 1900, which calendars read differently")
     return {place: early if unsure[place] else made for place, made in states.items()}

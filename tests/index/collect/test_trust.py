@@ -16,7 +16,7 @@ import pytest
 
 from zskip.errors import ZskipWarning
 from zskip.index import refresh
-from zskip.index.collect.footers import MAX_BOUND_BYTES, FooterReader, group_stats, make_plan, shorten_upper
+from zskip.index.collect.footers import MAX_BOUND_BYTES, FooterReader, plan_footers, read_group_stats, shorten_upper
 from zskip.index.collect.trust import Trust, column_orders, judge
 from zskip.index.store.leaves import read_leaves
 
@@ -289,7 +289,7 @@ def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tu
     stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
     group = SimpleNamespace(num_rows=2, column=lambda ordinal: SimpleNamespace(statistics=stats))
     trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
-    found = group_stats(make_plan(leaves, Trust(**trust), frozenset()), group)
+    found = read_group_stats(plan_footers(leaves, Trust(**trust), frozenset()), group)
     return found.lower[0], found.upper[0]
 
 

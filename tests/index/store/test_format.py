@@ -121,8 +121,8 @@ class Reader:
         columns = numbers(segment["columns"])
         for column in numbers(segment["schemas"][self.schema[file]]):
             held, kind = self.column(columns[column])
-            folded = [name.lower() for name in held]
-            if all(a == b for a, b in zip(folded, wanted, strict=False)):
+            fold_names = [name.lower() for name in held]
+            if all(a == b for a, b in zip(fold_names, wanted, strict=False)):
                 near.append((column, len(held) == len(path), kind))
         if not near:
             defaults = {name.lower() for s in self.manifest["segments"] for name in s["defaults"]}

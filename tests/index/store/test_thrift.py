@@ -15,7 +15,7 @@ from zskip.index import Index, refresh
 from zskip.index.store.leaves import Column
 from zskip.index.store.listing import FILES_SCHEMA
 from zskip.index.store.segment import BLOCK_ROWS, ENTRIES_SCHEMA, SegmentReader, new_name, write_segment
-from zskip.index.store.thrift import row_group_places, with_row_groups
+from zskip.index.store.thrift import row_group_places, select_row_groups
 
 FIELDS = {"a": "long", "t": "string"}
 
@@ -39,7 +39,7 @@ def test_a_part_of_a_footer_describes_its_row_groups(count, statistics):
     whole, places = pq.read_metadata(stream), row_group_places(footer)
     assert len(places) == count + 1
     for first, last in {(0, 0), (count - 1, count - 1), (0, count - 1), (count // 3, count // 2)}:
-        part = pq.read_metadata(pa.BufferReader(with_row_groups(footer, places, first, last)))
+        part = pq.read_metadata(pa.BufferReader(select_row_groups(footer, places, first, last)))
         assert part.schema == whole.schema
         assert part.num_row_groups == last - first + 1
         for i in range(part.num_row_groups):

@@ -18,9 +18,9 @@ from zskip.errors import CorruptFileError, ZskipWarning
 from zskip.formats import schema
 from zskip.formats.parquet.format import ParquetFormat
 from zskip.index import BoundIndex, prune_row_groups, refresh
-from zskip.index.collect import files
+from zskip.index.collect import parallel_footers
 from zskip.index.collect.footers import FooterReader
-from zskip.index.collect.plain import PlainReader, looker
+from zskip.index.collect.plain_footers import PlainFooterReader, make_footer_parser
 from zskip.predicate import Columns, parse
 from zskip.records import Snapshot
 from zskip.spark.collect import executors
@@ -48,12 +48,12 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> LocalStorage:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few files count as many, in several jobs."""
-    for module in (files, schema):
+    for module in (parallel_footers, schema):
         monkeypatch.setattr(module, "MANY_FILES", 10)
     monkeypatch.setattr(executors, "_FILES_A_JOB", 25)
 
 
-class Counted:
+class CountedColumn:
     """Workers of which is counted what they say."""
 
     def __init__(self, base: Executors) -> None:
@@ -66,15 +66,15 @@ class Counted:
             yield batch
 
 
-def workers(spark: SparkSession, storage: LocalStorage) -> Counted:
-    return Counted(Executors(spark, storage, executors._opener_on_disk, 2))
+def workers(spark: SparkSession, storage: LocalStorage) -> CountedColumn:
+    return CountedColumn(Executors(spark, storage, executors._opener_on_disk, 2))
 
 
 def snapshot_of(storage: LocalStorage) -> Snapshot:
     return ParquetFormat(storage).snapshot()
 
 
-def known(storage: LocalStorage, snapshot: Snapshot, given: Counted | None) -> tuple[BoundIndex, list[str]]:
+def known(storage: LocalStorage, snapshot: Snapshot, given: CountedColumn | None) -> tuple[BoundIndex, list[str]]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         index = refresh(Overlay(storage), snapshot, row_groups=True, workers=given)
@@ -92,8 +92,8 @@ def same(one: BoundIndex, other: BoundIndex) -> None:
 
 
 def test_footers_come_back_as_they_were(storage: LocalStorage) -> None:
-    reader = PlainReader()
-    look = looker(True)()
+    reader = PlainFooterReader()
+    look = make_footer_parser(True)()
     for file in storage.walk(lambda name: name == "part-031.parquet"):
         data = storage.read(file.path)
         told = pickle.loads(pickle.dumps(look(io.BytesIO(data), file.size)))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from zskip.errors import UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION
-from zskip.index import CALENDAR_TYPES, first_sure
+from zskip.index import CALENDAR_TYPES, first_unambiguous
 from zskip.records import Bools, ColumnStats, Field, Ints, Known, Values
 from zskip.types import DataType, Encoded, Form, encode
 
@@ -117,7 +117,7 @@ def _column(
     if is_float:
         bounded &= ~(np.isnan(lower) | np.isnan(upper))
     if data_type.name in CALENDAR_TYPES:
-        bounded &= np.asarray(lower >= first_sure(data_type), np.bool_)
+        bounded &= np.asarray(lower >= first_unambiguous(data_type), np.bool_)
     return ColumnStats(
         type=data_type,
         lower=lower,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from zskip.errors import UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION
-from zskip.index import CALENDAR_TYPES, first_sure
+from zskip.index import CALENDAR_TYPES, first_unambiguous
 from zskip.records import ColumnStats, Field, Known, Values
 from zskip.types import DataType, Encoded, Form, encode
 
@@ -192,7 +192,7 @@ def _constants(values: Sequence[Encoded | None], data_type: DataType) -> ColumnS
             bounds[i] = value
             bounded[i] = True
     if data_type.name in CALENDAR_TYPES:
-        bounded &= np.asarray(bounds >= first_sure(data_type), np.bool_)
+        bounded &= np.asarray(bounds >= first_unambiguous(data_type), np.bool_)
     return ColumnStats(
         type=data_type,
         lower=bounds,

@@ -34,7 +34,7 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from zskip.index import CALENDAR_TYPES, first_sure
+from zskip.index import CALENDAR_TYPES, first_unambiguous
 from zskip.records import ALL_NULL, ColumnStats, Field, Known, Values
 from zskip.types import DataType, Encoded, Form, encode
 
@@ -196,7 +196,7 @@ def _trusted(bounds: tuple[Any, Any] | None, data_type: DataType) -> tuple[Any, 
     """Bounds that mean the same to every reader; None for others."""
     if bounds is None or bounds[0] != bounds[0] or bounds[1] != bounds[1]:
         return None
-    if data_type.name in CALENDAR_TYPES and bounds[0] < first_sure(data_type):
+    if data_type.name in CALENDAR_TYPES and bounds[0] < first_unambiguous(data_type):
         return None
     return bounds
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zskip.index.collect.trust import Trust, judge, odd_columns
+from zskip.index.collect.trust import Trust, find_special_columns, judge
 from zskip.index.store.leaves import Column, Decode, Leaf, Leaves, read_leaves
 from zskip.types import Encoded, Form
 
@@ -92,13 +92,13 @@ class FooterReader:
         metadata = _Footer(pa.BufferReader(tail)).metadata
         keys = metadata.metadata
         trust = judge(footer, metadata.num_columns, metadata.created_by, keys)
-        collated, defaults = odd_columns(keys)
+        collated, defaults = find_special_columns(keys)
         plan = self._plan(metadata.schema, trust, collated)
         groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
         rows = [group.num_rows for group in groups]
         if sum(rows) != metadata.num_rows:
             raise ValueError("its row groups do not add up to its rows")
-        found = [group_stats(plan, group) for group in groups]
+        found = [read_group_stats(plan, group) for group in groups]
 
         def told(count: int, leaves: LeafLists, parts: tuple[FooterStats, ...] = ()) -> FooterStats:
             return FooterStats(rows=count, columns=plan.columns, defaults=defaults, leaves=leaves, row_groups=parts)
@@ -114,7 +114,7 @@ class FooterReader:
         _, leaves, plans = same
         plan = plans.get((trust, collated))
         if plan is None:
-            plan = plans[trust, collated] = make_plan(leaves, trust, collated)
+            plan = plans[trust, collated] = plan_footers(leaves, trust, collated)
         return plan
 
 
@@ -154,7 +154,7 @@ class Plan:
     """The columns of the steps."""
 
 
-def make_plan(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
+def plan_footers(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
     """Plan how to read footers; collated: top-level columns whose order is not that of their bytes."""
     columns = leaves.columns
     unsure = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
@@ -213,7 +213,7 @@ def _read_range(stream: BinaryIO, start: int, end: int) -> bytes:
     return b"".join(parts)
 
 
-def group_stats(plan: Plan, group: Any) -> LeafLists:
+def read_group_stats(plan: Plan, group: Any) -> LeafLists:
     """What a row group says of each leaf, in one loop without calls of its own: there are millions."""
     column, rows = group.column, group.num_rows
     found = LeafLists(plan.leaves, [], [], [], [])

@@ -93,7 +93,7 @@ def column_orders(columns: int) -> bytes:
     return b"\x19" + size + b"\x1c\x00\x00" * columns + b"\x00"
 
 
-def odd_columns(metadata: Mapping[bytes, bytes] | None) -> tuple[frozenset[str], frozenset[str]]:
+def find_special_columns(metadata: Mapping[bytes, bytes] | None) -> tuple[frozenset[str], frozenset[str]]:
     """Name the top-level columns that Spark's own schema in a footer marks as special.
 
     Returns those with a collation, whose order is not that of their bytes, and those with a default, which files

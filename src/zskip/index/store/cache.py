@@ -13,7 +13,7 @@ _MOST = 64 << 20
 _LARGEST = _MOST // 4
 
 
-class Recent:
+class PartCache:
     """The parts that were read last; safe to share between threads."""
 
     def __init__(self, most: int = _MOST, largest: int = _LARGEST) -> None:
@@ -51,5 +51,5 @@ class Recent:
             self._bytes -= len(self._parts.pop((storage.root, *key), b""))
 
 
-RECENT = Recent()
+CACHE = PartCache()
 """Of this process."""

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from zskip.index.store.bound_segments import BoundSegment
 from zskip.index.store.leaves import Column
-from zskip.index.store.match import BoundSegment
 from zskip.index.store.segment import ENTRIES_SCHEMA, MAX_ENTRIES, Segment, new_name, write_segment
 from zskip.storage import Storage
 
@@ -17,7 +17,7 @@ MAX_SEGMENTS = 8
 """More segments than this are merged."""
 
 
-def choose(segments: Sequence[BoundSegment]) -> list[list[BoundSegment]]:
+def choose_groups(segments: Sequence[BoundSegment]) -> list[list[BoundSegment]]:
     """Choose what to merge: groups of segments that each become one, none larger than a segment may be.
 
     A segment that is mostly dead is rewritten by itself; when there are too many, all smaller ones are merged.
@@ -45,7 +45,7 @@ def _is_mostly_dead(segment: BoundSegment) -> bool:
     return 2 * _live(segment) < len(segment.live)
 
 
-def merge(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:
+def merge_segments(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:
     """Write the live entries of some segments to one new segment; None where there are none.
 
     Raises IndexFormatError where a segment is damaged and StorageError where the new one cannot be written.

@@ -25,10 +25,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError
-from zskip.index.store.cache import RECENT
+from zskip.index.store.cache import CACHE
 from zskip.index.store.leaves import Column, ColumnList
 from zskip.index.store.listing import FILES_SCHEMA, ROW_GROUPS_SCHEMA, Listing
-from zskip.index.store.thrift import row_group_places, with_row_groups
+from zskip.index.store.thrift import row_group_places, select_row_groups
 from zskip.records import Bools, Ints, Values
 from zskip.storage import Storage, prefetch
 from zskip.storage.stream import RangeStream
@@ -349,7 +349,7 @@ class SegmentReader:
             if self._footer is None:
                 self._footer = self._verified(self.segment.entries_path, [self.segment.footer])
             if self._metadata is None and places and last - first < _FEW_GROUPS:
-                part = with_row_groups(self._footer, places, first, last)
+                part = select_row_groups(self._footer, places, first, last)
                 return pq.read_metadata(pa.BufferReader(part)), list(range(last - first + 1))
             if self._metadata is None:
                 self._metadata = pq.read_metadata(pa.BufferReader(self._footer))
@@ -360,13 +360,13 @@ class SegmentReader:
         start, size = blocks[0].offset, sum(block.length for block in blocks)
         key = (path, start, size, *(block.crc for block in blocks))
         if now:
-            RECENT.forget(self._storage, key)
-        data = RECENT.get(self._storage, key, lambda: self._read(path, start, size))
+            CACHE.forget(self._storage, key)
+        data = CACHE.get(self._storage, key, lambda: self._read(path, start, size))
         view = memoryview(data)
         for block in blocks:
             held = view[block.offset - start : block.offset - start + block.length]
             if len(held) != block.length or zlib.crc32(held) != block.crc:
-                RECENT.forget(self._storage, key)
+                CACHE.forget(self._storage, key)
                 raise ValueError("it is damaged")
         return data
 

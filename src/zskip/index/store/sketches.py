@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError, ZskipError
-from zskip.index.store.match import WarnOnce, live_places, path_array
+from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Columns, Predicate, columns_of
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
@@ -232,7 +232,7 @@ class BoundSketches:
                 continue
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
-            places = live_places(self._snapshot, self.paths, paths, sizes, mtimes_ms)
+            places = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
             places[~np.asarray(pc.equal(table["type"], _type_of(on)).fill_null(False))] = -1
             found.append((table, places))
         return found
@@ -270,7 +270,7 @@ class _Coverage(NamedTuple):
     """Their rows that are about live files."""
 
 
-def update(
+def update_sketches(
     bound: BoundSketches, build: BuildSketches, files: Bools, total_budget: int | None = None
 ) -> list[SketchChange]:
     """Build the states that files lack; the changes for the manifest.
@@ -291,7 +291,7 @@ def update(
     return [change for change in changes if change.gone or change.added]
 
 
-def changed(
+def apply_changes(
     records: Sequence[SketchRecord], changes: Sequence[SketchChange], dropped: Collection[str]
 ) -> tuple[SketchRecord, ...]:
     """The sketches of the next version of an index, on top of those of whichever version is the newest."""

@@ -52,7 +52,7 @@ def row_group_places(footer: bytes) -> tuple[int, ...]:
     raise ValueError("it has no row groups")
 
 
-def with_row_groups(footer: bytes, places: Sequence[int], first: int, last: int) -> bytes:
+def select_row_groups(footer: bytes, places: Sequence[int], first: int, last: int) -> bytes:
     """The end of a file that describes only some neighboring row groups; footer, places: as `row_group_places` has."""
     start, end = places[0] - len(_head_of_list(len(places) - 1)), places[-1]
     parts = [

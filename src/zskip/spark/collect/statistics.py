@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from zskip.errors import ConflictError
-from zskip.index import Counted
+from zskip.index import CountedColumn
 from zskip.records import Ints
 from zskip.spark.forms import form_sql, quote_identifier
 from zskip.spark.jobs import describe_jobs
@@ -68,14 +68,14 @@ def aggregate_by_file(
 
 def count_values(
     frame: DataFrame, columns: Sequence[tuple[Path, DataType]], places: FilePositions, text: str
-) -> tuple[Ints, dict[Path, Counted]]:
+) -> tuple[Ints, dict[Path, CountedColumn]]:
     """Count the rows of each file, and what they hold of some columns of orderable types.
 
     frame: rows of the table's files, nothing joined or cached. Reads the columns asked for alone, in one job for each
     hundred of them.
     """
     rows = np.zeros(len(places), np.int64)
-    counted: dict[Path, Counted] = {}
+    counted: dict[Path, CountedColumn] = {}
     for batch in _batches(columns):
         sums = {"rows": "count(1)"}
         for i, (path, data_type) in enumerate(batch):
@@ -113,7 +113,7 @@ def exact_sql(column: str, data_type: DataType) -> str:
     return form_sql(column, data_type)
 
 
-def _read(table: pa.Table, i: int, data_type: DataType, at: Ints, rows: Ints) -> Counted:
+def _read(table: pa.Table, i: int, data_type: DataType, at: Ints, rows: Ints) -> CountedColumn:
     form = data_type.form
     dtype: Any = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}[cast(Form, form)]
     blank: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[cast(Form, form)]
@@ -131,7 +131,7 @@ def _read(table: pa.Table, i: int, data_type: DataType, at: Ints, rows: Ints) ->
                 found = [v if isinstance(v, bytes) else _long_decimal(v, data_type) for v in found]
             for place, value in zip(at.tolist(), found, strict=True):
                 end[place] = value
-    return Counted(type=data_type, nulls=nulls, nans=nans, lower=ends[0], upper=ends[1], bounded=bounded)
+    return CountedColumn(type=data_type, nulls=nulls, nans=nans, lower=ends[0], upper=ends[1], bounded=bounded)
 
 
 def _long_decimal(value: Any, data_type: DataType) -> Any:

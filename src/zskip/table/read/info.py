@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
-from zskip.index import BoundIndex, describe_parts
+from zskip.index import BoundIndex, list_indexed_parts
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
@@ -58,7 +58,7 @@ def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
     index = load_index(handle)
     if index is None:
         raise InputError(f'"{handle.storage.root}" has no index; build it with Table.index()')
-    return describe_parts(index.bind(read_snapshot(handle), case_sensitive=is_case_sensitive(handle)))
+    return list_indexed_parts(index.bind(read_snapshot(handle), case_sensitive=is_case_sensitive(handle)))
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:

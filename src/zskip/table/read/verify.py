@@ -30,7 +30,7 @@ from zskip.types import DataType, Encoded, Form
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from zskip.index import Counted
+    from zskip.index import CountedColumn
     from zskip.spark.collect.statistics import FilePositions
 
 _SAMPLED_ROWS = 2_000
@@ -210,7 +210,7 @@ def _wrong_rows(snapshot: Snapshot, said: Ints, rows: Ints) -> Iterator[Mismatch
 
 
 def _wrong_statistics(
-    snapshot: Snapshot, column: Column, said: ColumnStats, held: Counted, rows: Ints
+    snapshot: Snapshot, column: Column, said: ColumnStats, held: CountedColumn, rows: Ints
 ) -> Iterator[Mismatch]:
     indexed = rows >= 0
     all_null = said.nulls == ALL_NULL

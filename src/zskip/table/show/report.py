@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from zskip.advisor.advice.advice import Advice
 from zskip.advisor.workload.workload import Workload
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
-from zskip.index import BoundIndex, describe_parts
+from zskip.index import BoundIndex, list_indexed_parts
 from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
 from zskip.table.advice.advise import advise
@@ -143,7 +143,7 @@ def _spreads(bound: BoundIndex, names: Sequence[str], asked: bool) -> tuple[Spre
 
 def _parts(bound: BoundIndex, spreads: Sequence[Spread]) -> tuple[IndexedPart, ...]:
     few = len(bound.snapshot) * len(bound.snapshot.fields) <= _MOST_ENTRIES
-    return describe_parts(bound, None if few else {spread.name for spread in spreads})
+    return list_indexed_parts(bound, None if few else {spread.name for spread in spreads})
 
 
 def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Maintenance | None:

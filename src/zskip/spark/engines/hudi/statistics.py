@@ -16,7 +16,7 @@ import numpy as np
 
 from zskip.formats import HudiFormat
 from zskip.formats.hudi.protocol import metadata_parts
-from zskip.index import CALENDAR_TYPES, first_sure
+from zskip.index import CALENDAR_TYPES, first_unambiguous
 from zskip.records import ColumnStats, Known, Snapshot, Values
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.types import DataType, Encoded, Form, encode_decimal
@@ -110,7 +110,7 @@ def _aligned(rows: Sequence[Row], snapshot: Snapshot, data_type: DataType) -> Co
             lower[i], upper[i] = _value(least, data_type), _value(greatest, data_type)
             bounded[i] = True
     if data_type.name in CALENDAR_TYPES:
-        bounded &= np.asarray(lower >= first_sure(data_type), np.bool_)
+        bounded &= np.asarray(lower >= first_unambiguous(data_type), np.bool_)
     may_nan = np.zeros(count, np.bool_)
     return ColumnStats(type=data_type, lower=lower, upper=upper, bounded=bounded, nulls=nulls, may_nan=may_nan)
 

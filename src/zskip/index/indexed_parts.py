@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from zskip.index.bind import BoundIndex
+from zskip.index.bound_index import BoundIndex
 from zskip.predicate import Column, term_sql
 from zskip.records import ALL_NULL, Field, IndexedPart
 from zskip.types import DataType
@@ -15,7 +15,7 @@ _BEHIND = "they are not in the index; bring it up to date"
 _UNKNOWN = "their footers do not tell, or what they tell cannot be believed"
 
 
-def describe_parts(bound: BoundIndex, only: Collection[str] | None = None) -> tuple[IndexedPart, ...]:
+def list_indexed_parts(bound: BoundIndex, only: Collection[str] | None = None) -> tuple[IndexedPart, ...]:
     """The bounds of each column, the values of partition columns, and the sketches, in this order.
 
     only: columns whose bounds are described; None for all.

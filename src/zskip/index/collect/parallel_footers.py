@@ -14,8 +14,8 @@ import numpy as np
 from zskip.errors import ZskipWarning
 from zskip.index.collect.builder import SegmentBuilder
 from zskip.index.collect.footers import FooterReader, FooterStats
-from zskip.index.collect.plain import PlainReader, looker
-from zskip.index.store.match import is_text
+from zskip.index.collect.plain_footers import PlainFooterReader, make_footer_parser
+from zskip.index.store.bound_segments import is_text
 from zskip.index.store.segment import MAX_ENTRIES, Segment
 from zskip.records import Bools, DataFile, Snapshot
 from zskip.storage import MANY_FILES, Storage, Workers
@@ -52,7 +52,7 @@ class _Output:
             self.builder = SegmentBuilder(of_row_groups=self._of_row_groups)
 
 
-def collect(
+def collect_footers(
     storage: Storage,
     snapshot: Snapshot,
     files: Bools,
@@ -115,9 +115,9 @@ def _read_there(
     workers: Workers, snapshot: Snapshot, which: Sequence[int], row_groups: bool, left: list[int]
 ) -> Iterator[list[_Found]]:
     """Read footers by workers; adds to `left` what they learn nothing of."""
-    todo, reader = iter(which), PlainReader()
+    todo, reader = iter(which), PlainFooterReader()
     files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in which]
-    for batch in workers.parse_files("read the footers", looker(row_groups), files) if files else ():
+    for batch in workers.parse_files("read the footers", make_footer_parser(row_groups), files) if files else ():
         places = list(itertools.islice(todo, len(batch)))
         left += [i for i, plain in zip(places, batch, strict=True) if plain is None]
         told = ((i, plain) for i, plain in zip(places, batch, strict=True) if plain is not None)

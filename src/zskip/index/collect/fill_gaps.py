@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from zskip.errors import IndexFormatError
-from zskip.index.bind import BoundIndex
+from zskip.index.bound_index import BoundIndex
 from zskip.index.collect.footers import MAX_BOUND_BYTES, shorten_upper
-from zskip.index.store.match import BoundSegment, warn_damaged
+from zskip.index.store.bound_segments import BoundSegment, warn_damaged
 from zskip.index.store.segment import Entries, Segment, entries_table, new_name, write_segment
 from zskip.records import Bools, Field, Ints, Values
 from zskip.storage import Storage
@@ -32,7 +32,7 @@ _SURE_DAY = -25_567 + 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Counted:
+class CountedColumn:
     """What files hold of one column; arrays of (files of the snapshot,)."""
 
     type: DataType
@@ -54,7 +54,7 @@ class Gaps:
     columns: tuple[tuple[Path, DataType], ...]
 
 
-Count = Callable[[Gaps], tuple[Ints, Mapping[Path, Counted]]]
+Count = Callable[[Gaps], tuple[Ints, Mapping[Path, CountedColumn]]]
 """Counts the rows of files, and what they hold of columns."""
 
 
@@ -83,7 +83,7 @@ def ordered_columns(fields: Sequence[Field]) -> Iterator[tuple[Path, DataType]]:
         todo = [((*path, name), inner) for name, inner in data_type.fields] + todo
 
 
-def fill(storage: Storage, bound: BoundIndex, files: Bools, counting: Counting) -> list[Segment]:
+def fill_gaps(storage: Storage, bound: BoundIndex, files: Bools, counting: Counting) -> list[Segment]:
     """Count what segments lack, and give them with it: in new segments, marked as filled, or as they were.
 
     files: (files of the snapshot,) those of which rows may be read.
@@ -147,7 +147,7 @@ def _filled(
     gaps: Gaps,
     files: Bools,
     rows: Ints,
-    counted: Mapping[Path, Counted],
+    counted: Mapping[Path, CountedColumn],
 ) -> Segment:
     """A segment with what was counted of its files, apart from those that have other rows than their footers say."""
     record = segment.reader.segment
@@ -157,7 +157,7 @@ def _filled(
     if not gaps.files[at].any():
         return dataclasses.replace(record, filled=whole)
     usable[usable] = gaps.files[at] & (rows[at] == segment.rows[usable])
-    of_column: dict[int, list[tuple[Counted, Bools]]] = {}
+    of_column: dict[int, list[tuple[CountedColumn, Bools]]] = {}
     for path, found in counted.items():
         for number, answers in _answers(bound, segment, path, found.type):
             of_column.setdefault(number, []).append((found, answers & usable))
@@ -195,7 +195,7 @@ def _filled(
     )
 
 
-def _merged(entries: Entries, found: Counted, files: Bools, live: Ints) -> Entries:
+def _merged(entries: Entries, found: CountedColumn, files: Bools, live: Ints) -> Entries:
     """Entries of a column with what was counted in place of what the footers of some files say."""
     given = np.flatnonzero(files)
     kept = np.flatnonzero(~files[entries.files])
@@ -224,11 +224,11 @@ def _merged(entries: Entries, found: Counted, files: Bools, live: Ints) -> Entri
     )
 
 
-def _bounds(found: Counted, at: Ints) -> tuple[Values, Values, Bools]:
+def _bounds(found: CountedColumn, at: Ints) -> tuple[Values, Values, Bools]:
     """Bounds as the index keeps them, of the files at some places of the snapshot."""
     lower, upper, bounded = found.lower[at].copy(), found.upper[at].copy(), found.bounded[at].copy()
     if found.type.name in CALENDAR_TYPES:
-        bounded &= lower >= first_sure(found.type)
+        bounded &= lower >= first_unambiguous(found.type)
     if found.type.form is Form.BYTES and not found.type.is_decimal:
         for i in np.flatnonzero(bounded).tolist():
             top = shorten_upper(cast(bytes, upper[i]))
@@ -237,6 +237,6 @@ def _bounds(found: Counted, at: Ints) -> tuple[Values, Values, Bools]:
     return lower, upper, bounded
 
 
-def first_sure(data_type: DataType) -> int:
+def first_unambiguous(data_type: DataType) -> int:
     """The first day or time, in the form of its type, that is the same in all calendars."""
     return _SURE_DAY if data_type.name == "date" else _SURE_DAY * _DAY_MICROS

@@ -10,7 +10,7 @@ from zskip.index.store.leaves import Column
 from zskip.storage import FileParser
 
 
-def looker(row_groups: bool) -> Callable[[], FileParser]:
+def make_footer_parser(row_groups: bool) -> Callable[[], FileParser]:
     """Makes what looks at footers; row_groups: whether it tells of them, too. Nothing of it is tied to this process."""
 
     def make() -> FileParser:
@@ -33,7 +33,7 @@ def looker(row_groups: bool) -> Callable[[], FileParser]:
     return make
 
 
-class PlainReader:
+class PlainFooterReader:
     """Undoes `looker`; what files have in common is one object again."""
 
     def __init__(self) -> None:

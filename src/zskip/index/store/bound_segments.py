@@ -30,7 +30,7 @@ _FILES_PER_RUN = 500
 """Runs of names are looked for while there is not more than one of them for so many files; then names are hashed."""
 
 
-def of_each(work: Callable[[_In], _Out], items: Sequence[_In], *, files: int) -> list[_Out]:
+def map_segments(work: Callable[[_In], _Out], items: Sequence[_In], *, files: int) -> list[_Out]:
     """Do the same for each segment, of large indexes for several at once."""
     if files < _MANY_FILES or len(items) < 2:
         return [work(item) for item in items]
@@ -70,18 +70,18 @@ class BoundSegment:
         """For each schema of the segment its columns of the same top-level column; path: folded."""
         names = self._names.get(case_sensitive)
         if names is None:
-            names = folded(self.reader.segment.columns.tops(), case_sensitive)
+            names = fold_names(self.reader.segment.columns.tops(), case_sensitive)
             self._names[case_sensitive] = names
-        related = places_of(path[0], names)
+        related = positions_of(path[0], names)
         return [[number for number in related if number in schema] for schema in self._schemas]
 
 
-def folded(names: list[str], case_sensitive: bool) -> list[str]:
+def fold_names(names: list[str], case_sensitive: bool) -> list[str]:
     """Bring names to the form in which they are compared."""
     return names if case_sensitive else [name.lower() for name in names]
 
 
-def places_of(name: str, names: list[str]) -> list[int]:
+def positions_of(name: str, names: list[str]) -> list[int]:
     """Give all the places where a name stands, of thousands in some microseconds.
 
     >>> places_of("b", ["a", "b", "c", "b"])
@@ -139,11 +139,11 @@ def _bind_each(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[Bou
             listing = reader.listing()
         except IndexFormatError as error:
             return error
-        place = live_places(snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms)
+        place = match_live_files(snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms)
         place[listing.rows < 0] = -1
         return BoundSegment(reader, listing, place)
 
-    return of_each(bind, readers, files=len(snapshot))
+    return map_segments(bind, readers, files=len(snapshot))
 
 
 def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
@@ -156,12 +156,12 @@ def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
         segment.live[used[owner[segment.live[used]] != i]] = -1
 
 
-def live_places(snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes: Ints, mtimes_ms: Ints) -> Ints:
+def match_live_files(snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes: Ints, mtimes_ms: Ints) -> Ints:
     """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name.
 
     live: the snapshot's `path_array`; listed, sizes, mtimes_ms: (listed files,).
     """
-    place = find_places(listed, live, snapshot.paths)
+    place = find_positions(listed, live, snapshot.paths)
     if not len(snapshot):
         return place
     at = as_slice(place)
@@ -178,7 +178,7 @@ def as_slice(places: Ints) -> Ints | slice:
     return places
 
 
-def find_places(listed: pa.Array, live: pa.Array, paths: Sequence[str]) -> Ints:
+def find_positions(listed: pa.Array, live: pa.Array, paths: Sequence[str]) -> Ints:
     """Give the place of each name among the live ones, -1 where it is not there.
 
     live, paths: the live names in order, twice. Segments mostly list files that follow upon each other in the snapshot,

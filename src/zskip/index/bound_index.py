@@ -12,7 +12,7 @@ import numpy as np
 
 from zskip.errors import IndexFormatError
 from zskip.index.resolve import Absent, fold, resolve, widening
-from zskip.index.store.match import BoundSegment, WarnOnce, as_slice, folded, of_each, places_of
+from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
@@ -92,7 +92,7 @@ class BoundIndex:
         self.case_sensitive = case_sensitive
         self._cache = _Cache(CACHE_BYTES)
         self._lock = threading.Lock()
-        self._names = folded([field.name for field in snapshot.fields], case_sensitive)
+        self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
         self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file, -1 where unknown."""
@@ -180,20 +180,20 @@ class BoundIndex:
             return None
         said = self._said(path, wanted)
         stats = _unknown(wanted, len(self.snapshot)) if said is None else said
-        known = of_each(lambda s: self._fill(stats, s, path, wanted), self.segments, files=len(self.snapshot))
+        known = map_segments(lambda s: self._fill(stats, s, path, wanted), self.segments, files=len(self.snapshot))
         return stats if any(known) or said is not None else None
 
     def _said(self, path: tuple[str, ...], wanted: DataType) -> ColumnStats | None:
         """What the table format itself says of a column, in arrays of our own; None where it says nothing."""
         if self.snapshot.known is None or len(path) > 1:
             return None
-        (place,) = places_of(path[0], self._names)
+        (place,) = positions_of(path[0], self._names)
         found = self.snapshot.known.column(self.snapshot.fields[place].name)
         return None if found is None or found.type != wanted else found.take(np.arange(len(self.snapshot)))
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column or a field of a struct; None where there is not just one."""
-        fields = [self.snapshot.fields[i] for i in places_of(path[0], self._names)]
+        fields = [self.snapshot.fields[i] for i in positions_of(path[0], self._names)]
         inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in fields]
         for depth, name in enumerate(path):
             found = [data_type for other, data_type in inside if fold((other,), self.case_sensitive) == (name,)]
