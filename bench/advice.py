@@ -139,12 +139,12 @@ def pairs(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, opti
 def pages(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, options: Any) -> dict[str, Any]:
     """Rows decoded, bytes, and seconds a query, by the rows of a page; queries take turns."""
     tested = mixes["even"][1]
-    chosen = job.rows_a_page
+    chosen = job.rows_per_page
     written = {}
     for rows in (20_000, 5_000, 2_000):
-        job.rows_a_page = lambda *_, rows=rows: rows  # type: ignore[assignment]
+        job.rows_per_page = lambda *_, rows=rows: rows  # type: ignore[assignment]
         written[rows] = clustered(spark, source, home / f"pages{rows}", table.by, files=options.files)
-    job.rows_a_page = chosen  # type: ignore[assignment]
+    job.rows_per_page = chosen  # type: ignore[assignment]
     took: dict[int, list[float]] = {rows: [] for rows in written}
     read: dict[int, list[float]] = {rows: [] for rows in written}
     frames = {rows: found[0].df() for rows, found in written.items()}

@@ -18,7 +18,15 @@ import numpy as np
 
 from shared import common
 from shared import workload_data as data
-from zskip.advisor.fitting.cross_validation import Asked, Target, best_curve, fitted, held_out, reads, safe_curves
+from zskip.advisor.fitting.cross_validation import (
+    ParsedWorkload,
+    Target,
+    best_curve,
+    fitted,
+    held_out,
+    reads,
+    safe_curves,
+)
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
 from zskip.layout.curves import spread, zorder_pattern
 from zskip.layout.fit import fit
@@ -74,7 +82,7 @@ class Place:
         place = np.argsort(np.argsort(keys, kind="stable"), kind="stable")
         return self.groups((place * self.files // len(keys)).astype(np.int64))
 
-    def choose(self, asked: Asked) -> tuple[str, Layout]:
+    def choose(self, asked: ParsedWorkload) -> tuple[str, Layout]:
         found = held_out(self.sample, self.sampled, self.target, asked, safe_curves(self.sample, self.target, asked))
         curve = best_curve(found, asked.weights)
         return curve, fitted(self.sample, self.target, asked, curve)
@@ -125,7 +133,7 @@ def measured(place: Place, asking: Callable[..., list[Predicate]], kinds: list[s
     for kind in kinds:
         started = time.process_time()
         predicates = asking(place.whole, kind, TRAINED, 11)
-        asked = Asked(predicates=predicates, weights=np.full(TRAINED, 1 / TRAINED))
+        asked = ParsedWorkload(predicates=predicates, weights=np.full(TRAINED, 1 / TRAINED))
         curve, layout = place.choose(asked)
         layouts[kind] = curve, layout, place.placed(layout), time.process_time() - started
     for kind in kinds:

@@ -19,7 +19,7 @@ from zskip.advisor.advice.layout_search import (
 from zskip.advisor.advice.suggestions import suggestions
 from zskip.advisor.fitting.cross_validation import (
     FITTED,
-    Asked,
+    ParsedWorkload,
     Reads,
     Target,
     fitted,
@@ -68,7 +68,7 @@ def some(data: Sample, rows: int, seed: int = 2) -> Sample:
     )
 
 
-def workload(count: int, seed: int) -> Asked:
+def workload(count: int, seed: int) -> ParsedWorkload:
     rng = np.random.default_rng(seed)
     texts = []
     for i in range(count):
@@ -81,7 +81,7 @@ def workload(count: int, seed: int) -> Asked:
                 f"s LIKE '{a % 90:02d}%' AND NOT c = 3",
             ][i % 4]
         )
-    return Asked(predicates=[parse(t, COLUMNS) for t in texts], weights=np.full(count, 1 / count))
+    return ParsedWorkload(predicates=[parse(t, COLUMNS) for t in texts], weights=np.full(count, 1 / count))
 
 
 def target(files: int = FILES, rows: int = ROWS) -> Target:
@@ -182,7 +182,7 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     table = SampledTable(sample, (), [Partition(directory="")])
     texts = [f"a BETWEEN {i * 49} AND {i * 49 + 20}" for i in range(80)]
     texts += [f"b BETWEEN {i / 50} AND {i / 50 + 0.01}" for i in range(20)]
-    hot = Asked(predicates=[parse(text, COLUMNS) for text in texts], weights=np.full(100, 0.01))
+    hot = ParsedWorkload(predicates=[parse(text, COLUMNS) for text in texts], weights=np.full(100, 0.01))
     default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
     layout = fitted(sample, target(), hot, FITTED)
     others = made_up(sample, 9).predicates
@@ -223,7 +223,7 @@ def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:
 
 def test_without_a_workload_a_fit_is_to_made_up_queries() -> None:
     sample = only(some(whole(), 12_000), "a", "b")
-    nothing = Asked(predicates=[], weights=np.empty(0))
+    nothing = ParsedWorkload(predicates=[], weights=np.empty(0))
     default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
     same = fitted(sample, target(), nothing, "zorder")
     assert (same.pattern, len(same.cut_keys)) == (default.pattern, len(default.cut_keys))
@@ -260,7 +260,7 @@ def test_only_what_parquet_filters_by_skips_pages() -> None:
     assert sum(isinstance(node, Unknown) for node in nodes(found)) == 2
 
 
-def question(asked: Asked, rows: int = 8_000) -> Question:
+def question(asked: ParsedWorkload, rows: int = 8_000) -> Question:
     sample = some(whole(), rows)
     table = SampledTable(sample, (), [Partition(directory="")])
     everything = np.ones(len(asked))
@@ -270,7 +270,7 @@ def question(asked: Asked, rows: int = 8_000) -> Question:
 
 
 def test_columns_are_added_while_they_help() -> None:
-    asked = Asked(predicates=workload(24, 3).predicates[::2], weights=np.full(12, 1 / 12))
+    asked = ParsedWorkload(predicates=workload(24, 3).predicates[::2], weights=np.full(12, 1 / 12))
     names = usable_columns(["a", "b", "c", "s"], asked)
     assert set(names) == {"a", "b", "c"}
     found = columns_by_number(question(asked), names)
@@ -304,7 +304,9 @@ def test_intervals_hold_the_mean() -> None:
 def test_sketches_are_suggested_for_what_bounds_cannot_serve() -> None:
     texts = [f"s = '{i:05d}'" for i in range(10)] + ["s LIKE '%77%'"] * 5
     texts += ["hash(a) % 7 = 3"]
-    asked = Asked(predicates=[parse(t, COLUMNS, lenient="hash" in t) for t in texts], weights=np.full(16, 1 / 16))
+    asked = ParsedWorkload(
+        predicates=[parse(t, COLUMNS, lenient="hash" in t) for t in texts], weights=np.full(16, 1 / 16)
+    )
     said = suggestions(question(asked), ("a", "b"), "zorder")
     assert any("bloom(0.01):s" in text for text in said)
     assert any("ngram:s" in text for text in said)

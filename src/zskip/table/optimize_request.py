@@ -1,4 +1,4 @@
-"""What a user asks of an optimize, checked before anything is read or written."""
+"""The arguments of an optimize, checked before anything is read or written."""
 
 from __future__ import annotations
 
@@ -9,34 +9,29 @@ import numpy as np
 
 from zskip.advisor.fitting.cross_validation import FITTED
 from zskip.advisor.workload.workload import Query, Workload
-from zskip.errors import ColumnError, ConflictError, InputError, PredicateError
+from zskip.errors import ColumnError, InputError
 from zskip.formats.compression import Compression, read_compression
 from zskip.formats.schema import count_dictionary_values
-from zskip.index import refresh
 from zskip.layout.pages import page_rows
-from zskip.predicate import Columns, columns_of, parse
+from zskip.predicate import Columns
 from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
-from zskip.storage.overlay import Overlay
-from zskip.table.handle import Handle
-from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Depths
-from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.unchanged_files import FileIdentity, LiveFiles
+from zskip.table.unchanged_files import FileIdentity
 from zskip.units import parse_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
-"""A workload, the path of a file of queries, a list of them, or None for the recorded one."""
+"""A workload, the path of a file of queries, a list of queries, or None for the recorded workload."""
 
 AUTO = "auto"
-"""In place of columns or of a curve: chosen by the workload."""
+"""Stands for columns or a curve that the workload chooses."""
 DEFAULT_FILE_SIZE = 128_000_000
-"""Bytes a file aims at where the caller names neither a size nor a number."""
+"""Bytes of a file where the caller gives neither a size nor a number of files."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizeRequest:
-    """The arguments of `Table.optimize`, each valid by itself."""
+    """The arguments of `Table.optimize`, each checked by itself."""
 
     by: tuple[str, ...]
     curve: str
@@ -50,27 +45,27 @@ class OptimizeRequest:
     sampling: str
     seed: int
     compression: Compression | None = None
-    """None for that of the files as they are."""
+    """None to keep the codec of the files."""
     operation: str = "optimize"
-    """What the commit and the table's journal call it."""
-    aims_at: int | None = None
-    """Bytes that files aim at in the long run, where `files` says how many there are now."""
+    """Its name in the commit and the journal."""
+    long_term_file_size: int | None = None
+    """Bytes that files should have in the long run, where `files` gives their number now."""
     only: frozenset[FileIdentity] | None = None
-    """The files to rewrite, as a planner has chosen them; None for all."""
+    """The files to rewrite, chosen by a planner; None for all."""
     workload: Given = None
-    """To which the layout is fitted; None for the recorded one where the columns or the curve are chosen."""
+    """The workload to fit the layout to; None for the recorded one where zskip chooses columns or curve."""
     beside: tuple[tuple[Values, Floats], ...] = ()
-    """For each clustering column values of the files that stay, and how many rows each of them stands for."""
+    """For each clustering column, values of the files that stay and the number of rows that each stands for."""
     depths: Depths | None = None
-    """Of the whole table before the call of which this is the first part."""
+    """Depths of the whole table before a call whose first part this is."""
     max_batch: int | None = None
-    """Bytes of files that are rewritten in one commit; None for all in one."""
+    """Bytes of files to rewrite in one commit; None for all in one."""
     jobs: int = 1
-    """Batches that are rewritten at the same time."""
+    """Batches to rewrite at the same time."""
 
     @property
-    def chooses(self) -> bool:
-        """Whether columns or curve are to be chosen, or the layout fitted to a workload."""
+    def needs_workload(self) -> bool:
+        """Whether a workload chooses columns or curve, or the layout is fitted to one."""
         return not self.by or self.curve in (AUTO, FITTED) or self.workload is not None
 
 
@@ -91,10 +86,10 @@ def check_request(
     max_batch: int | str | None = None,
     jobs: int = 1,
 ) -> OptimizeRequest:
-    """Check what can be checked without looking at the table; raises InputError."""
-    chooses = isinstance(by, str) and by == AUTO
-    names = () if chooses else (by,) if isinstance(by, str) else tuple(by)
-    if not names and not chooses:
+    """Check what needs no look at the table; raises InputError."""
+    is_auto = isinstance(by, str) and by == AUTO
+    names = () if is_auto else (by,) if isinstance(by, str) else tuple(by)
+    if not names and not is_auto:
         raise InputError('"by" names no column; give the columns that queries filter on, such as by=["a", "b"]')
     if files is not None and target_file_size is not None:
         raise InputError("give either files or target_file_size, not both")
@@ -124,7 +119,7 @@ def check_request(
         sampling=sampling,
         seed=seed,
         compression=read_compression(compression),
-        workload=repeatable(workload),
+        workload=make_repeatable(workload),
         max_batch=batch,
         jobs=jobs,
     )
@@ -140,24 +135,24 @@ def _check_batch(value: int | str, file_size: int | None) -> int:
     return size
 
 
-def repeatable(given: Given) -> Given:
-    """The same, to be read more than once: what can be walked through only once is walked through here."""
-    return tuple(given) if isinstance(given, Iterator) else given
+def make_repeatable(workload: Given) -> Given:
+    """Turn an iterator into a tuple, so that it can be read more than once."""
+    return tuple(workload) if isinstance(workload, Iterator) else workload
 
 
 def read_size(name: str, value: int | str) -> int:
-    """Bytes from the number or text of an argument; raises InputError that names it."""
+    """Read an argument in bytes, a number or text; raises InputError that names it."""
     try:
         return parse_size(value)
     except InputError as error:
-        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "10GB"') from error
+        raise InputError(f'{name}={value!r} is not a size; write bytes, or text with a unit such as "10GB"') from error
 
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
     """Find the clustering columns in a table; raises ColumnError for one that cannot be clustered by."""
     partition_names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
-    found = []
+    fields: list[Field] = []
     for name in by:
         field = columns.resolve((name,))
         if field.name in partition_names:
@@ -166,65 +161,21 @@ def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: 
             raise ColumnError(
                 f'cannot cluster by "{name}" of type {field.type}: it has no order; choose columns of atomic types'
             )
-        if field in found:
+        if field in fields:
             raise ColumnError(f'column "{name}" is named twice in "by"; name each column once')
-        found.append(field)
-    return tuple(found)
+        fields.append(field)
+    return tuple(fields)
 
 
-def choose_files(handle: Handle, snapshot: Snapshot, where: str | None) -> Snapshot:
-    """The files of the partitions for which `where` is true; with hidden partitions, the files for all rows of which.
+def files_per_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:
+    """Choose the number of files of each Hive partition, at least one where it has rows.
 
-    Raises PredicateError where it is no predicate, where it names other columns, or where the values of the
-    partitions alone cannot decide it; ColumnError for unknown columns.
-    """
-    if where is None:
-        return snapshot
-    columns = (*snapshot.fields, *snapshot.partition_fields)
-    predicate = parse(where, Columns(columns, case_sensitive=is_case_sensitive(handle)), timezone=time_zone(handle))
-    names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
-    for column in columns_of(predicate):
-        if column.path[0] not in names and not snapshot.has_hidden_partitions:
-            has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
-            raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
-    # Of partition columns that the files hold, footers know what the table's metadata does not; nothing is written.
-    held = refresh(Overlay(handle.storage), snapshot, workers=handle.workers) if snapshot.grouped_by else None
-    case_sensitive = is_case_sensitive(handle)
-    known = bind_metadata(handle, snapshot) if held is None else held.bind(snapshot, case_sensitive=case_sensitive)
-    result = known.prune(predicate)
-    if (result.kept & ~result.full).any():
-        unknown = "; ".join(leaf.sql for leaf in result.leaves if leaf.reason)
-        raise PredicateError(
-            f'where="{where}" cannot be decided for each partition ({unknown}); '
-            "compare partition columns with literals, such as \"day >= DATE '2024-01-01'\""
-        )
-    return snapshot.select(result.kept)
-
-
-def only_files(snapshot: Snapshot, only: frozenset[FileIdentity] | None) -> Snapshot:
-    """The files that a planner has chosen; raises ConflictError where one of them is no longer as it was."""
-    if only is None:
-        return snapshot
-    places = LiveFiles(snapshot).find(only)
-    if (gone := int((places < 0).sum())) > 0:
-        raise ConflictError(
-            f'another writer changed {gone} of the files of "{snapshot.root}" that were to be rewritten; nothing was '
-            "committed, call again"
-        )
-    keep = np.zeros(len(snapshot), np.bool_)
-    keep[places] = True
-    return snapshot.select(keep)
-
-
-def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:
-    """Decide how many files each Hive partition gets: at least one where it has rows.
-
-    rows, sizes: (partitions,) rows and bytes now.
+    rows, sizes: (partitions,) current rows and bytes.
 
     >>> import numpy as np
     >>> request = check_request(by=["a"], curve="linear", build="sample", files=8, target_file_size=None, where=None,
     ...                         into=None, sort_within_files=True, sampling="bernoulli", seed=0)
-    >>> files_by_partition(request, np.array([700, 290, 10, 0]), np.array([7, 3, 1, 0])).tolist()
+    >>> files_per_partition(request, np.array([700, 290, 10, 0]), np.array([7, 3, 1, 0])).tolist()
     [5, 2, 1, 0]
     """
     least = (rows > 0).astype(np.int64)
@@ -241,10 +192,10 @@ def files_by_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Int
     return files
 
 
-def rows_a_page(
+def rows_per_page(
     storage: Storage, snapshot: Snapshot, rows: Ints, by: Sequence[Field], compression: Compression | None = None
 ) -> int:
-    """Decide how many rows a page of files sorted by some columns holds; rows: (partitions,)."""
+    """Choose the number of rows in a page of files sorted by some columns; rows: (partitions,)."""
     codec = None if compression is None else compression.codec
-    kept = count_dictionary_values(storage, snapshot, without=[field.name for field in by], codec=codec)
-    return page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), kept)
+    values = count_dictionary_values(storage, snapshot, without=[field.name for field in by], codec=codec)
+    return page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), values)

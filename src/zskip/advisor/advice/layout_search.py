@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.advisor.advice.advice import Candidate, Slower
 from zskip.advisor.fitting.cross_validation import (
-    Asked,
+    ParsedWorkload,
     Reads,
     Target,
     chosen_columns,
@@ -44,7 +44,7 @@ class Question:
 
     table: SampledTable
     target: Target
-    asked: Asked
+    asked: ParsedWorkload
     texts: Sequence[str]
     """SQL of each query."""
     now: Reads
@@ -64,7 +64,7 @@ class Question:
         )
 
 
-def usable_columns(question_columns: Sequence[str], asked: Asked) -> list[str]:
+def usable_columns(question_columns: Sequence[str], asked: ParsedWorkload) -> list[str]:
     """The columns that queries speak of, those with the most weight first; of no queries all."""
     weights = dict.fromkeys((name.lower() for name in question_columns), 0.0)
     for predicate, weight in zip(asked.predicates, asked.weights.tolist(), strict=True):

@@ -62,7 +62,7 @@ def in_proportion(files: Ints, most: int) -> Ints:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Asked:
+class ParsedWorkload:
     """The queries of a workload, understood."""
 
     predicates: Sequence[Predicate]
@@ -72,18 +72,18 @@ class Asked:
     def __len__(self) -> int:
         return len(self.predicates)
 
-    def take(self, places: Ints) -> Asked:
+    def take(self, places: Ints) -> ParsedWorkload:
         """Some of them, their weights made to sum to 1 again."""
         weights = self.weights[places]
-        return Asked(
+        return ParsedWorkload(
             predicates=[self.predicates[i] for i in places.tolist()], weights=weights / max(weights.sum(), 1e-300)
         )
 
-    def drawn(self, most: int, seed: int) -> Asked:
+    def drawn(self, most: int, seed: int) -> ParsedWorkload:
         """At most so many: all of few, else draws by weight, each draw weighing the same."""
         return self.draw(most, seed)[0]
 
-    def draw(self, most: int, seed: int) -> tuple[Asked, Ints]:
+    def draw(self, most: int, seed: int) -> tuple[ParsedWorkload, Ints]:
         """The same, and the places of those that were drawn."""
         if len(self) <= most:
             return self, np.arange(len(self))
@@ -103,7 +103,7 @@ class Reads:
 
 
 def fitted(
-    sample: Sample, target: Target, asked: Asked, curve: str, *, build: str = "sample", evaluations: int = 250
+    sample: Sample, target: Target, asked: ParsedWorkload, curve: str, *, build: str = "sample", evaluations: int = 250
 ) -> Layout:
     """Fit one layout to a workload; an empty one is the made-up alone. curve: `fitted`, too.
 
@@ -177,12 +177,12 @@ def curves_for(columns: int) -> tuple[str, ...]:
     return ("linear",) if columns == 1 else ("zorder", "hilbert", "linear", FITTED)
 
 
-def safe_curves(sample: Sample, target: Target, asked: Asked) -> tuple[str, ...]:
+def safe_curves(sample: Sample, target: Target, asked: ParsedWorkload) -> tuple[str, ...]:
     """The same without those under which other queries would read noticeably more than under a plain Z-order."""
     curves = curves_for(len(sample.fields))
     if len(curves) == 1:
         return curves
-    nothing = Asked(predicates=(), weights=np.empty(0))
+    nothing = ParsedWorkload(predicates=(), weights=np.empty(0))
     default = fitted(sample, target, nothing, "zorder")
     others = Others(sample, sample_ranks(sample), default, target)
     return tuple(c for c in curves if c in ("zorder", FITTED) or others.bear(fitted(sample, target, asked, c)))
@@ -252,7 +252,7 @@ def best_curve(found: Mapping[str, Reads], weights: Floats) -> str:
 
 
 def held_out(
-    clustering: Sample, table: SampledTable, target: Target, asked: Asked, curves: Sequence[str]
+    clustering: Sample, table: SampledTable, target: Target, asked: ParsedWorkload, curves: Sequence[str]
 ) -> Mapping[str, Reads]:
     """What each query reads under layouts that were fitted without it; of few queries under those fitted to all."""
     folds = np.random.default_rng(target.seed).permutation(len(asked)) % _FOLDS

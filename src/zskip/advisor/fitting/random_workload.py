@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from zskip.advisor.fitting.cross_validation import Asked
+from zskip.advisor.fitting.cross_validation import ParsedWorkload
 from zskip.layout.predict import sample_ranks
 from zskip.layout.ranks import dense_ranks
 from zskip.layout.workload import ANY_UPPER, synthetic_workload
@@ -16,7 +16,7 @@ from zskip.records import Sample
 _QUERIES = 200
 
 
-def made_up(sample: Sample, seed: int) -> Asked:
+def made_up(sample: Sample, seed: int) -> ParsedWorkload:
     """Ranges of 0.1 to 20 % of the rows on one or two columns of a sample."""
     found = synthetic_workload(sample_ranks(sample), queries=_QUERIES, seed=seed)
     distinct: list[Any] = [dense_ranks(v, n)[0] for v, n in zip(sample.columns, sample.nulls, strict=True)]
@@ -29,4 +29,4 @@ def made_up(sample: Sample, seed: int) -> Asked:
                 lower, upper = (end if isinstance(end, bytes) else np.asarray(end).item() for end in ends)
                 parts += [Compare(">=", column, lower), Compare("<=", column, upper)]
         predicates.append(conjunction(tuple(parts)))
-    return Asked(predicates=predicates, weights=found.weights)
+    return ParsedWorkload(predicates=predicates, weights=found.weights)

@@ -1,4 +1,4 @@
-"""Advice for a table: its workload, one sample of its rows, and the layouts that are compared on them."""
+"""Advice for a table: compare layouts on a sample of its rows and its workload."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zskip.advisor.advice.advice import WORTH, Advice, Candidate
 from zskip.advisor.advice.layout_search import Question, as_it_is, best_by_number, candidates, usable_columns
 from zskip.advisor.advice.suggestions import suggestions
 from zskip.advisor.fitting.cross_validation import (
-    Asked,
+    ParsedWorkload,
     Reads,
     Target,
     chosen_columns,
@@ -34,7 +34,14 @@ from zskip.spark.schema import TableSchema
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
-from zskip.table.optimize_request import AUTO, Given, check_request, clustering_fields, files_by_partition, rows_a_page
+from zskip.table.optimize_request import (
+    AUTO,
+    Given,
+    check_request,
+    clustering_fields,
+    files_per_partition,
+    rows_per_page,
+)
 from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
 from zskip.table.session import is_case_sensitive, time_zone
@@ -42,30 +49,30 @@ from zskip.table.snapshot import check_files_are_rows, read_table_schema
 from zskip.table.workload.recording import read_workload
 
 _MOST_FILES = 4_000
-"""That a sample is drawn from."""
+"""Files to draw a sample from."""
 _MOST_FOOTERS = 20_000
-"""That are read for advice where there is no index."""
+"""Footers to read for advice where there is no index."""
 _MOST_QUERIES = 400
-"""That are looked at; of more, some are drawn by weight."""
+"""Queries to use; of more, some are drawn by weight."""
 _MOST_SAMPLED = 24
-"""Columns."""
+"""Columns in the sample."""
 _PAGE_SAMPLES, _MOST_ROWS = 40, 200_000
-"""Rows of the sample for a page, and for all of them."""
+"""Sampled rows for each page, and the most for all pages."""
 _MOST_FITTED, _FITTED_OF_MORE = 512, 256
-"""Files of a layout that is only looked at; where more are wanted, so many, each cut into several along its order."""
+"""The most files to fit exactly; beyond that, the fewer files to fit and then cut along their order."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Studied:
-    """All that is known of a table and its workload before layouts are compared."""
+class Study:
+    """A table and its workload before layouts are compared."""
 
     question: Question
     workload: Workload
     names: tuple[str, ...]
-    """Columns to cluster by, the most asked for first."""
+    """Columns to cluster by, the most queried first."""
     snapshot: Snapshot
     layout: tuple[str, ...]
-    """Columns by which the table was last clustered."""
+    """The columns of the table's last layout."""
 
 
 def advise(
@@ -77,19 +84,19 @@ def advise(
     target_file_size: int | str | None = None,
     seed: int = 0,
 ) -> Advice:
-    """Compare layouts for a table; as `Table.advise` says."""
-    study = studied(handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed)
+    """Compare layouts for a table; see `Table.advise`."""
+    study = study_table(handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed)
     by_number = best_by_number(study.question, study.names)
-    found = candidates(study.question, min(by_number, key=lambda c: c.kept).by)
-    known = {(c.by, c.curve) for c in found}
-    found = sorted([*found, *(c for c in by_number if (c.by, c.curve) not in known)], key=lambda c: c.kept)
+    layouts = candidates(study.question, min(by_number, key=lambda c: c.kept).by)
+    known = {(c.by, c.curve) for c in layouts}
+    layouts = sorted([*layouts, *(c for c in by_number if (c.by, c.curve) not in known)], key=lambda c: c.kept)
     return Advice(
         path=handle.storage.root,
-        workload=described(study.workload),
+        workload=describe_workload(study.workload),
         current=as_it_is(study.question, study.layout, len(study.snapshot)),
-        candidates=tuple(found),
+        candidates=tuple(layouts),
         by_number_of_columns=tuple(by_number),
-        suggestions=suggestions(study.question, found[0].by, found[0].curve),
+        suggestions=suggestions(study.question, layouts[0].by, layouts[0].curve),
         problems=study.workload.problems,
     )
 
@@ -103,18 +110,18 @@ def what_if(
     target_file_size: int | str | None = None,
     workload: Given = None,
 ) -> Candidate:
-    """Say what one layout would do; as `Table.what_if` says."""
+    """Predict what one layout would do; see `Table.what_if`."""
     names = (by,) if isinstance(by, str) else tuple(by)
     curves = curves_for(len(names))
     if curve not in (AUTO, *curves):
         raise InputError(
             f'curve="{curve}" is not possible by {len(names)} columns; choose "auto" or one of {", ".join(curves)}'
         )
-    study = studied(handle, workload, columns=names, files=files, target_file_size=target_file_size)
+    study = study_table(handle, workload, columns=names, files=files, target_file_size=target_file_size)
     return candidates(study.question, study.names, None if curve == AUTO else (curve,))[0]
 
 
-def studied(
+def study_table(
     handle: Handle,
     given: Given,
     *,
@@ -122,8 +129,8 @@ def studied(
     files: int | None = None,
     target_file_size: int | str | None = None,
     seed: int = 0,
-) -> Studied:
-    """Read the workload, draw the sample, and ask what the queries read today."""
+) -> Study:
+    """Read the workload, draw the sample, and measure what the queries read today."""
     handle.need_spark("advice")
     request = check_request(
         by=("x",), curve="linear", build="sample", files=files, target_file_size=target_file_size, where=None,
@@ -137,37 +144,45 @@ def studied(
     fields = _clusterable(handle, snapshot, columns)
     if not fields:
         raise InputError(f'"{snapshot.root}" has no column of an orderable type to cluster by')
-    workload, predicates = read_asked(handle, snapshot, given, most=_MOST_QUERIES, seed=seed)
-    stats = _known(handle, snapshot)
-    rows = np.bincount(snapshot.partition_of, stats.rows, len(snapshot.partitions)).astype(np.int64)
+    workload, predicates = read_predicates(handle, snapshot, given, most=_MOST_QUERIES, seed=seed)
+    bound = _bind_complete_index(handle, snapshot)
+    rows = np.bincount(snapshot.partition_of, bound.rows, len(snapshot.partitions)).astype(np.int64)
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64)
     if not rows.sum():
         raise InputError(f'"{snapshot.root}" has no rows')
-    wanted = files_by_partition(request, rows, sizes)
-    many = int(wanted.sum()) > _MOST_FITTED
-    asked = _weighted(workload, predicates)
-    usable = usable_columns([f.name for f in fields], asked)
+    file_counts = files_per_partition(request, rows, sizes)
+    is_large = int(file_counts.sum()) > _MOST_FITTED
+    parsed = _normalize_weights(workload, predicates)
+    usable = usable_columns([f.name for f in fields], parsed)
     names = [f.name for f in fields] if columns is not None else usable
     target = Target(
-        files=in_proportion(wanted, _FITTED_OF_MORE) if many else wanted,
+        files=in_proportion(file_counts, _FITTED_OF_MORE) if is_large else file_counts,
         partition_rows=rows,
-        file_rows=float(rows.sum() / wanted.sum()) if many else None,
-        page_rows=rows_a_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
+        file_rows=float(rows.sum() / file_counts.sum()) if is_large else None,
+        page_rows=rows_per_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
         seed=seed,
     )
-    sampled = _to_sample(snapshot, names, predicates)
-    sample, file_of, row_of = _draw(handle, schema, stats, sampled, target, seed)
+    sampled = _choose_sampled(snapshot, names, predicates)
+    sample, file_of, row_of = _draw(handle, schema, bound, sampled, target, seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
-    if not len(asked):
-        asked = made_up(chosen(sample, names), seed)
+    if not len(parsed):
+        parsed = made_up(select_columns(sample, names), seed)
         workload = dataclasses.replace(workload, source="made up")
-    texts = [q.where for q in workload.queries] if workload.queries else [""] * len(asked)
-    now = _now(stats, table, file_of, row_of, dataclasses.replace(target, page_rows=MOST_ROWS, file_rows=None), asked)
+    texts = [q.where for q in workload.queries] if workload.queries else [""] * len(parsed)
+    today = _measure_today(
+        bound, table, file_of, row_of, dataclasses.replace(target, page_rows=MOST_ROWS, file_rows=None), parsed
+    )
     question = Question(
-        table=table, target=target, asked=asked, texts=texts, now=now, bytes=snapshot.bytes, files=int(wanted.sum())
+        table=table,
+        target=target,
+        asked=parsed,
+        texts=texts,
+        now=today,
+        bytes=snapshot.bytes,
+        files=int(file_counts.sum()),
     )
     layout = last_layout(handle, snapshot)
-    return Studied(
+    return Study(
         question=question,
         workload=workload,
         names=tuple(names),
@@ -177,27 +192,27 @@ def studied(
 
 
 def choose_columns(handle: Handle, workload: Given, files: int | None, size: int | None, seed: int) -> Candidate | None:
-    """The layout that is advised; None where the table should stay as it is."""
-    study = studied(handle, workload, columns=None, files=files, target_file_size=size, seed=seed)
-    now = as_it_is(study.question, study.layout, len(study.snapshot))
+    """Choose the best layout; None where the table should stay as it is."""
+    study = study_table(handle, workload, columns=None, files=files, target_file_size=size, seed=seed)
+    today = as_it_is(study.question, study.layout, len(study.snapshot))
     columns = min(best_by_number(study.question, study.names), key=lambda c: c.kept).by
     best = candidates(study.question, columns)[0]
-    return best if best.kept < WORTH * now.kept else None
+    return best if best.kept < WORTH * today.kept else None
 
 
-def asked_of(handle: Handle, snapshot: Snapshot, given: Given) -> tuple[Workload, Asked]:
-    """The workload as what layouts are fitted to; raises as `read_asked`."""
-    workload, predicates = read_asked(handle, snapshot, given)
-    return workload, _weighted(workload, predicates)
+def parse_workload(handle: Handle, snapshot: Snapshot, given: Given) -> tuple[Workload, ParsedWorkload]:
+    """Parse a workload so that layouts can be fitted to it; raises as `read_predicates`."""
+    workload, predicates = read_predicates(handle, snapshot, given)
+    return workload, _normalize_weights(workload, predicates)
 
 
-def read_asked(
+def read_predicates(
     handle: Handle, snapshot: Snapshot, given: Given, *, most: int = 10_000, seed: int = 0
 ) -> tuple[Workload, list[Predicate]]:
-    """The workload that is meant, and the predicates in it that can be used.
+    """Read a workload and its usable predicates.
 
-    most: queries, of which a larger recorded workload is drawn by weight. Raises InputError where one was given and
-    nothing of it can be used.
+    most: queries; a larger recorded workload is sampled by weight. Raises InputError where none of the given queries
+    is usable.
     """
     if isinstance(given, str | Path):
         storage = handle.storage_at(str(given).rpartition("/")[0] or ".")
@@ -211,15 +226,15 @@ def read_asked(
     root = handle.storage.root
     names = [root, root.rpartition("/")[2], f"parquet.{root}", f"delta.{root}"]
     zone = "UTC" if workload.source == "recorded" else time_zone(handle)
-    used, predicates = understood(workload, table_columns(handle, snapshot), names=names, timezone=zone)
+    usable, predicates = understood(workload, table_columns(handle, snapshot), names=names, timezone=zone)
     if given is not None and not predicates:
-        said = f": {used.problems[0]}" if used.problems else ""
-        raise InputError(f"no query of the workload can be used{said}")
-    return used, predicates
+        problem = f": {usable.problems[0]}" if usable.problems else ""
+        raise InputError(f"no query of the workload can be used{problem}")
+    return usable, predicates
 
 
-def described(workload: Workload) -> str:
-    """Where the queries of a workload are from, in words."""
+def describe_workload(workload: Workload) -> str:
+    """Say where the queries of a workload come from."""
     if workload.source == "made up":
         return "made-up queries, since no workload was recorded or given (ranges on one or two columns)"
     since = "" if workload.since is None else f" since {workload.since:%Y-%m-%d}"
@@ -227,86 +242,89 @@ def described(workload: Workload) -> str:
     return f"{len(workload):,} {workload.source} predicates{scans}"
 
 
-def _weighted(workload: Workload, predicates: Sequence[Predicate]) -> Asked:
+def _normalize_weights(workload: Workload, predicates: Sequence[Predicate]) -> ParsedWorkload:
     weights = np.array([query.weight for query in workload.queries], np.float64)
-    return Asked(predicates=predicates, weights=weights / max(float(weights.sum()), 1e-300))
+    return ParsedWorkload(predicates=predicates, weights=weights / max(float(weights.sum()), 1e-300))
 
 
 def _clusterable(handle: Handle, snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:
     if columns is not None:
         names = (columns,) if isinstance(columns, str) else tuple(columns)
         return list(clustering_fields(names, snapshot, case_sensitive=is_case_sensitive(handle)))
-    apart = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
-    return [field for field in snapshot.fields if field.type.form is not None and field.name not in apart]
+    partition_names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
+    return [field for field in snapshot.fields if field.type.form is not None and field.name not in partition_names]
 
 
-def _known(handle: Handle, snapshot: Snapshot) -> BoundIndex:
-    """What is known of the files; footers are read into memory where there is no index."""
-    stats = bind_index(handle, snapshot, warn=False)
-    if (stats.rows >= 0).all():
-        return stats
+def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
+    """Bind the index, or footers read into memory where it does not know all files."""
+    bound = bind_index(handle, snapshot, warn=False)
+    if (bound.rows >= 0).all():
+        return bound
     if len(snapshot) > _MOST_FOOTERS:
         raise InputError(
-            f"the index knows nothing of {int((stats.rows < 0).sum()):,} of the {len(snapshot):,} files of "
+            f"the index knows nothing of {int((bound.rows < 0).sum()):,} of the {len(snapshot):,} files of "
             f'"{snapshot.root}"; bring it up to date with Table.index() first'
         )
-    found = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
-    return found.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+    index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
+    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
-def _to_sample(snapshot: Snapshot, names: Sequence[str], predicates: Sequence[Predicate]) -> list[Field]:
-    """The columns to cluster by, and those that filters speak of besides."""
-    asked = {column.path[0].lower() for predicate in predicates for column in columns_of(predicate)}
-    apart = {field.name for field in snapshot.partition_fields}
-    orderable = [field for field in snapshot.fields if field.type.form is not None and field.name not in apart]
-    wanted = {name.lower() for name in names}
-    first = [field for field in orderable if field.name.lower() in wanted]
+def _choose_sampled(snapshot: Snapshot, names: Sequence[str], predicates: Sequence[Predicate]) -> list[Field]:
+    """Choose the columns to cluster by, then the others that predicates mention."""
+    mentioned = {column.path[0].lower() for predicate in predicates for column in columns_of(predicate)}
+    partition_names = {field.name for field in snapshot.partition_fields}
+    orderable = [f for f in snapshot.fields if f.type.form is not None and f.name not in partition_names]
+    clustering = {name.lower() for name in names}
+    first = [field for field in orderable if field.name.lower() in clustering]
     first.sort(key=lambda field: names.index(field.name))
-    more = [field for field in orderable if field.name.lower() in asked - wanted]
-    return [*first, *more][:_MOST_SAMPLED]
+    others = [field for field in orderable if field.name.lower() in mentioned - clustering]
+    return [*first, *others][:_MOST_SAMPLED]
 
 
-def chosen(sample: Sample, names: Sequence[str]) -> Sample:
-    """The columns of a sample that were named, as far as they were drawn."""
-    held = {field.name for field in sample.fields}
-    return chosen_columns(sample, [name for name in names if name in held])
+def select_columns(sample: Sample, names: Sequence[str]) -> Sample:
+    """Select the named columns that the sample has."""
+    sampled = {field.name for field in sample.fields}
+    return chosen_columns(sample, [name for name in names if name in sampled])
 
 
 def _draw(
-    handle: Handle, schema: TableSchema, stats: BoundIndex, fields: Sequence[Field], target: Target, seed: int
+    handle: Handle, schema: TableSchema, bound: BoundIndex, fields: Sequence[Field], target: Target, seed: int
 ) -> tuple[Sample, Ints, Ints]:
-    """A sample of rows, the file of each and its place in the file; one Spark job."""
+    """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
     from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
     from zskip.spark.write.draw import draw_with_places
     from zskip.spark.write.rewrite import describe_jobs
 
     snapshot = schema.snapshot
-    places = np.arange(len(snapshot))
-    if len(places) > _MOST_FILES:
-        places = np.sort(np.random.default_rng(seed).permutation(len(places))[:_MOST_FILES])
-    some = snapshot.take(places)
-    apart = dataclasses.replace(
-        some,
-        partitions=tuple(Partition(directory=str(i)) for i in range(len(places))),
-        partition_of=np.arange(len(places), dtype=np.int32),
+    numbers = np.arange(len(snapshot))
+    if len(numbers) > _MOST_FILES:
+        numbers = np.sort(np.random.default_rng(seed).permutation(len(numbers))[:_MOST_FILES])
+    files = snapshot.take(numbers)
+    # Each file is a partition of its own, so that the sample says where its rows are from.
+    separated = dataclasses.replace(
+        files,
+        partitions=tuple(Partition(directory=str(i)) for i in range(len(numbers))),
+        partition_of=np.arange(len(numbers), dtype=np.int32),
     )
-    rows = int(stats.rows[places].sum())
+    rows = int(bound.rows[numbers].sum())
     pages = rows / target.page_rows
-    wanted = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
-    wanted = min(wanted, LARGEST_SAMPLE)
+    size = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
+    size = min(size, LARGEST_SAMPLE)
     spark = handle.need_spark("advice")
-    frame = scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=apart))
+    frame = scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated))
     with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
-        sample, row_of = draw_with_places(frame, fields, ORDINAL, min(1.0, wanted / max(rows, 1)), seed)
+        sample, row_of = draw_with_places(frame, fields, ORDINAL, min(1.0, size / max(rows, 1)), seed)
     file_of = sample.partition.astype(np.int64)
-    partition = some.partition_of[file_of].astype(np.int32)
+    partition = files.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of
 
 
-def _now(stats: BoundIndex, table: SampledTable, file_of: Ints, row_of: Ints, target: Target, asked: Asked) -> Reads:
-    """What the queries read today: of the files by the index, of the pages by the sample."""
-    total = max(int(stats.rows.sum()), 1)
-    kept = np.array([stats.rows[stats.prune(p).kept].sum() / total for p in asked.predicates])
+def _measure_today(
+    bound: BoundIndex, table: SampledTable, file_of: Ints, row_of: Ints, target: Target, parsed: ParsedWorkload
+) -> Reads:
+    """Measure what the queries read today: files by the index, pages by the sample."""
+    total = max(int(bound.rows.sum()), 1)
+    kept = np.array([bound.rows[bound.prune(p).kept].sum() / total for p in parsed.predicates])
     order = np.lexsort((row_of, file_of))
-    found = read_shares(table, file_of[order], order, target, asked.predicates)
-    return Reads(kept=kept, decoded=np.minimum(found.decoded, kept))
+    shares = read_shares(table, file_of[order], order, target, parsed.predicates)
+    return Reads(kept=kept, decoded=np.minimum(shares.decoded, kept))

@@ -1,4 +1,4 @@
-"""The layout of an optimize: as it was asked for, or chosen by and fitted to the workload."""
+"""The layout of an optimize: the one in the request, or one that the workload chooses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from zskip.advisor.fitting.cross_validation import (
     FITTED,
-    Asked,
+    ParsedWorkload,
     Target,
     best_curve,
     fitted,
@@ -24,25 +24,25 @@ from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.records import Ints, Sample, Snapshot
-from zskip.table.advice.advise import asked_of, choose_columns, described
+from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, OptimizeRequest
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Chosen:
-    """A layout, and how it came about."""
+class ChosenLayout:
+    """A layout, and how it was chosen."""
 
     layout: Layout
     curve: str
-    """As users name it."""
+    """Its public name."""
     workload: RankedWorkload | None
-    """By which its reads are predicted; None for the made-up one."""
+    """For predicting its reads; None for the made-up workload."""
     fitted_to: str | None
-    """Queries, in words, for the table's history; None where there were none."""
+    """The queries, in words, for the table's history; None without queries."""
 
 
-def checked(request: OptimizeRequest) -> None:
+def check_columns_and_curve(request: OptimizeRequest) -> None:
     """Check that columns and curve go together; raises as `check_curve`."""
     curve = request.curve
     if curve in (AUTO, FITTED):
@@ -50,8 +50,8 @@ def checked(request: OptimizeRequest) -> None:
     check_curve(request.by or ("a", "b"), curve, request.build)
 
 
-def with_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:
-    """The request with the columns that the workload asks for; None where the table should stay as it is."""
+def choose_request_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:
+    """Choose the columns by the workload; None where the table should stay as it is."""
     advised = choose_columns(handle, request.workload, request.files, request.target_file_size, request.seed)
     if advised is None:
         return None
@@ -61,23 +61,23 @@ def with_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | 
 
 def choose_layout(
     handle: Handle, snapshot: Snapshot, sample: Sample, files: Ints, partition_rows: Ints, request: OptimizeRequest
-) -> Chosen:
+) -> ChosenLayout:
     """Fit the layout of a rewrite to its sample.
 
     snapshot: the files to rewrite; files, partition_rows: (partitions,) of it.
     """
-    if not request.chooses:
+    if not request.needs_workload:
         layout = fit(
             sample,
             files,
             partition_rows=partition_rows,
             curve=request.curve,
             build=request.build,
-            beside=request.beside if _of_types(request, sample) else (),
+            beside=request.beside if _have_types(request, sample) else (),
             seed=request.seed,
         )
-        return Chosen(layout=layout, curve=request.curve, workload=None, fitted_to=None)
-    given, asked = asked_of(handle, snapshot, request.workload)
+        return ChosenLayout(layout=layout, curve=request.curve, workload=None, fitted_to=None)
+    workload, parsed = parse_workload(handle, snapshot, request.workload)
     target = Target(
         files=np.maximum(files, 1),
         partition_rows=partition_rows,
@@ -86,26 +86,26 @@ def choose_layout(
     )
     curve = request.curve
     if curve == AUTO:
-        curve = _best_curve(snapshot, sample, target, asked)
+        curve = _best_curve(snapshot, sample, target, parsed)
     elif curve == FITTED and len(request.by) == 1:
         curve = "linear"
-    return Chosen(
-        layout=fitted(sample, target, asked, curve, build=request.build),
+    return ChosenLayout(
+        layout=fitted(sample, target, parsed, curve, build=request.build),
         curve=curve,
-        workload=ranked(asked.predicates, asked.weights, sample) if len(asked) else None,
-        fitted_to=described(given) if len(asked) else None,
+        workload=ranked(parsed.predicates, parsed.weights, sample) if len(parsed) else None,
+        fitted_to=describe_workload(workload) if len(parsed) else None,
     )
 
 
-def _of_types(request: OptimizeRequest, sample: Sample) -> bool:
+def _have_types(request: OptimizeRequest, sample: Sample) -> bool:
     """Whether the values of the files that stay compare with those of the sample."""
     return len(request.beside) == len(sample.columns) and all(
         values.dtype == column.dtype for (values, _), column in zip(request.beside, sample.columns, strict=True)
     )
 
 
-def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, asked: Asked) -> str:
-    tested = asked.drawn(1_000, target.seed) if len(asked) else made_up(sample, target.seed)
+def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, parsed: ParsedWorkload) -> str:
+    tested = parsed.drawn(1_000, target.seed) if len(parsed) else made_up(sample, target.seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
-    found = held_out(sample, table, target, tested, safe_curves(sample, target, tested))
-    return best_curve(found, tested.weights)
+    reads = held_out(sample, table, target, tested, safe_curves(sample, target, tested))
+    return best_curve(reads, tested.weights)

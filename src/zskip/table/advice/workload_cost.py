@@ -1,4 +1,4 @@
-"""What the queries of a workload read of a table, by its metadata alone."""
+"""Measure what the queries of a workload read of a table, from its metadata alone."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from zskip.predicate import Predicate, columns_of, conjunction, conjuncts
 from zskip.prune import prune
 from zskip.records import Bools, LeafReport, Snapshot
 from zskip.report import Asked, Queries
-from zskip.table.advice.advise import described, read_asked
+from zskip.table.advice.advise import describe_workload, read_predicates
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import Given
 from zskip.table.predicates import is_only_about
 
 _MOST_QUERIES = 1_000
 _MOST_FILES_READ = 200_000_000
-"""Queries times files that are looked at: of a very large table fewer queries."""
+"""Queries times files; a very large table gets fewer queries."""
 _FEWEST_QUERIES = 50
 
 
-def ask(handle: Handle, snapshot: Snapshot, bound: BoundIndex, given: Given, notes: list[str]) -> Queries | None:
-    """What each query of a workload reads, the recorded one where none is given; None where there is none.
+def measure_queries(
+    handle: Handle, snapshot: Snapshot, bound: BoundIndex, given: Given, notes: list[str]
+) -> Queries | None:
+    """Measure what each query of a workload reads, by default of the recorded one; None where there is none.
 
-    Raises InputError where a workload is given and nothing of it can be used.
+    Raises InputError where none of the given queries is usable.
     """
     most = max(_FEWEST_QUERIES, min(_MOST_QUERIES, _MOST_FILES_READ // max(len(snapshot), 1)))
     try:
-        workload, predicates = read_asked(handle, snapshot, given, most=most)
+        workload, predicates = read_predicates(handle, snapshot, given, most=most)
     except ZskipError as error:
         if given is not None:
             raise
@@ -39,28 +41,28 @@ def ask(handle: Handle, snapshot: Snapshot, bound: BoundIndex, given: Given, not
         return None
     if not predicates:
         return None
-    asked: list[Asked] = []
+    costs: list[Asked] = []
     reads = np.zeros(len(snapshot))
     for query, predicate in zip(workload.queries, predicates, strict=True):
-        found, kept = _asked(bound, predicate, query)
-        asked.append(found)
+        cost, kept = _measure_query(bound, predicate, query)
+        costs.append(cost)
         reads[kept] += query.weight
     return Queries(
-        source=described(workload),
-        asked=tuple(asked),
+        source=describe_workload(workload),
+        asked=tuple(costs),
         problems=tuple(str(problem) for problem in workload.problems),
         reads=reads / workload.weight,
     )
 
 
-def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked, Bools]:
+def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked, Bools]:
     snapshot = bound.snapshot
     result = bound.prune(predicate)
     kept = result.kept
-    held_by = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
-    names: set[tuple[str, ...]] = {(name,) for name in held_by}
-    of_partitions = [part for part in conjuncts(predicate) if is_only_about(part, names)]
-    by_partitions = prune(conjunction(tuple(of_partitions)), bound).kept if of_partitions else np.ones_like(kept)
+    partition_names = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
+    names: set[tuple[str, ...]] = {(name,) for name in partition_names}
+    partition_parts = [part for part in conjuncts(predicate) if is_only_about(part, names)]
+    by_partitions = prune(conjunction(tuple(partition_parts)), bound).kept if partition_parts else np.ones_like(kept)
     by_bounds = by_partitions & (kept if bound.sketches is None else prune(predicate, bound).kept | kept)
     row_groups = prune_row_groups(bound, predicate, kept)
     share, idle = None, None
@@ -68,7 +70,7 @@ def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked
         share = sum(map(len, row_groups.of_file.values())) / row_groups.total
         idle = _idle(snapshot, row_groups)
     columns = {".".join(column.path) for column in columns_of(predicate)}
-    found = Asked(
+    cost = Asked(
         where=query.where,
         shape=shape(query.where),
         weight=query.weight,
@@ -83,11 +85,11 @@ def _asked(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked
         idle_files=None if idle is None else idle[0],
         idle_bytes=None if idle is None else idle[1],
     )
-    return found, kept
+    return cost, kept
 
 
 def _idle(snapshot: Snapshot, row_groups: KeptRowGroups) -> tuple[int, int]:
-    """Files that are read though none of their row groups holds a match, and bytes in all row groups without one."""
+    """Count kept files without a matching row group, and the bytes in all row groups without a match."""
     files = np.array(list(row_groups.of_file), np.int64)
     needed = np.array([len(numbers) for numbers in row_groups.of_file.values()], np.int64)
     idle = 1 - needed / np.maximum(row_groups.counts[files], 1)
@@ -95,10 +97,10 @@ def _idle(snapshot: Snapshot, row_groups: KeptRowGroups) -> tuple[int, int]:
 
 
 def _reason(leaves: Sequence[LeafReport], files: int, total: int) -> str:
-    """Why a query does not read less."""
-    found = [f"{leaf.sql}: {leaf.reason}" for leaf in leaves if leaf.reason]
-    if found:
-        return "; ".join(dict.fromkeys(found))
+    """Explain why a query does not read less."""
+    reasons = [f"{leaf.sql}: {leaf.reason}" for leaf in leaves if leaf.reason]
+    if reasons:
+        return "; ".join(dict.fromkeys(reasons))
     if not leaves:
         return "it has no condition"
     return f"{files:,} of {total:,} files have matching values within their bounds" if files else ""

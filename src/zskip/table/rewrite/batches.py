@@ -22,12 +22,13 @@ from zskip.advisor.maintenance.batches import split
 from zskip.advisor.maintenance.planner import Bounds, kept_share
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Values
-from zskip.table.advice.choose_layout import checked, with_columns
+from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, read_journal
-from zskip.table.optimize_request import AUTO, OptimizeRequest, choose_files, clustering_fields, files_by_partition
+from zskip.table.optimize_request import AUTO, OptimizeRequest, clustering_fields, files_per_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
+from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.maintain import beside, bounds_of, known_bounds
 from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import StepTimer
@@ -72,7 +73,7 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     from zskip.spark.jobs import run_concurrently
 
     spark = handle.need_spark("optimize()")
-    checked(request)
+    check_columns_and_curve(request)
     _check_hidden(handle, request)
     timer = StepTimer()
     with timer.step("plan"):
@@ -129,7 +130,7 @@ def _cut_short(handle: Handle, request: OptimizeRequest) -> Note | None:
 def _with_columns(handle: Handle, request: OptimizeRequest, found: Note | None) -> OptimizeRequest | None:
     if found is not None:
         return dataclasses.replace(request, by=found.by, curve=found.curve)
-    return request if request.by else with_columns(handle, request)
+    return request if request.by else choose_request_columns(handle, request)
 
 
 def _keep_curve(handle: Handle, note: Note, chosen: OptimizeRequest) -> None:
@@ -143,7 +144,7 @@ def _look(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look
     snapshot = read_snapshot(handle)
     check_files_are_rows(snapshot)
     fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
-    chosen = choose_files(handle, snapshot, request.where)
+    chosen = select_partitions(handle, snapshot, request.where)
     if by_engine or snapshot.reader is not None:
         return _Look(snapshot=chosen, rows=np.zeros(len(chosen), np.int64), columns=())
     bound = known_bounds(handle, chosen, writes=request.into is None)
@@ -197,7 +198,7 @@ def _batches(look: _Look, request: OptimizeRequest) -> list[Batch]:
     most = request.max_batch or max(snapshot.bytes, 1)
     found = split(snapshot, look.rows, look.columns, most=most, linear=request.curve == "linear")
     sizes = np.array([int(snapshot.sizes[places].sum()) for places in found], np.int64)
-    wanted = [None] * len(found) if request.files is None else files_by_partition(request, sizes, sizes).tolist()
+    wanted = [None] * len(found) if request.files is None else files_per_partition(request, sizes, sizes).tolist()
     return [Batch(files=identify_files(snapshot, places), wanted=n) for places, n in zip(found, wanted, strict=True)]
 
 

@@ -20,8 +20,8 @@ from zskip.records import CompactResult, FileSizes, Ints, Operation, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import record_operation
-from zskip.table.optimize_request import choose_files
 from zskip.table.refresh_index import index_new_files
+from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, rewrite_in_place
 from zskip.table.session import merges_schemas
@@ -78,7 +78,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
         check_index_version(handle)
         schema = read_table_schema(handle)
         check_files_are_rows(schema.snapshot)
-        chosen = choose_files(handle, schema.snapshot, where)
+        chosen = select_partitions(handle, schema.snapshot, where)
         bins = [identify_files(chosen, places) for places in pack(chosen, target, smallest)]
         if bins:
             _check_writable(spark, schema)

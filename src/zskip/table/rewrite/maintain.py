@@ -20,7 +20,7 @@ from zskip.index import BoundIndex, refresh
 from zskip.layout.fit import check_curve
 from zskip.records import ALL_NULL, Field, Floats, Ints, Maintenance, Snapshot, Values
 from zskip.storage.overlay import Overlay
-from zskip.table.advice.advise import asked_of
+from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index, check_index_version
 from zskip.table.journal import Clustering, Record, count_depths, read_clustering, read_journal
@@ -29,8 +29,8 @@ from zskip.table.optimize_request import (
     Given,
     OptimizeRequest,
     clustering_fields,
+    make_repeatable,
     read_size,
-    repeatable,
 )
 from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import refresh_index
@@ -84,7 +84,7 @@ def check_maintenance(
         seconds=seconds,
         target_file_size=None if target_file_size is None else read_size("target_file_size", target_file_size),
         by=names,
-        workload=repeatable(workload),
+        workload=make_repeatable(workload),
         dry_run=dry_run,
     )
 
@@ -220,7 +220,7 @@ def _request(look: _Look, batch: Batch) -> OptimizeRequest:
         seed=0,
         operation="maintain",
         only=frozenset(identify_files(look.snapshot, batch.places)),
-        aims_at=look.target,
+        long_term_file_size=look.target,
         beside=beside(look.columns, look.rows, batch.places),
     )
 
@@ -371,12 +371,12 @@ def _reference(kept: Clustering) -> Ints | None:
 def _asked(
     handle: Handle, snapshot: Snapshot, fields: Sequence[Field], given: Given
 ) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
-    """The ranges that queries ask for in the clustering columns, with weights; raises as `read_asked`."""
-    _, asked = asked_of(handle, snapshot, given)
-    asked = asked.drawn(_MOST_QUERIES, 0)
+    """The ranges that queries ask for in the clustering columns, with weights; raises as `read_predicates`."""
+    _, parsed = parse_workload(handle, snapshot, given)
+    parsed = parsed.drawn(_MOST_QUERIES, 0)
     numbers = {(of.name,): i for i, of in enumerate(fields)}
     found = []
-    for predicate, weight in zip(asked.predicates, asked.weights.tolist(), strict=True):
+    for predicate, weight in zip(parsed.predicates, parsed.weights.tolist(), strict=True):
         boxes = boxes_of(predicate)
         ranges = [{numbers[path]: ends for path, ends in box.items() if path in numbers} for box in boxes]
         found += [(one, weight / len(boxes)) for one in ranges]

@@ -27,20 +27,19 @@ from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
 from zskip.storage.overlay import Overlay
-from zskip.table.advice.choose_layout import Chosen, checked, choose_layout, with_columns
+from zskip.table.advice.choose_layout import (
+    ChosenLayout,
+    check_columns_and_curve,
+    choose_layout,
+    choose_request_columns,
+)
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, record_operation
-from zskip.table.optimize_request import (
-    OptimizeRequest,
-    choose_files,
-    clustering_fields,
-    files_by_partition,
-    only_files,
-    rows_a_page,
-)
+from zskip.table.optimize_request import OptimizeRequest, clustering_fields, files_per_partition, rows_per_page
 from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
+from zskip.table.rewrite.file_selection import select_partitions, select_unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
     ClusteredRows,
@@ -98,11 +97,11 @@ def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = N
 
 def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -> OptimizeResult:
     spark = handle.need_spark("optimize()")
-    checked(request)
+    check_columns_and_curve(request)
     timer = StepTimer()
     if not request.by:
         with timer.step("advise"):
-            advised = with_columns(handle, request)
+            advised = choose_request_columns(handle, request)
         if advised is None:
             return unchanged(handle, timer)
         request = advised
@@ -150,7 +149,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
 
 
 def _record(
-    target: Handle, request: OptimizeRequest, result: OptimizeResult, chosen: Chosen, names: tuple[str, ...]
+    target: Handle, request: OptimizeRequest, result: OptimizeResult, chosen: ChosenLayout, names: tuple[str, ...]
 ) -> None:
     operation = Operation(
         version=result.version,
@@ -170,7 +169,11 @@ def _record(
         seconds=round(sum(result.seconds.values()), 3),
         fitted_to=chosen.fitted_to,
     )
-    size = request.aims_at or request.target_file_size or max(1, result.bytes_after // max(result.files_after, 1))
+    size = (
+        request.long_term_file_size
+        or request.target_file_size
+        or max(1, result.bytes_after // max(result.files_after, 1))
+    )
     record_operation(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
 
 
@@ -186,7 +189,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     schema = read_table_schema(handle)
     check_files_are_rows(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=is_case_sensitive(handle))
-    chosen = only_files(choose_files(handle, schema.snapshot, request.where), request.only)
+    chosen = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
     if chosen.reader is None:
         chosen = dataclasses.replace(chosen, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
@@ -202,9 +205,9 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
         fields=fields,
         found=found,
         partition_rows=rows,
-        files=files_by_partition(request, rows, sizes),
+        files=files_per_partition(request, rows, sizes),
         compression=compression,
-        page_rows=rows_a_page(handle.storage, chosen, rows, fields, compression) if paged else MOST_ROWS,
+        page_rows=rows_per_page(handle.storage, chosen, rows, fields, compression) if paged else MOST_ROWS,
     )
 
 
@@ -231,7 +234,7 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     )
 
 
-def _info(plan: _Plan, request: OptimizeRequest, chosen: Chosen) -> dict[str, Any]:
+def _info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) -> dict[str, Any]:
     """What a commit says of itself."""
     return {
         "operation": request.operation,
@@ -245,7 +248,7 @@ def _info(plan: _Plan, request: OptimizeRequest, chosen: Chosen) -> dict[str, An
     }
 
 
-def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: Chosen) -> tuple[float | None, Depths | None]:
+def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenLayout) -> tuple[float | None, Depths | None]:
     """Of the files as they are: the share of the rows that the workload reads, and how deep they lie.
 
     Of many files the share is that of some, and the depth is not known.

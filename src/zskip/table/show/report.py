@@ -22,7 +22,7 @@ from zskip.index import BoundIndex, list_indexed_parts
 from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
 from zskip.table.advice.advise import advise
-from zskip.table.advice.workload_cost import ask
+from zskip.table.advice.workload_cost import measure_queries
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
@@ -76,7 +76,7 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
     notes: list[str] = []
     bound = _bound(handle, snapshot, notes)
     info = describe_snapshot(handle, snapshot, by, bound if bound.info().version else None)
-    queries = ask(handle, snapshot, bound, workload, notes)
+    queries = measure_queries(handle, snapshot, bound, workload, notes)
     spreads = _spreads(bound, _columns(handle, snapshot, bound, by, (info, queries)), by is not None)
     now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     facts = Facts(
