@@ -22,10 +22,10 @@ from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Target,
     best_curve,
+    curves_for,
     fitted,
     held_out,
     reads,
-    safe_curves,
 )
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
 from zskip.layout.curves import spread, zorder_pattern
@@ -52,8 +52,8 @@ def take(sample: Sample, rows: Ints) -> Sample:
 class Place:
     """One table, its sample and how many files it is to have."""
 
-    def __init__(self, whole: Sample, files: int, sampled: int) -> None:
-        self.whole, self.files = whole, files
+    def __init__(self, whole: Sample, files: int, sampled: int, curve: str, unseen: float) -> None:
+        self.whole, self.files, self.curve, self.unseen = whole, files, curve, unseen
         partitions = [Partition(directory="")]
         self.table = SampledTable(whole, (), partitions)
         self.sample = take(whole, np.random.default_rng(7).permutation(len(whole))[:sampled])
@@ -83,9 +83,12 @@ class Place:
         return self.groups((place * self.files // len(keys)).astype(np.int64))
 
     def choose(self, asked: ParsedWorkload) -> tuple[str, Layout]:
-        found = held_out(self.sample, self.sampled, self.target, asked, safe_curves(self.sample, self.target, asked))
-        curve = best_curve(found, asked.weights)
-        return curve, fitted(self.sample, self.target, asked, curve)
+        curve = self.curve
+        if curve == "auto":
+            curves = curves_for(len(self.sample.fields))
+            found = held_out(self.sample, self.sampled, self.target, asked, curves, self.unseen)
+            curve = best_curve(found, asked.weights, self.unseen)
+        return curve, fitted(self.sample, self.target, asked, curve, unseen=self.unseen)
 
 
 def share(files: Groups, predicates: list[Predicate]) -> float:
@@ -95,7 +98,9 @@ def share(files: Groups, predicates: list[Predicate]) -> float:
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", rows=1_500_000, files=256, sample=50_000, scale=1.0, only="")
+    options = common.arguments(
+        __doc__ or "", rows=1_500_000, files=256, sample=50_000, scale=1.0, only="", curve="auto", unseen=0.2
+    )
     makers: dict[str, Callable[[], Sample]] = {
         "uniform": lambda: data.uniform(options.rows),
         "skewed": lambda: data.skewed(options.rows),
@@ -105,7 +110,11 @@ def main() -> None:
     for name, make in makers.items():
         kinds = [k for k in data.WORKLOADS[name][1] if not options.only or k.split()[0] in options.only.split(",")]
         if kinds:
-            rows = measured(Place(make(), options.files, options.sample), data.WORKLOADS[name][0], kinds)
+            rows = measured(
+                Place(make(), options.files, options.sample, options.curve, options.unseen),
+                data.WORKLOADS[name][0],
+                kinds,
+            )
             found += [{"table": name, **row} for row in rows]
     figures: dict[str, Any] = {"machine": common.machine()}
     for row in found:

@@ -59,7 +59,7 @@ def fit(
     check_curve([field.name for field in sample.fields], curve, build)
     wanted = np.maximum(np.asarray(files, np.int64), 1)
     if bounds is None:
-        bounds = _bounds(sample, curve, build, int(wanted.max(initial=1)), beside)
+        bounds = column_bounds(sample, curve, build, int(wanted.max(initial=1)), beside)
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
     shape = Layout(
         fields=sample.fields,
@@ -108,9 +108,10 @@ def _quoted(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _bounds(
+def column_bounds(
     sample: Sample, curve: str, build: str, files: int, beside: Sequence[tuple[Values, Floats]]
 ) -> tuple[Values, ...]:
+    """The split values of each column; beside: as `fit` takes it."""
     columns = list(zip(sample.columns, sample.nulls, strict=True))
     if build == "direct":
         return tuple(values[:0] for values, _ in columns)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from zskip.records import Floats
+from zskip.records import Bools, Floats, Values
 
 Ranks = npt.NDArray[np.int32]
 
@@ -28,6 +28,12 @@ class Workload:
     """(queries, columns), `ANY_UPPER` where the query leaves the column free."""
     weights: Floats
     """(queries,), their sum is 1."""
+    nulls: Bools | None = None
+    """(queries, columns) where the query asks for nulls only; lower and upper are free there."""
+    ends: tuple[tuple[Values, Floats], ...] = ()
+    """For each column the values at which queries start, or right after which they end, ascending, with weights."""
+    texts: tuple[str, ...] = ()
+    """What kind of query each is, in words; empty where nobody knows."""
 
     def __len__(self) -> int:
         return len(self.weights)

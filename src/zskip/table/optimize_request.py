@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.advisor.fitting.cross_validation import FITTED
 from zskip.advisor.workload.workload import Query, Workload
 from zskip.errors import ColumnError, InputError
 from zskip.formats.compression import Compression, read_compression
 from zskip.formats.schema import count_dictionary_values
+from zskip.layout.layout import FITTED
 from zskip.layout.pages import page_rows
 from zskip.predicate import Columns
 from zskip.records import Field, Floats, Ints, Snapshot, Values

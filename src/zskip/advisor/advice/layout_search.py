@@ -14,12 +14,12 @@ from zskip.advisor.fitting.cross_validation import (
     Reads,
     Target,
     chosen_columns,
+    curves_for,
     fitted,
     held_out,
     in_proportion,
     plain_curve,
     reads,
-    safe_curves,
 )
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import InputError
@@ -129,7 +129,7 @@ def candidates(question: Question, by: tuple[str, ...], curves: Sequence[str] | 
     """The layouts by some columns, one a curve, each held against queries that it was not fitted to; the best first."""
     question = question.drawn()
     clustering = chosen_columns(question.table.sample, by)
-    tried = safe_curves(clustering, question.target, question.asked) if curves is None else curves
+    tried = curves_for(len(by)) if curves is None else curves
     found = held_out(clustering, question.table, question.target, question.asked, tried)
     error = _row_error(question, by)
     made = [_candidate(question, by, curve, result, error) for curve, result in found.items()]

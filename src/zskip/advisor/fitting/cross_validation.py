@@ -5,36 +5,26 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 
-from zskip.advisor.fitting.bit_patterns import PatternSearch
 from zskip.advisor.fitting.predicate_boxes import limiting, mixed, ranked
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, pushed
 from zskip.layout.fit import fit
-from zskip.layout.layout import Layout
-from zskip.layout.predict import predict_share, predict_shares, sample_ranks
-from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Ranks, Workload, synthetic_workload
+from zskip.layout.fit_tree import fit_tree
+from zskip.layout.layout import FITTED, Layout
+from zskip.layout.predict import predict_share, sample_ranks
+from zskip.layout.workload import synthetic_workload
 from zskip.predicate import Predicate
-from zskip.records import Floats, Ints, Sample
+from zskip.records import Floats, Ints, Sample, Values
 
-SYNTHETIC = 0.15
-"""Weight of the made-up workload in a fit."""
-_SEARCHED = (SYNTHETIC, 0.7, 1.0)
-"""The same where orders of bits are searched; those found with more of it are taken where others would harm."""
-_HARMLESS, _HARMLESS_OF_COLUMN = 1.15, 1.8
-"""Times what made-up queries read under a layout that nothing was fitted to, at most: all of them, and those that name
-any one column."""
-FITTED = "fitted"
-"""A separable curve whose order of bits was found by search."""
-_SYNTHETIC_QUERIES, _TRIED_QUERIES = 300, 1_000
+UNSEEN = 0.2
+"""Share of tomorrow's queries that the workload does not tell, where nobody says it."""
+_MADE_UP_QUERIES, _TRIED_QUERIES = 400, 300
 """That are made up to fit to, and to see what a fit does to others."""
-_RISK = 1.03
-"""A fitted order of bits is chosen where, times this, it still reads less than the others."""
+_GAIN = 0.95
+"""A tree is chosen where it reads less than this part of what the best curve reads."""
 _FOLDS = 3
-_QUICK_EVALUATIONS = 60
-"""Of patterns, for each weight, where layouts are compared."""
 _LEAST_OF_FILE, _LEAST_OF_PAGE = 50, 20
 """Rows of a sample that speak for a file, or for a page; of larger tables prediction takes larger ones."""
 _MOST_QUERIES = 300
@@ -68,6 +58,8 @@ class ParsedWorkload:
     predicates: Sequence[Predicate]
     weights: Floats
     """(queries,), their sum is 1."""
+    texts: Sequence[str] = ()
+    """What kind of query each is, in words."""
 
     def __len__(self) -> int:
         return len(self.predicates)
@@ -76,7 +68,9 @@ class ParsedWorkload:
         """Some of them, their weights made to sum to 1 again."""
         weights = self.weights[places]
         return ParsedWorkload(
-            predicates=[self.predicates[i] for i in places.tolist()], weights=weights / max(weights.sum(), 1e-300)
+            predicates=[self.predicates[i] for i in places.tolist()],
+            weights=weights / max(weights.sum(), 1e-300),
+            texts=[self.texts[i] for i in places.tolist()] if self.texts else (),
         )
 
     def drawn(self, most: int, seed: int) -> ParsedWorkload:
@@ -100,71 +94,33 @@ class Reads:
     """(queries,) in files that the index keeps."""
     decoded: Floats
     """(queries,) in pages that Spark decodes."""
+    unseen: float = 0.0
+    """In files that made-up queries read, mean."""
 
 
 def fitted(
-    sample: Sample, target: Target, asked: ParsedWorkload, curve: str, *, build: str = "sample", evaluations: int = 250
+    sample: Sample,
+    target: Target,
+    asked: ParsedWorkload,
+    curve: str,
+    *,
+    build: str = "sample",
+    unseen: float = UNSEEN,
+    beside: Sequence[tuple[Values, Floats]] = (),
+    guide: Layout | None = None,
 ) -> Layout:
-    """Fit one layout to a workload; an empty one is the made-up alone. curve: `fitted`, too.
+    """Fit one layout to a workload and to made-up queries, which have the weight `unseen`; without one to these alone.
 
-    An order of bits under which made-up queries would read noticeably more than under a Z-order that nothing was fitted
-    to is not taken, so that a workload which no longer holds does little harm.
+    curve: `fitted` for a tree of cuts, too; beside, guide: as `fit_tree` takes them.
     """
     asked = asked.drawn(_MOST_QUERIES, target.seed)
-    ranks = sample_ranks(sample)
-    made_up = synthetic_workload(ranks, queries=_SYNTHETIC_QUERIES, seed=target.seed)
-    boxes = limiting(ranked(asked.predicates, asked.weights, sample))
-    plain = "zorder" if curve == FITTED else curve
-
-    def made(workload: Workload, pattern: Sequence[int] | None = None, like: Layout | None = None) -> Layout:
-        return fit(
-            sample,
-            target.files,
-            partition_rows=target.partition_rows,
-            curve=plain,
-            build=build,
-            pattern=pattern,
-            workload=workload,
-            bounds=None if like is None else like.bounds,
-            seed=target.seed,
-        )
-
-    wanted = mixed(boxes, made_up, SYNTHETIC)
-    if curve != FITTED:
-        return made(wanted)
-    default = made(made_up)
-    others = Others(sample, ranks, default, target)
-    files = int(max(target.files.sum(), 1))
-    boxes = boxes if len(boxes) else made_up
-    search = PatternSearch(sample, ranks, default.bounds, files, boxes, made_up, seed=target.seed)
-    patterns = {pattern for share in _SEARCHED for pattern in search.best(share, evaluations)}
-    best, least = default, np.inf
-    for layout in (made(wanted, pattern, default) for pattern in sorted(patterns)):
-        share = predict_share(layout, sample, wanted)
-        if share < least and others.bear(layout):
-            best, least = layout, share
-    return best
-
-
-class Others:
-    """Queries that are not in a workload: made-up ones, of which no large part may read much more than it would."""
-
-    def __init__(self, sample: Sample, ranks: Sequence[Ranks], default: Layout, target: Target) -> None:
-        """default: the layout that nothing was fitted to."""
-        self._sample = sample
-        self._workload = synthetic_workload(ranks, queries=_TRIED_QUERIES, seed=target.seed + 1)
-        names = (self._workload.lower != ANY_LOWER) | (self._workload.upper != ANY_UPPER)
-        self._groups: Floats = np.column_stack([np.ones(len(names)), names])
-        self._most = self._reads(default) * np.array([_HARMLESS, *[_HARMLESS_OF_COLUMN] * len(ranks)])
-
-    def bear(self, layout: Layout) -> bool:
-        """Whether neither all of them nor those that name one of the columns would read noticeably more."""
-        return bool((self._reads(layout) <= self._most).all())
-
-    def _reads(self, layout: Layout) -> Floats:
-        """(1 + columns,) share of the rows that all of them read, and those that name a column."""
-        shares = predict_shares(layout, self._sample, self._workload)
-        return cast(Floats, shares @ self._groups / np.maximum(self._groups.sum(axis=0), 1))
+    made_up = synthetic_workload(sample_ranks(sample), queries=_MADE_UP_QUERIES, seed=target.seed)
+    boxes = limiting(ranked(asked.predicates, asked.weights, sample, asked.texts))
+    workload = mixed(boxes, made_up, unseen)
+    rows = target.partition_rows
+    if curve == FITTED:
+        return fit_tree(sample, target.files, partition_rows=rows, workload=workload, beside=beside, guide=guide)
+    return fit(sample, target.files, partition_rows=rows, curve=curve, build=build, workload=workload, beside=beside)
 
 
 def plain_curve(columns: int) -> str:
@@ -175,17 +131,6 @@ def plain_curve(columns: int) -> str:
 def curves_for(columns: int) -> tuple[str, ...]:
     """The curves that are worth trying."""
     return ("linear",) if columns == 1 else ("zorder", "hilbert", "linear", FITTED)
-
-
-def safe_curves(sample: Sample, target: Target, asked: ParsedWorkload) -> tuple[str, ...]:
-    """The same without those under which other queries would read noticeably more than under a plain Z-order."""
-    curves = curves_for(len(sample.fields))
-    if len(curves) == 1:
-        return curves
-    nothing = ParsedWorkload(predicates=(), weights=np.empty(0))
-    default = fitted(sample, target, nothing, "zorder")
-    others = Others(sample, sample_ranks(sample), default, target)
-    return tuple(c for c in curves if c in ("zorder", FITTED) or others.bear(fitted(sample, target, asked, c)))
 
 
 def reads(
@@ -246,24 +191,36 @@ def chosen_columns(sample: Sample, names: Sequence[str]) -> Sample:
     )
 
 
-def best_curve(found: Mapping[str, Reads], weights: Floats) -> str:
-    """The curve under which queries read least; a fitted one only where it helps enough to depend on a workload."""
-    return min(found, key=lambda curve: float(found[curve].kept @ weights) * (_RISK if curve == FITTED else 1.0))
+def best_curve(found: Mapping[str, Reads], weights: Floats, unseen: float = UNSEEN) -> str:
+    """The curve under which queries read least; a tree only where it gains enough to depend on a workload."""
+
+    def cost(curve: str) -> float:
+        share = (1 - unseen) * float(found[curve].kept @ weights) + unseen * found[curve].unseen
+        return share / (_GAIN if curve == FITTED else 1.0)
+
+    return min(found, key=cost)
 
 
 def held_out(
-    clustering: Sample, table: SampledTable, target: Target, asked: ParsedWorkload, curves: Sequence[str]
+    clustering: Sample,
+    table: SampledTable,
+    target: Target,
+    asked: ParsedWorkload,
+    curves: Sequence[str],
+    unseen: float = UNSEEN,
 ) -> Mapping[str, Reads]:
     """What each query reads under layouts that were fitted without it; of few queries under those fitted to all."""
     folds = np.random.default_rng(target.seed).permutation(len(asked)) % _FOLDS
+    others = synthetic_workload(sample_ranks(clustering), queries=_TRIED_QUERIES, seed=target.seed + 1)
     found = {}
     for curve in curves:
-        kept, decoded = np.zeros(len(asked)), np.zeros(len(asked))
+        kept, decoded, shares = np.zeros(len(asked)), np.zeros(len(asked)), []
         for fold in range(_FOLDS if len(asked) >= _FOLDS else 1):
             tested = np.flatnonzero(folds == fold) if len(asked) >= _FOLDS else np.arange(len(asked))
             trained = np.flatnonzero(folds != fold) if len(asked) >= _FOLDS else tested
-            layout = fitted(clustering, target, asked.take(trained), curve, evaluations=_QUICK_EVALUATIONS)
+            layout = fitted(clustering, target, asked.take(trained), curve, unseen=unseen)
             found_reads = reads(layout, clustering, table, target, [asked.predicates[i] for i in tested.tolist()])
             kept[tested], decoded[tested] = found_reads.kept, found_reads.decoded
-        found[curve] = Reads(kept=kept, decoded=decoded)
+            shares.append(predict_share(layout, clustering, others))
+        found[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(shares)))
     return found

@@ -5,6 +5,9 @@ What is no box (functions, patterns, NOT) leaves its column free: cuts are fitte
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,10 +17,13 @@ from zskip.layout.ranks import dense_ranks
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload
 from zskip.predicate import And, Column, Compare, In, Or, Predicate, StartsWith, patterns
 from zskip.records import Floats, Sample
+from zskip.types import Form
 
 _MOST_BOXES = 16
 """Of one predicate; where there are more, those of an OR or IN become one around them."""
 
+_FAR = 2**63 - 1
+MADE_UP = "made-up queries"
 Range = tuple[Any, Any]
 """Lowest and highest value, None where it is open."""
 Box = dict[tuple[str, ...], Range]
@@ -56,11 +62,31 @@ def _of_leaf(leaf: Predicate) -> list[Box]:
         return [{path: (value, value)} for value in values]
     if isinstance(leaf, StartsWith):
         return [{path: (leaf.prefix, patterns.next_prefix(leaf.prefix))}]
+    return _of_comparison(leaf)
+
+
+def _of_comparison(leaf: Compare) -> list[Box]:
     value: Any = leaf.value
-    if value != value:
+    form = leaf.term.type.form if isinstance(leaf.term, Column) else None
+    if value != value or form is None:
         return [{}]
-    low, high = (value if leaf.op in ops else None for ops in (("=", ">", ">="), ("=", "<", "<=")))
-    return [{path: (low, high)}]
+    low = {"=": value, ">=": value, ">": _next(value, form)}.get(leaf.op)
+    high = {"=": value, "<=": value, "<": _previous(value, form)}.get(leaf.op)
+    return [{leaf.term.path: (low, high)}] if isinstance(leaf.term, Column) else [{}]
+
+
+def _next(value: Any, form: Form) -> Any:
+    """The least value above another."""
+    if form is Form.BYTES:
+        return value + b"\0"
+    return math.floor(value) + 1 if form is Form.INT and math.isfinite(value) else float(np.nextafter(value, np.inf))
+
+
+def _previous(value: Any, form: Form) -> Any:
+    """The largest value below another; of bytes the same, since there is none."""
+    if form is Form.BYTES:
+        return value
+    return math.ceil(value) - 1 if form is Form.INT and math.isfinite(value) else float(np.nextafter(value, -np.inf))
 
 
 def _both(one: Box, other: Box) -> Box | None:
@@ -87,24 +113,34 @@ def _around(boxes: Sequence[Box]) -> Box:
     return found
 
 
-def ranked(predicates: Sequence[Predicate], weights: Floats, sample: Sample) -> Workload:
-    """The boxes of predicates over the dense ranks of a sample; a predicate's weight is shared by its boxes."""
+def ranked(predicates: Sequence[Predicate], weights: Floats, sample: Sample, texts: Sequence[str] = ()) -> Workload:
+    """The boxes of predicates over the dense ranks of a sample; a predicate's weight is shared by its boxes.
+
+    texts: what kind of query each is, in words.
+    """
     distinct = [dense_ranks(values, nulls)[0] for values, nulls in zip(sample.columns, sample.nulls, strict=True)]
     paths = [(field.name,) for field in sample.fields]
-    lower, upper, found = [], [], []
-    for predicate, weight in zip(predicates, weights.tolist(), strict=True):
+    lower, upper, shares, owners = [], [], [], []
+    ends: list[list[tuple[Any, float]]] = [[] for _ in paths]
+    for owner, (predicate, weight) in enumerate(zip(predicates, weights.tolist(), strict=True)):
         boxes = boxes_of(predicate)
+        share = weight / max(len(boxes), 1)
         for box in boxes:
-            ends = [_ranks(box.get(path), values) for path, values in zip(paths, distinct, strict=True)]
-            lower.append([low for low, _ in ends])
-            upper.append([high for _, high in ends])
-            found.append(weight / len(boxes))
-    shape = (len(found), len(paths))
-    total = max(sum(found), 1e-300)
+            ranges = [_ranks(box.get(path), values) for path, values in zip(paths, distinct, strict=True)]
+            lower.append([low for low, _ in ranges])
+            upper.append([high for _, high in ranges])
+            shares.append(share)
+            owners.append(owner)
+            for path, field, column_ends in zip(paths, sample.fields, ends, strict=True):
+                column_ends += [(end, share) for end in _ends(box.get(path), field.type.form)]
+    shape = (len(shares), len(paths))
+    total = max(sum(shares), 1e-300)
     return Workload(
         lower=np.array(lower, np.int32).reshape(shape),
         upper=np.array(upper, np.int32).reshape(shape),
-        weights=np.array(found) / total,
+        weights=np.array(shares) / total,
+        ends=tuple(_weighted(of_column, values) for of_column, values in zip(ends, distinct, strict=True)),
+        texts=tuple(texts[owner] for owner in owners) if texts else (),
     )
 
 
@@ -112,9 +148,30 @@ def _ranks(ends: Range | None, distinct: Any) -> tuple[int, int]:
     if ends is None:
         return ANY_LOWER, ANY_UPPER
     low, high = ends
-    first = ANY_LOWER if low is None else int(np.searchsorted(distinct, _held(low, distinct), "left"))
-    last = ANY_UPPER if high is None else int(np.searchsorted(distinct, _held(high, distinct), "right")) - 1
+    first = 0 if low is None else int(np.searchsorted(distinct, _held(low, distinct), "left"))
+    last = len(distinct) - 1 if high is None else int(np.searchsorted(distinct, _held(high, distinct), "right")) - 1
     return first, last
+
+
+def _ends(ends: Range | None, form: Form | None) -> list[Any]:
+    """The first value of a range and the first beyond it, as far as the form of the column has them."""
+    if ends is None or form is None:
+        return []
+    low, high = ends
+    values = [value for value in (low, None if high is None else _next(high, form)) if value is not None]
+    if form is Form.INT:
+        return [math.ceil(value) for value in values if abs(value) < _FAR]
+    return values
+
+
+def _weighted(ends: Sequence[tuple[Any, float]], like: Any) -> tuple[Any, Floats]:
+    """Different values, ascending, and the weight of each."""
+    weights: dict[Any, float] = {}
+    for value, weight in ends:
+        weights[value] = weights.get(value, 0.0) + weight
+    values = np.empty(len(weights), like.dtype)
+    values[:] = sorted(weights)
+    return values, np.array([weights[value] for value in sorted(weights)])
 
 
 def _held(value: Any, like: Any) -> Any:
@@ -132,8 +189,13 @@ def limiting(workload: Workload) -> Workload:
     if says.all():
         return workload
     weights = workload.weights[says]
-    return Workload(
-        lower=workload.lower[says], upper=workload.upper[says], weights=weights / max(weights.sum(), 1e-300)
+    return dataclasses.replace(
+        workload,
+        lower=workload.lower[says],
+        upper=workload.upper[says],
+        weights=weights / max(weights.sum(), 1e-300),
+        nulls=None if workload.nulls is None else workload.nulls[says],
+        texts=tuple(itertools.compress(workload.texts, says.tolist())),
     )
 
 
@@ -141,8 +203,13 @@ def mixed(workload: Workload, other: Workload, share: float) -> Workload:
     """Two workloads in one; share: the weight of the other (0 to 1)."""
     if not len(workload):
         return other
-    return Workload(
+    return dataclasses.replace(
+        workload,
         lower=np.concatenate([workload.lower, other.lower]),
         upper=np.concatenate([workload.upper, other.upper]),
         weights=np.concatenate([workload.weights * (1 - share), other.weights * share]),
+        nulls=None
+        if workload.nulls is None
+        else np.concatenate([workload.nulls, np.zeros_like(other.lower, np.bool_)]),
+        texts=(*workload.texts, *[MADE_UP] * len(other)) if workload.texts else (),
     )

@@ -8,20 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from zskip.advisor.fitting.cross_validation import (
-    FITTED,
     ParsedWorkload,
     Target,
     best_curve,
+    curves_for,
     fitted,
     held_out,
     plain_curve,
-    safe_curves,
 )
 from zskip.advisor.fitting.predicate_boxes import ranked
 from zskip.advisor.fitting.random_workload import made_up
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.layout.fit import check_curve, fit
-from zskip.layout.layout import Layout
+from zskip.layout.layout import FITTED, Layout
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.records import Ints, Sample, Snapshot
 from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
@@ -107,5 +106,5 @@ def _have_types(request: OptimizeRequest, sample: Sample) -> bool:
 def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, parsed: ParsedWorkload) -> str:
     tested = parsed.drawn(1_000, target.seed) if len(parsed) else made_up(sample, target.seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
-    reads = held_out(sample, table, target, tested, safe_curves(sample, target, tested))
-    return best_curve(reads, tested.weights)
+    found = held_out(sample, table, target, tested, curves_for(len(sample.fields)))
+    return best_curve(found, tested.weights)
