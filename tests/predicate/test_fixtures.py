@@ -50,14 +50,14 @@ COLUMNS = Columns(FIELDS)
 ATTRIBUTES = Attributes(FIELDS, {f"t.`{name.replace('`', '``')}`": name for name in TYPES})
 
 
-def shown(predicate):
+def describe(predicate):
     if isinstance(predicate, Unknown):
         return "?"
     if isinstance(predicate, And | Or):
         word = " AND " if isinstance(predicate, And) else " OR "
-        return "(" + word.join(map(shown, predicate.children)) + ")"
+        return "(" + word.join(map(describe, predicate.children)) + ")"
     if isinstance(predicate, Not):
-        return f"NOT {shown(predicate.child)}"
+        return f"NOT {describe(predicate.child)}"
     if isinstance(predicate, In) and not predicate.values:
         return f"never {predicate.term.path[0]}"
     return to_sql(predicate)
@@ -66,7 +66,7 @@ def shown(predicate):
 def answer(sql, timezone, lenient):
     try:
         columns = ATTRIBUTES if lenient else COLUMNS
-        return shown(parse(sql, columns, timezone=timezone, lenient=lenient))
+        return describe(parse(sql, columns, timezone=timezone, lenient=lenient))
     except (ColumnError, PredicateError) as error:
         text = str(error) if isinstance(error, ColumnError) else str(error).rsplit(": ", 1)[0]
         return f"{type(error).__name__}: {text}"
@@ -99,17 +99,17 @@ def test_text(sql, timezone, lenient, expected):
 
 
 def test_long_or_chain():
-    found = parse(" OR ".join(f"a = {i}" for i in range(3000)), COLUMNS)
-    assert isinstance(found, Or)
-    assert len(found.children) == 3000
+    predicate = parse(" OR ".join(f"a = {i}" for i in range(3000)), COLUMNS)
+    assert isinstance(predicate, Or)
+    assert len(predicate.children) == 3000
 
 
 def test_nested_chains_are_read():
     for start, end in (("(" * 9999 + "(t.a = 0)", " OR (t.a = {}))"), ("(t.a = 0)", " OR ((t.a = {})" + ")")):
         sql = start + "".join(end.format(i) for i in range(1, 10_000))
-        found = parse(sql, ATTRIBUTES, lenient=True)
-        assert isinstance(found, Or)
-        assert len(found.children) == 10_000
+        predicate = parse(sql, ATTRIBUTES, lenient=True)
+        assert isinstance(predicate, Or)
+        assert len(predicate.children) == 10_000
     assert parse("NOT " * 3001 + "a = 1", COLUMNS) == parse("NOT a = 1", COLUMNS)
     assert parse("(" * 10_000 + "a = 1" + ")" * 10_000, COLUMNS) == parse("a = 1", COLUMNS)
 
@@ -137,16 +137,16 @@ def test_deep_nesting_is_given_up_or_refused(name):
     """Never a crash, and nothing that is too deep for what walks along the tree."""
     for lenient in (False, True):
         try:
-            found = parse(DEEP[name], COLUMNS, lenient=lenient)
+            predicate = parse(DEEP[name], COLUMNS, lenient=lenient)
         except (PredicateError, ColumnError):
             assert not lenient
             continue
-        to_sql(found)
-        outcomes(found, SimpleNamespace(rows=np.array([1]), column=lambda path: None))
-        pickle.loads(pickle.dumps(found))
-        assert found == parse(DEEP[name], COLUMNS, lenient=lenient)
-        assert repr(found)
-        assert hash(found) is not None
+        to_sql(predicate)
+        outcomes(predicate, SimpleNamespace(rows=np.array([1]), column=lambda path: None))
+        pickle.loads(pickle.dumps(predicate))
+        assert predicate == parse(DEEP[name], COLUMNS, lenient=lenient)
+        assert repr(predicate)
+        assert hash(predicate) is not None
 
 
 @pytest.mark.parametrize(
@@ -173,25 +173,25 @@ def test_long_list(name, literal):
     start = dt.date(1980, 1, 1)
     values = [literal.format(i, date=start + dt.timedelta(days=i), number=i) for i in range(10_000)]
     begun = time.process_time()
-    found = parse(f"{name} IN ({', '.join(values)})", COLUMNS)
+    predicate = parse(f"{name} IN ({', '.join(values)})", COLUMNS)
     assert time.process_time() - begun < 20  # Far more than it takes: only to notice what is quadratic.
-    assert isinstance(found, In)
-    assert len(found.values) == 10_000
+    assert isinstance(predicate, In)
+    assert len(predicate.values) == 10_000
     some = values[::500]
     one_by_one = [parse(f"{name} = {value}", COLUMNS).value for value in some]
     assert parse(f"{name} IN ({', '.join(some[:19])})", COLUMNS).values == tuple(sorted(one_by_one[:19]))
-    assert set(one_by_one) <= set(found.values)
-    assert parse(f"{name} NOT IN ({', '.join(values)})", COLUMNS) == Not(found)
+    assert set(one_by_one) <= set(predicate.values)
+    assert parse(f"{name} NOT IN ({', '.join(values)})", COLUMNS) == Not(predicate)
 
 
 def test_long_lists_of_many_shapes():
     kinds = ["{}", "-{}", "{}L", "{}Y", "+{}", "({})", "{}.0", "{}.5", "CAST({} AS INT)", "NULL", "- {}L", "{}BD"]
     values = [kinds[i % len(kinds)].format(i % 100) for i in range(1000)]
-    found = parse(f"a IN ({', '.join(values)})", COLUMNS)
+    predicate = parse(f"a IN ({', '.join(values)})", COLUMNS)
     parts = [parse(f"a IN ({', '.join(values[i : i + 10])})", COLUMNS) for i in range(0, 1000, 10)]
     listed = [part for whole in parts for part in (whole.children if isinstance(whole, Or) else (whole,))]
     expected = {value for part in listed if isinstance(part, In) for value in part.values}
-    assert set(found.children[0].values) == expected
+    assert set(predicate.children[0].values) == expected
     for odd in ("b", "a + 1", "rand()", "'x'", "(SELECT 1)", "1 + 1"):
         assert isinstance(parse(f"a IN ({', '.join([*values, odd])})", COLUMNS), Unknown)
     strings = [f"'{i}'" for i in range(30)]
@@ -303,13 +303,13 @@ def test_names_and_strings_of_all_kinds():
             "",
         ]:
             literal = "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-            found = parse(f"NOT ({quoted} = {literal} AND {quoted} > {literal})", columns).child.children[0]
-            assert (found.term.path, found.value) == ((name,), text.encode())
-            assert parse(to_sql(found), columns) == found
+            predicate = parse(f"NOT ({quoted} = {literal} AND {quoted} > {literal})", columns).child.children[0]
+            assert (predicate.term.path, predicate.value) == ((name,), text.encode())
+            assert parse(to_sql(predicate), columns) == predicate
             doubled = '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-            assert parse(f"{quoted} = {doubled}", columns) == found
+            assert parse(f"{quoted} = {doubled}", columns) == predicate
             if name.isidentifier() and name.isascii() and name not in ("select", "AND"):
-                assert parse(f"{name} = {literal}", columns) == found
+                assert parse(f"{name} = {literal}", columns) == predicate
 
 
 def test_one_condition_only():
@@ -342,9 +342,9 @@ def test_errors_of_strange_numbers_stay_inside_in_lenient_mode():
 
 
 def test_several():
-    assert shown(parse_many(["a > 1", "b < 2"], COLUMNS)) == "(a > 1 AND b < 2L)"
-    assert shown(parse_many(["a > 1"], COLUMNS)) == "a > 1"
-    assert shown(parse_many([], COLUMNS)) == "true"
+    assert describe(parse_many(["a > 1", "b < 2"], COLUMNS)) == "(a > 1 AND b < 2L)"
+    assert describe(parse_many(["a > 1"], COLUMNS)) == "a > 1"
+    assert describe(parse_many([], COLUMNS)) == "true"
 
 
 def test_names_in_two_cases():

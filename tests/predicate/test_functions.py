@@ -19,9 +19,9 @@ from zskip.types import INTEGERS, DataType, Form
 DTYPES = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: object}
 
 
-def array(found, data_type):
-    result = np.empty(len(found), DTYPES[data_type.form])
-    result[:] = found
+def array(values, data_type):
+    result = np.empty(len(values), DTYPES[data_type.form])
+    result[:] = values
     return result
 
 
@@ -46,14 +46,14 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("found", "zone"), CASES)
-def test_bounds_hold(found, zone):
-    name = found.term.type.name
+@pytest.mark.parametrize(("function_call", "zone"), CASES)
+def test_bounds_hold(function_call, zone):
+    name = function_call.term.type.name
     some = values(name, zone)
-    function = function_of(found)
+    function = function_of(function_call)
     files = [some[i : i + n] for n in (1, 2, 7) for i in range(0, len(some), n)] + [some]
-    stats = monotone.apply(found, stats_of(name, files))
-    computed = {v: function.value(found, v) for v in some}
+    stats = monotone.apply(function_call, stats_of(name, files))
+    computed = {v: function.value(function_call, v) for v in some}
     exact = 0
     for i, file in enumerate(files):
         results = [computed[v] for v in file]
@@ -62,7 +62,7 @@ def test_bounds_hold(found, zone):
         if not stats.bounded[i]:
             assert function.total or stats.nulls[i] == -1
             continue
-        assert sure or function.total or found.function == "shift"
+        assert sure or function.total or function_call.function == "shift"
         for one, result in zip(file, results, strict=True):
             if result is not None and result != result:
                 assert stats.may_nan[i]
@@ -70,8 +70,8 @@ def test_bounds_hold(found, zone):
                 assert stats.lower[i] <= result <= stats.upper[i], (one, result)
         if len(file) == 1 and sure and file[0] == file[0]:
             exact += 1
-            assert stats.lower[i] == stats.upper[i] == results[0] or "shift" in found.function
-    assert exact or found.arguments[0] == 2**31 - 1
+            assert stats.lower[i] == stats.upper[i] == results[0] or "shift" in function_call.function
+    assert exact or function_call.arguments[0] == 2**31 - 1
 
 
 def test_what_overflows_is_not_bounded():
@@ -89,9 +89,9 @@ def test_what_overflows_is_not_bounded():
 
 
 def test_floor_of_nan_is_some_value():
-    found = monotone.apply(call("floor", column("double")), stats_of("double", [[1.5, float("nan")], [1.5]]))
-    assert found.bounded.tolist() == [False, True]
-    assert not found.may_nan.any()
+    stats = monotone.apply(call("floor", column("double")), stats_of("double", [[1.5, float("nan")], [1.5]]))
+    assert stats.bounded.tolist() == [False, True]
+    assert not stats.may_nan.any()
 
 
 def test_unknown_functions_and_types_are_not_bounded():
@@ -107,12 +107,12 @@ def test_unknown_functions_and_types_are_not_bounded():
 
 def java_offsets(zone, local):
     """The offsets that are valid for a local time, the earlier instant first."""
-    found = zoneinfo.ZoneInfo(zone)
+    zone_info = zoneinfo.ZoneInfo(zone)
     moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=local)
     offsets = []
     for fold in (0, 1):
-        offset = moment.replace(tzinfo=found, fold=fold).utcoffset()
-        back = (moment - offset).replace(tzinfo=dt.timezone.utc).astimezone(found).replace(tzinfo=None)
+        offset = moment.replace(tzinfo=zone_info, fold=fold).utcoffset()
+        back = (moment - offset).replace(tzinfo=dt.timezone.utc).astimezone(zone_info).replace(tzinfo=None)
         if back == moment and offset not in offsets:
             offsets.append(offset)
     return [offset // dt.timedelta(microseconds=1) for offset in offsets]
@@ -168,7 +168,7 @@ def test_bounds_hold_near_changes_of_the_clock(zone, data):
     some = instants(zone)
     term = column("timestamp")
     unit = data.draw(st.sampled_from(UNITS))
-    found = data.draw(
+    function_call = data.draw(
         st.sampled_from(
             [call("date_trunc", term, unit, zone), cast(term, DataType("date"), zone), call("shift", term, 1, 5, zone)]
         )
@@ -178,10 +178,10 @@ def test_bounds_hold_near_changes_of_the_clock(zone, data):
     low = point - data.draw(st.integers(0, width))
     file = [low, *(data.draw(st.integers(low, low + 2 * width)) for _ in range(3)), point]
     file += [int(t) + d for t in clock_of(zone).starts for d in (-1, 0, 1) if min(file) <= t + d <= max(file)]
-    stats = monotone.apply(found, stats_of("timestamp", [file]))
+    stats = monotone.apply(function_call, stats_of("timestamp", [file]))
     assert stats.bounded[0]
     for one in file:
-        result = FUNCTIONS[found.function].value(found, one)
+        result = FUNCTIONS[function_call.function].value(function_call, one)
         assert result is None or stats.lower[0] <= result <= stats.upper[0], (file, one, result)
 
 
@@ -189,11 +189,11 @@ def test_repeated_midnights_go_back_a_day():
     """In St. John's clocks went back at one minute past midnight until 2011: the date fell."""
     zone = "America/St_Johns"
     change = int(dt.datetime(2010, 11, 7, 2, 31, tzinfo=dt.timezone.utc).timestamp()) * 10**6
-    found = cast(column("timestamp"), DataType("date"), zone)
-    before, after = (function_of(found).value(found, t) for t in (change - 1, change))
+    date = cast(column("timestamp"), DataType("date"), zone)
+    before, after = (function_of(date).value(date, t) for t in (change - 1, change))
     assert after == before - 1
     stats = monotone.apply(
-        found, stats_of("timestamp", [[change - 1, change + 1], [change, change + 1], [change - 2, change - 1]])
+        date, stats_of("timestamp", [[change - 1, change + 1], [change, change + 1], [change - 2, change - 1]])
     )
     assert stats.lower.tolist() == [after, after, before]
     assert stats.upper.tolist() == [before, after, before]
@@ -213,10 +213,10 @@ def test_bounds_of_prefixes_hold_for_any_bytes(strings, data):
     if cut < len(high) and high[:cut].rstrip(b"\xff"):
         head = high[:cut].rstrip(b"\xff")
         high = head[:-1] + bytes([head[-1] + 1])
-    found = monotone.apply(call("substring", column("string"), characters), stats_of("string", [[low, high]]))
+    stats = monotone.apply(call("substring", column("string"), characters), stats_of("string", [[low, high]]))
     for string in strings:
         for lengths in (spark_length, python_like_length):
-            assert found.lower[0] <= prefix(string, characters, lengths) <= found.upper[0], (string, low, high)
+            assert stats.lower[0] <= prefix(string, characters, lengths) <= stats.upper[0], (string, low, high)
 
 
 def spark_length(first):
@@ -241,9 +241,9 @@ def python_like_length(first):
 
 
 def prefix(string, characters, length):
-    place = 0
+    offset = 0
     for _ in range(characters):
-        if place >= len(string):
+        if offset >= len(string):
             break
-        place += length(string[place])
-    return string[:place]
+        offset += length(string[offset])
+    return string[:offset]

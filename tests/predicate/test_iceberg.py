@@ -187,8 +187,8 @@ def test_floats_of_32_bits():
             for predicate in (Compare(op, F, literal), Not(Compare(op, F, literal))):
                 matches = visitors.expression_evaluator(schema, to_iceberg(predicate), case_sensitive=True)
                 for value in values:
-                    expected, found = True in possible(predicate, {("f",): value}), matches(Record(value))
-                    assert expected == found if exactly(predicate) is not None else expected <= found
+                    expected, actual = True in possible(predicate, {("f",): value}), matches(Record(value))
+                    assert expected == actual if exactly(predicate) is not None else expected <= actual
 
 
 def test_thousands_of_parts():

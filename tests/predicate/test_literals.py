@@ -40,16 +40,16 @@ def literals(draw):
     digits = draw(st.integers(-20, 20) | st.integers(-(2**65), 2**65) | st.integers(-(10**50), 10**50))
     if kind == "int":
         return Literal(kind, digits)
-    places = draw(st.integers(-3, 40))
-    return Literal(kind, decimal.Decimal(digits).scaleb(-places, WIDE))
+    scale = draw(st.integers(-3, 40))
+    return Literal(kind, decimal.Decimal(digits).scaleb(-scale, WIDE))
 
 
 @settings(deadline=None, max_examples=500)
 @given(st.data(), st.sampled_from(TYPES), st.sampled_from(sorted(OPS)), literals())
 def test_settled_comparisons_are_exact(data, name, op, literal):
     data_type = DataType(name)
-    found = compare(op, Column(("a",), data_type), literal, "UTC")
-    if found is None:
+    predicate = compare(op, Column(("a",), data_type), literal, "UTC")
+    if predicate is None:
         return
     least, most = ends(data_type)
     scale = data_type.scale if data_type.is_decimal else 0
@@ -69,7 +69,7 @@ def test_settled_comparisons_are_exact(data, name, op, literal):
             expected = OPS[op](float(value), literal.value)
         else:
             expected = OPS[op](value, Fraction(literal.value))
-        assert holds(found, unscaled, data_type) == expected, (unscaled, found)
+        assert holds(predicate, unscaled, data_type) == expected, (unscaled, predicate)
 
 
 @pytest.mark.parametrize("value", [0, 7, -(2**31), 2**53 - 1])
@@ -101,13 +101,13 @@ def test_lists_are_compared_in_their_common_type(name, written):
     if not written:
         return
     columns = Columns([Field(name="a", type=DataType(name))])
-    found = parse(f"a IN ({', '.join(written)})", columns)
-    if isinstance(found, Unknown):
+    predicate = parse(f"a IN ({', '.join(written)})", columns)
+    if isinstance(predicate, Unknown):
         return
     values = [Fraction(text.rstrip("LBD")) for text in written]
     if "1e0" in written:
         values = [Fraction(float(value)) for value in values]
-    parts = found.children if isinstance(found, Or) else (found,)
+    parts = predicate.children if isinstance(predicate, Or) else (predicate,)
     scale = 5 if name.startswith("decimal") else 0
     for candidate in {-3, 1, 2, Fraction(5, 2), 12345678901, 2**53, 2**53 + 1}:
         unscaled = candidate * 10**scale
@@ -123,9 +123,9 @@ def test_lists_are_compared_in_their_common_type(name, written):
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans())
 def test_single_literals(value, negative):
     columns = Columns([Field(name="f", type=DataType("float"))])
-    found = parse(f"f = CAST('{value!r}' AS FLOAT)", columns)
+    predicate = parse(f"f = CAST('{value!r}' AS FLOAT)", columns)
     if value:
-        assert found == Compare("=", Column(("f",), DataType("float")), value)
+        assert predicate == Compare("=", Column(("f",), DataType("float")), value)
     # 2**-24 above 1 is in the middle of two singles, and just above it the upper one is nearer.
     assert isinstance(parse("f = CAST('1.000000059604644775390625000000001' AS FLOAT)", columns), Unknown)
 
@@ -158,10 +158,10 @@ def test_single_literals(value, negative):
 def test_intervals(text: str, value: int | None) -> None:
     types = {"ds": "interval day to second", "ym": "interval year to month", "n": "long", "t": "timestamp"}
     columns = Columns([Field(name=k, type=DataType(v)) for k, v in types.items()], case_sensitive=False, where="t")
-    found = parse(text, columns, timezone="UTC")
+    predicate = parse(text, columns, timezone="UTC")
     if value is None:
-        assert isinstance(found, Unknown)
+        assert isinstance(predicate, Unknown)
     else:
         name = "ym" if text.startswith("ym") else "ds"
-        assert found == Compare("<", Column((name,), DataType(types[name])), value)
-        assert parse(to_sql(found), columns, timezone="UTC") == found
+        assert predicate == Compare("<", Column((name,), DataType(types[name])), value)
+        assert parse(to_sql(predicate), columns, timezone="UTC") == predicate

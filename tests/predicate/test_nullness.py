@@ -17,7 +17,7 @@ COLUMNS = Columns([Field(name=name, type=DataType(kind)) for name, kind in TYPES
 
 
 def test_of_random_predicates():
-    seen = Counter()
+    counts = Counter()
     for seed in range(600):
         rng = random.Random(seed)
         table = random_tables.table(rng)
@@ -33,12 +33,12 @@ def test_of_random_predicates():
                     value = truth(predicate, row)
                 except NoValue:
                     continue
-                for wanted, found in zip((None, True, False), (null, *of_flags), strict=True):
-                    if found is not None:
-                        assert truth(found, row) is (value is wanted), (predicate, row)
-                        seen[wanted, value] += 1
-    assert len(seen) == 9
-    assert min(seen.values()) > 300
+                for flag, test in zip((None, True, False), (null, *of_flags), strict=True):
+                    if test is not None:
+                        assert truth(test, row) is (value is flag), (predicate, row)
+                        counts[flag, value] += 1
+    assert len(counts) == 9
+    assert min(counts.values()) > 300
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,8 @@ def test_texts(text, meaning):
     ],
 )
 def test_anything_else_is_unknown(text):
-    found = parse(text, COLUMNS)
-    assert isinstance(found.child if isinstance(found, Not) else found, Unknown)
+    predicate = parse(text, COLUMNS)
+    assert isinstance(predicate.child if isinstance(predicate, Not) else predicate, Unknown)
 
 
 def test_long_ones_are_unknown():

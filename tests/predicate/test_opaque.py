@@ -28,8 +28,8 @@ from zskip.records import Field
 from zskip.types import DataType
 
 FIELDS = [
-    Field(name=name, type=DataType(held))
-    for name, held in {
+    Field(name=name, type=DataType(type_name))
+    for name, type_name in {
         "a": "integer",
         "s": "string",
         "Email": "string",
@@ -69,9 +69,9 @@ def test_one_expression_is_one_term(written: str, catalyst: str, canonical: str)
     term = parse_term(written, COLUMNS, timezone="Europe/Berlin")
     assert term_sql(term) == canonical
     assert parse_term(canonical, COLUMNS, timezone="Europe/Berlin") == term
-    found = parse(f"({catalyst} IS NULL)", ATTRIBUTES, timezone="Europe/Berlin", lenient=True)
-    assert found == parse(f"{written} IS NULL", COLUMNS, timezone="Europe/Berlin")
-    assert found.term == term  # type: ignore[union-attr]
+    predicate = parse(f"({catalyst} IS NULL)", ATTRIBUTES, timezone="Europe/Berlin", lenient=True)
+    assert predicate == parse(f"{written} IS NULL", COLUMNS, timezone="Europe/Berlin")
+    assert predicate.term == term  # type: ignore[union-attr]
 
 
 def test_expressions_that_differ_are_different_terms() -> None:
@@ -134,10 +134,10 @@ def test_unknown_columns_are_told() -> None:
 
 
 def test_leaves_speak_of_opaque_terms() -> None:
-    found = parse("lower(email) LIKE '%x%' AND length(s) > 3 AND hour(ts) BETWEEN 5 AND 6", COLUMNS)
+    predicate = parse("lower(email) LIKE '%x%' AND length(s) > 3 AND hour(ts) BETWEEN 5 AND 6", COLUMNS)
     text = "contains(lower(Email), 'x') AND length(s) > 3 AND hour(ts) >= 5 AND hour(ts) <= 6"
-    assert to_sql(found) == text
-    assert [column.path for column in columns_of(found)] == [("Email",), ("s",), ("ts",)]
+    assert to_sql(predicate) == text
+    assert [column.path for column in columns_of(predicate)] == [("Email",), ("s",), ("ts",)]
     both = parse_term("concat(s, email)", COLUMNS)
     assert [column.path for column in columns_under(both)] == [("s",), ("Email",)]
 
@@ -145,10 +145,10 @@ def test_leaves_speak_of_opaque_terms() -> None:
 @pytest.mark.parametrize("where", ["lower(s) = 'a'", "lower(s) IS NULL", "lower(s) != lower(Email)", "length(s) > 1"])
 def test_other_engines_are_told_nothing_of_opaque_terms(where: str) -> None:
     pytest.importorskip("pyiceberg")
-    found = parse(where, COLUMNS)
-    assert str(to_iceberg(found)) == "AlwaysTrue()"
+    predicate = parse(where, COLUMNS)
+    assert str(to_iceberg(predicate)) == "AlwaysTrue()"
     table = pa.table({"s": ["a", None, "ccc"], "Email": ["x", None, "y"]})
-    for negated in (found, parse(f"NOT ({where})", COLUMNS)):
+    for negated in (predicate, parse(f"NOT ({where})", COLUMNS)):
         assert table.filter(to_pyarrow(negated)).num_rows == 3
         with pytest.raises(UnsupportedError):
             to_pyarrow(negated, exact=True)
@@ -172,7 +172,7 @@ def test_users_bring_their_own_functions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "result", "told"),
+    ("name", "result", "message"),
     [
         ("lower", "string", "choose another name"),
         ("trim", "string", "choose another name"),
@@ -182,6 +182,6 @@ def test_users_bring_their_own_functions() -> None:
         ("cell", "array<int>", "no type that can be indexed"),
     ],
 )
-def test_functions_that_cannot_be_are_refused(name: str, result: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_functions_that_cannot_be_are_refused(name: str, result: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         register_function(name, result, len)

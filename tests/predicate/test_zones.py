@@ -71,8 +71,8 @@ def test_doubtful_times_are_unknown(zone, text):
 )
 def test_sure_times(zone, text, micros):
     assert timestamp_micros(text, zone) == micros
-    found = parse(f"timestamp = TIMESTAMP '{text}'", COLUMNS, timezone=zone)
-    assert found == Compare("=", Column(("timestamp",), DataType("timestamp")), micros)
+    predicate = parse(f"timestamp = TIMESTAMP '{text}'", COLUMNS, timezone=zone)
+    assert predicate == Compare("=", Column(("timestamp",), DataType("timestamp")), micros)
 
 
 def test_a_zone_in_the_text_wins():
@@ -96,8 +96,8 @@ def test_years_that_python_does_not_know():
 
 def test_times_without_a_zone_know_no_gaps():
     for zone in ("Europe/Berlin", "Nowhere/Land"):
-        found = parse("timestamp_ntz = TIMESTAMP_NTZ '2024-03-31 02:30:00'", COLUMNS, timezone=zone)
-        assert isinstance(found, Compare)
+        predicate = parse("timestamp_ntz = TIMESTAMP_NTZ '2024-03-31 02:30:00'", COLUMNS, timezone=zone)
+        assert isinstance(predicate, Compare)
         assert isinstance(parse("date = DATE '2024-03-31'", COLUMNS, timezone=zone), Compare)
 
 

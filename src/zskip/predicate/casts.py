@@ -20,7 +20,7 @@ def cast_term(term: Term, target: str, timezone: str) -> Term | None:
     return functions.cast(term, DataType(_NAMES.get(target, target.lower().replace(" ", ""))), timezone)
 
 
-def peeled(term: Term) -> tuple[Term, list[str]]:
+def strip_casts(term: Term) -> tuple[Term, list[str]]:
     """Strip casts that change no comparison; returns the term below and the target types, outermost first."""
     casts = []
     while isinstance(term, Call) and term.function == "cast" and _widens(term.term.type, sql_name(term.type)):
@@ -29,7 +29,7 @@ def peeled(term: Term) -> tuple[Term, list[str]]:
     return term, casts
 
 
-def alike(left: Term, right: Term, timezone: str) -> tuple[Term, Term] | None:
+def to_common_type(left: Term, right: Term, timezone: str) -> tuple[Term, Term] | None:
     """Cast two terms to one type, as Spark does; None if the type is uncertain or values may change."""
     if left.type != right.type:
         common_type = _common_type(left.type, right.type)

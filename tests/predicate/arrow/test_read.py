@@ -196,8 +196,8 @@ def literal(rng, column, table):
     """A literal of pyarrow: one that is there, or one that may be of another type."""
     if rng.random() < 0.5:
         return arrow_tables.array([rng.choice(table.pools[column.path])], column.type)[0]
-    found = rng.choice(LITERALS.get(column.type.name, DECIMALS if column.type.is_decimal else [1, 0, -1, 1.5, None]))
-    return found if isinstance(found, pa.Scalar) else pa.scalar(found)
+    value = rng.choice(LITERALS.get(column.type.name, DECIMALS if column.type.is_decimal else [1, 0, -1, 1.5, None]))
+    return value if isinstance(value, pa.Scalar) else pa.scalar(value)
 
 
 def expression(rng, table, depth=2):
@@ -242,17 +242,17 @@ def test_the_truth_is_that_of_pyarrow(part):
         numbers = iter(range(len(rows)))
         files = [[next(numbers) for _ in file] for file in table.files]
         for _ in range(10):
-            wanted = expression(rng, table)
+            filter_expression = expression(rng, table)
             try:
-                truths = data.to_table(columns={"x": wanted})["x"].to_pylist()
+                truths = data.to_table(columns={"x": filter_expression})["x"].to_pylist()
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue
-            found = from_pyarrow(wanted, arrow_tables.known(table.columns))
+            predicate = from_pyarrow(filter_expression, arrow_tables.known(table.columns))
             for row, value in zip(rows, truths, strict=True):
-                assert value in possible(found, row), (seed, str(wanted), to_sql(found), row)
-            exact += not any(isinstance(node, Unknown) for node in nodes(found))
-            masks = outcomes(found, table)
-            for i, held in enumerate(files):
-                assert masks.may_true[i] or not any(truths[n] for n in held), (seed, str(wanted))
-                assert masks.may_null[i] or not any(truths[n] is None for n in held)
+                assert value in possible(predicate, row), (seed, str(filter_expression), to_sql(predicate), row)
+            exact += not any(isinstance(node, Unknown) for node in nodes(predicate))
+            masks = outcomes(predicate, table)
+            for i, row_numbers in enumerate(files):
+                assert masks.may_true[i] or not any(truths[n] for n in row_numbers), (seed, str(filter_expression))
+                assert masks.may_null[i] or not any(truths[n] is None for n in row_numbers)
     assert exact > 600

@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql.functions import col
 
 from zskip.predicate import Attributes, Columns, IsNull, Or, Unknown, column_of, nodes, parse, to_sql
-from zskip.predicate.casts import peeled
+from zskip.predicate.casts import strip_casts
 from zskip.predicate.functions import function_of
 from zskip.predicate.text import term_sql
 from zskip.records import Field
@@ -145,7 +145,7 @@ def test_what_catalyst_prints_is_read_again(spark, ansi):
             frame = spark.createDataFrame([], f"`c {name}` {spark_name(data_type)}")
             for call in calls:
                 own = parse(f"{term_sql(call)} IS NULL", columns)
-                assert own == IsNull(peeled(call)[0]), to_sql(own)
+                assert own == IsNull(strip_casts(call)[0]), to_sql(own)
             tests = " OR ".join(f"{term_sql(call)} IS NULL" for call in calls)
             attributes = Attributes(columns.fields, {f"`c {name}`": f"c {name}"})
             printed = parse(filter_of(frame.where(tests)).sql(), attributes, lenient=True)
@@ -153,7 +153,7 @@ def test_what_catalyst_prints_is_read_again(spark, ansi):
             assert not any(isinstance(node, Unknown) for node in leaves), to_sql(printed)
             found = {node.term for node in leaves}
             assert found <= {*calls, column_of(calls[0])}
-            assert found >= {peeled(call)[0] for call in calls}
+            assert found >= {strip_casts(call)[0] for call in calls}
     finally:
         spark.conf.set("spark.sql.ansi.enabled", before)
 

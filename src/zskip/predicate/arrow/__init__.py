@@ -1,1 +1,1 @@
-"""Predicates from and to expressions of pyarrow."""
+"""Translates predicates from and to pyarrow expressions."""

@@ -1,8 +1,8 @@
-"""What a pyarrow expression is made of.
+"""Takes a pyarrow expression apart.
 
-pyarrow has no way to look into an `Expression`, but it can pickle one: as a record batch that holds the literals and
-options, one a column, and in the metadata of whose schema the calls, fields and literals are listed in order. A key
-may occur many times there, which only Arrow's C data interface shows: Python gets a dictionary.
+pyarrow cannot look into an `Expression`, but it can pickle one. The pickle is a record batch: its columns hold the
+literals and options, and the metadata of its schema lists the calls, fields and literals in order. A key may occur many
+times there, which only Arrow's C data interface shows, since Python gets a dictionary.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def fold(
     literal: Callable[[Any], T],
     call: Callable[[str, list[T], Any], T],
 ) -> T:
-    """Work through an expression from its leaves up, however deep it is.
+    """Fold an expression from its leaves up, without recursion.
 
-    field takes a path, literal a scalar of pyarrow; call takes a function's name, what its arguments became, and its
+    field takes a path, literal a pyarrow scalar; call takes the name of a function, its folded arguments, and its
     options as a struct scalar or None. Raises ValueError for expressions that pyarrow does not serialize.
 
     >>> fold(pc.field("a") > 1, field=".".join, literal=str, call=lambda name, arguments, _: f"{name}({arguments})")
     "greater(['a', '1'])"
     """
-    batch = _serialized(expression)
+    batch = _serialize(expression)
     entries = iter(_metadata(batch.schema))
     open_calls: list[tuple[str, list[T], list[Any]]] = [("", [], [])]
     for key, value in entries:
@@ -63,7 +63,7 @@ def fold(
     return open_calls[0][1][0]
 
 
-def _serialized(expression: pc.Expression) -> pa.RecordBatch:
+def _serialize(expression: pc.Expression) -> pa.RecordBatch:
     try:
         buffer = expression.__reduce__()[1][0]
         return pa.ipc.open_file(buffer).get_batch(0)
@@ -72,26 +72,26 @@ def _serialized(expression: pc.Expression) -> pa.RecordBatch:
 
 
 def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The metadata of a schema in order, keys that occur several times included."""
+    """Return the metadata of a schema in order, with repeated keys."""
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    place = _CSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
-    return [] if place is None else _decoded(place)
+    address = _CSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
+    return [] if address is None else _decode(address)
 
 
-def _decoded(place: int) -> list[tuple[str, str]]:
-    """A number of pairs, then of each part its length and bytes."""
+def _decode(address: int) -> list[tuple[str, str]]:
+    """Decode a count of pairs, then the length and bytes of each part."""
 
     def number() -> int:
-        nonlocal place
-        place += 4
-        return ctypes.c_int32.from_address(place - 4).value
+        nonlocal address
+        address += 4
+        return ctypes.c_int32.from_address(address - 4).value
 
     def text() -> str:
-        nonlocal place
+        nonlocal address
         length = number()
-        place += length
-        return ctypes.string_at(place - length, length).decode()
+        address += length
+        return ctypes.string_at(address - length, length).decode()
 
     return [(text(), text()) for _ in range(number())]

@@ -1,6 +1,6 @@
-"""Expressions of pyarrow.compute, such as datasets are filtered by, to predicates.
+"""Translates pyarrow.compute expressions, which filter datasets, to predicates.
 
-The predicate is true, false or null for a row just where the expression is. What is not understood is Unknown.
+For each row, the predicate has the same truth value as the expression. Parts that are not understood become Unknown.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from zskip.errors import ZskipError
 from zskip.predicate import functions
 from zskip.predicate.arrow import values as arrow_values
 from zskip.predicate.arrow.expression import fold
-from zskip.predicate.casts import alike
+from zskip.predicate.casts import to_common_type
 from zskip.predicate.columns import Columns
 from zskip.predicate.like import like
 from zskip.predicate.literals import is_single, never
@@ -49,13 +49,13 @@ _OPERATORS = {
     "greater": (">", "<"),
     "greater_equal": (">=", "<="),
 }
-"""Operator, and the operator with its sides exchanged."""
+"""Operator, and the operator for exchanged sides."""
 _DEEPEST = 200
-"""Calls in calls: nobody writes more by hand, and what reads predicates is recursive."""
+"""The deepest nesting of calls: nobody writes more by hand, and readers of predicates are recursive."""
 _LONGEST = 300
-"""Characters of the text that stands for what is not understood."""
+"""Most characters of the text of an unknown part."""
 _COPIED = 64
-"""Nodes of an operand that may be written several times."""
+"""Most nodes of an operand that may be repeated."""
 
 
 def from_pyarrow(expression: pc.Expression, columns: Columns) -> Predicate:
@@ -68,17 +68,17 @@ def from_pyarrow(expression: pc.Expression, columns: Columns) -> Predicate:
     """
     reader = _Reader(columns)
     try:
-        found = fold(expression, field=reader.field, literal=reader.literal, call=reader.call)
+        operand = fold(expression, field=reader.field, literal=reader.literal, call=reader.call)
     except ZskipError:
         raise
     except ValueError:
         return Unknown(str(expression)[:_LONGEST])
-    return _predicate(found)
+    return _to_predicate(operand)
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """The operands of a chain of ANDs, or of ORs, which may be thousands long."""
+    """The operands of a chain of ANDs or ORs, which may be thousands long."""
 
     kind: type[And] | type[Or]
     parts: list[Predicate]
@@ -86,7 +86,7 @@ class _Chain:
 
 @dataclass(frozen=True, slots=True)
 class _Operand:
-    """Part of an expression: a term, a scalar of pyarrow, a predicate, a chain, or nothing understood (None)."""
+    """Part of an expression: a term, a pyarrow scalar, a predicate, a chain, or None if not understood."""
 
     value: Any
     text: str
@@ -102,7 +102,7 @@ class _Operand:
 
 
 class _Reader:
-    """Makes operands of the parts of an expression."""
+    """Turns the parts of an expression into operands."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -120,7 +120,7 @@ class _Reader:
         text = f"{name}({', '.join(argument.text for argument in arguments)})"[:_LONGEST]
         kind = _CHAINS.get(name)
         if kind is not None:
-            return _chained(kind, arguments, text)
+            return _chain(kind, arguments, text)
         handler = _HANDLERS.get(name)
         depth = 1 + max((argument.depth for argument in arguments), default=0)
         if handler is None or depth > _DEEPEST:
@@ -133,8 +133,8 @@ def _column(columns: Columns, path: tuple[str, ...]) -> Term | None:
     return Column((field.name,), field.type) if len(path) == 1 else None
 
 
-def _predicate(operand: _Operand) -> Predicate:
-    """What an operand says as a truth value."""
+def _to_predicate(operand: _Operand) -> Predicate:
+    """Turn an operand into a predicate."""
     value = operand.value
     if isinstance(value, _Chain):
         return value.kind(tuple(value.parts))
@@ -167,37 +167,37 @@ def _comparison(op: str, exchanged: str) -> _Handler:
 
 
 def _compare_terms(op: str, left: Term, right: Term) -> Predicate | None:
-    sides = alike(left, right, "UTC")
+    sides = to_common_type(left, right, "UTC")
     if sides is None:
         return None
-    found = CompareTerms("=" if op == "!=" else op, *sides)
-    exact = _of_numbers(found) if left.type.form is Form.FLOAT or right.type.form is Form.FLOAT else found
+    leaf = CompareTerms("=" if op == "!=" else op, *sides)
+    exact = _exclude_nan(leaf) if left.type.form is Form.FLOAT or right.type.form is Form.FLOAT else leaf
     return Not(exact) if op == "!=" else exact
 
 
-def _of_numbers(leaf: CompareTerms) -> Predicate:
-    """A comparison that NaN makes false, but null where either side is null."""
+def _exclude_nan(leaf: CompareTerms) -> Predicate:
+    """Make NaN compare as false, and null where either side is null."""
     numbers = tuple(Compare("<", side, arrow_values.NAN) for side in (leaf.left, leaf.right))
     return Or((And((leaf, *numbers)), And((leaf, Not(leaf)))))
 
 
-def _chained(kind: type[And] | type[Or], arguments: list[_Operand], text: str) -> _Operand:
-    """AND or OR of operands of which each is used just once, so that the first one's chain may grow."""
+def _chain(kind: type[And] | type[Or], arguments: list[_Operand], text: str) -> _Operand:
+    """Join operands with AND or OR; each is used only once, so the chain of the first may grow."""
     first = arguments[0].value
-    chain = first if isinstance(first, _Chain) and first.kind is kind else _Chain(kind, [_predicate(arguments[0])])
+    chain = first if isinstance(first, _Chain) and first.kind is kind else _Chain(kind, [_to_predicate(arguments[0])])
     depth = arguments[0].depth if chain is first else arguments[0].depth + 1
     for argument in arguments[1:]:
-        same = isinstance(argument.value, _Chain) and argument.value.kind is kind
-        chain.parts.extend(argument.value.parts if same else [_predicate(argument)])
-        depth = max(depth, argument.depth + (not same))
+        is_same_kind = isinstance(argument.value, _Chain) and argument.value.kind is kind
+        chain.parts.extend(argument.value.parts if is_same_kind else [_to_predicate(argument)])
+        depth = max(depth, argument.depth + (not is_same_kind))
     return _Operand(chain, text, depth) if depth <= _DEEPEST else _Operand(None, text)
 
 
-def _strict(kind: type[And] | type[Or]) -> _Handler:
-    """AND or OR as `and` and `or` of Arrow are: null where any operand is null."""
+def _strict_join(kind: type[And] | type[Or]) -> _Handler:
+    """Join like Arrow's `and` and `or`: null where any operand is null."""
 
     def handler(arguments: list[_Operand], options: Any) -> Predicate | None:
-        parts = [_predicate(argument) for argument in arguments]
+        parts = [_to_predicate(argument) for argument in arguments]
         if any(sum(1 for _ in nodes(part)) > _COPIED for part in parts):
             return None
         if kind is And:
@@ -208,26 +208,26 @@ def _strict(kind: type[And] | type[Or]) -> _Handler:
 
 
 def _and_not(arguments: list[_Operand], options: Any) -> Predicate:
-    left, right = map(_predicate, arguments)
+    left, right = map(_to_predicate, arguments)
     return And((left, Not(right)))
 
 
 def _invert(arguments: list[_Operand], options: Any) -> Predicate:
-    part = _predicate(arguments[0])
+    part = _to_predicate(arguments[0])
     return part.child if isinstance(part, Not) else Not(part)
 
 
 def _is_null(arguments: list[_Operand], options: Any) -> Predicate | None:
     term = arguments[0].term
     if term is None:
-        return is_null(_predicate(arguments[0]))
+        return is_null(_to_predicate(arguments[0]))
     if options is not None and options["nan_is_null"].as_py() and term.type.form is Form.FLOAT:
         return Or((IsNull(term), Compare("=", term, arrow_values.NAN)))
     return IsNull(term)
 
 
 def _is_valid(arguments: list[_Operand], options: Any) -> Predicate | None:
-    null = is_null(_predicate(arguments[0])) if arguments[0].term is None else IsNull(arguments[0].term)
+    null = is_null(_to_predicate(arguments[0])) if arguments[0].term is None else IsNull(arguments[0].term)
     return None if null is None else Not(null)
 
 
@@ -253,47 +253,51 @@ def _is_inf(arguments: list[_Operand], options: Any) -> Predicate | None:
 
 
 def _is_in(arguments: list[_Operand], options: Any) -> Predicate | None:
-    """By how null in the column meets null in the set: 0 matches it, 1 does not, 2 is null, 3 as in SQL."""
+    """Read `is_in`; a null in the column matches one in the set (0), matches nothing (1), is null (2), or as in SQL (3)."""
     term = arguments[0].term
     if term is None or options is None:
         return None
     scalars = options["value_set"].values
-    found = _listed(term, [scalar for scalar in scalars if scalar.is_valid])
-    if found is None:
+    membership = _one_of(term, [scalar for scalar in scalars if scalar.is_valid])
+    if membership is None:
         return None
     with_null, behavior = scalars.null_count > 0, options["null_matching_behavior"].as_py()
     if behavior == 0 and with_null:
-        return Or((IsNull(term), found))
+        return Or((IsNull(term), membership))
     if behavior in (0, 1):
-        return And((Not(IsNull(term)), found))
+        return And((Not(IsNull(term)), membership))
     if behavior == 3 and with_null:
-        return Or((found, Constant(None)))
-    return found if behavior in (2, 3) else None
+        return Or((membership, Constant(None)))
+    return membership if behavior in (2, 3) else None
 
 
-def _listed(term: Term, scalars: list[Any]) -> Predicate | None:
-    """The term is one of these, null where it is. Arrow looks floats up by their bits: NaN and zero are doubtful."""
+def _one_of(term: Term, scalars: list[Any]) -> Predicate | None:
+    """Test membership, null for null. Arrow looks floats up by their bits, so NaN and zero are uncertain."""
     values: set[Encoded] = set()
-    doubtful: set[float] = set()
+    uncertain: set[float] = set()
     for scalar in scalars:
         equal = (
-            Compare("=", term, arrow_values.NAN) if _nan_in(term, scalar) else arrow_values.compare("=", term, scalar)
+            Compare("=", term, arrow_values.NAN)
+            if _is_nan_scalar(term, scalar)
+            else arrow_values.compare("=", term, scalar)
         )
         if not isinstance(equal, Compare):
             return None
         value = equal.value
         if isinstance(value, float) and (value == 0 or value != value):
-            doubtful.add(0.0 if value == 0 else arrow_values.NAN)
+            uncertain.add(0.0 if value == 0 else arrow_values.NAN)
         elif term.type.name == "float" and isinstance(value, float) and not is_single(value):
             return None
         else:
             values.add(value)
-    found = In(term, tuple(sorted(values)))
-    doubts = [And((Compare("=", term, value), Unknown("is_in", "compared by its bits"))) for value in sorted(doubtful)]
-    return Or((found, *doubts)) if doubts else found
+    membership = In(term, tuple(sorted(values)))
+    alternatives = [
+        And((Compare("=", term, value), Unknown("is_in", "compared by its bits"))) for value in sorted(uncertain)
+    ]
+    return Or((membership, *alternatives)) if alternatives else membership
 
 
-def _nan_in(term: Term, scalar: Any) -> bool:
+def _is_nan_scalar(term: Term, scalar: Any) -> bool:
     return term.type.form is Form.FLOAT and pa.types.is_floating(scalar.type) and scalar.as_py() != scalar.as_py()
 
 
@@ -308,7 +312,7 @@ def _text_test(leaf: type[StartsWith] | type[EndsWith] | type[Contains]) -> _Han
 
 
 def _match_like(arguments: list[_Operand], options: Any) -> Predicate | None:
-    r"""Of a pattern with `\`, versions of Arrow make different things."""
+    r"""Read `match_like`, except patterns with `\`, which versions of Arrow read differently."""
     term, pattern = arguments[0].term, _pattern(options)
     if term is None or pattern is None or term.type.name != "string" or "\\" in pattern:
         return None
@@ -316,7 +320,7 @@ def _match_like(arguments: list[_Operand], options: Any) -> Predicate | None:
 
 
 def _pattern(options: Any) -> str | None:
-    """The text that is looked for; None where case does not matter."""
+    """Return the text to search for; None if case is ignored."""
     if options is None or options["ignore_case"].as_py():
         return None
     pattern = options["pattern"].as_py()
@@ -324,30 +328,30 @@ def _pattern(options: Any) -> str | None:
 
 
 def _cast(arguments: list[_Operand], options: Any) -> Term | None:
-    """A term under a cast that keeps all values."""
+    """Read a cast that keeps all values."""
     term = arguments[0].term
     if term is None or options is None:
         return None
     target = options.type.field("to_type").type
-    if _keeps(term.type, target):
+    if _keeps_values(term.type, target):
         return term
     if target == pa.float64() and term.type.name in ("byte", "short", "integer"):
         return functions.cast(term, DataType("double"), "UTC")
     return None
 
 
-def _keeps(held: DataType, target: pa.DataType) -> bool:
-    """Whether a cast changes nothing that a comparison could see."""
-    if held.is_integer:
-        return bool(pa.types.is_signed_integer(target) and target.bit_width >= INTEGERS[held.name])
-    if held.is_decimal:
-        wide = pa.types.is_decimal(target) and target.scale >= held.scale
-        return bool(wide and target.precision - target.scale >= held.precision - held.scale)
-    if held.name == "date":
+def _keeps_values(data_type: DataType, target: pa.DataType) -> bool:
+    """Whether a cast changes no comparison."""
+    if data_type.is_integer:
+        return bool(pa.types.is_signed_integer(target) and target.bit_width >= INTEGERS[data_type.name])
+    if data_type.is_decimal:
+        wide = pa.types.is_decimal(target) and target.scale >= data_type.scale
+        return bool(wide and target.precision - target.scale >= data_type.precision - data_type.scale)
+    if data_type.name == "date":
         return target == pa.date32() or target in (pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"))
-    if held.name == "timestamp":
+    if data_type.name == "timestamp":
         return bool(pa.types.is_timestamp(target) and target.unit == "us" and target.tz is not None)
-    return target in _SAME.get(held.name, ())
+    return target in _SAME.get(data_type.name, ())
 
 
 _BINARY = (pa.binary(), pa.large_binary())
@@ -362,8 +366,8 @@ _SAME: dict[str, tuple[pa.DataType, ...]] = {
 _CHAINS: dict[str, type[And] | type[Or]] = {"and_kleene": And, "or_kleene": Or}
 _HANDLERS: dict[str, _Handler] = {
     **{name: _comparison(*operators) for name, operators in _OPERATORS.items()},
-    **dict.fromkeys(("and", "and_"), _strict(And)),
-    **dict.fromkeys(("or", "or_"), _strict(Or)),
+    **dict.fromkeys(("and", "and_"), _strict_join(And)),
+    **dict.fromkeys(("or", "or_"), _strict_join(Or)),
     "and_not_kleene": _and_not,
     "invert": _invert,
     "is_null": _is_null,

@@ -1,7 +1,7 @@
-"""Comparisons of a term with a literal of pyarrow, settled as Arrow compares them or given up.
+"""Comparisons of a term with a pyarrow literal, with the exact meaning that they have in Arrow.
 
-Arrow compares the values themselves: where the types of both sides differ it casts one, and fails where the cast loses
-anything. It compares floats as IEEE 754 says, so that NaN is neither equal to nor above anything.
+If the types differ, Arrow casts one side, and fails if the cast loses anything. It compares floats by IEEE 754, so NaN
+is neither equal to nor above anything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NAN = math.nan
 
 
 def compare(op: str, term: Term, scalar: Any) -> Predicate | None:
-    """`term op scalar` in Arrow's sense, op one of `=`, `!=`, `<`, `<=`, `>`, `>=`; None where it is not settled."""
+    """Compare as Arrow does, with op one of `=`, `!=`, `<`, `<=`, `>`, `>=`; None if the meaning is uncertain."""
     if not scalar.is_valid:
         return Constant(None)
     if _is_nan(scalar):
@@ -32,27 +32,27 @@ def compare(op: str, term: Term, scalar: Any) -> Predicate | None:
     if op == "!=":
         equal = compare("=", term, scalar)
         return None if equal is None else Not(equal)
-    found = _settled(op, term, scalar)
-    if term.type.form is Form.FLOAT and op in (">", ">=") and found is not None:
-        return And((found, Compare("<", term, NAN)))
-    return found
+    comparison = _compare_as_arrow(op, term, scalar)
+    if term.type.form is Form.FLOAT and op in (">", ">=") and comparison is not None:
+        return And((comparison, Compare("<", term, NAN)))
+    return comparison
 
 
 def _is_nan(scalar: Any) -> bool:
     return pa.types.is_floating(scalar.type) and math.isnan(scalar.as_py())
 
 
-def _settled(op: str, term: Term, scalar: Any) -> Predicate | None:
-    name, held = term.type.name, scalar.type
+def _compare_as_arrow(op: str, term: Term, scalar: Any) -> Predicate | None:
+    name, scalar_type = term.type.name, scalar.type
     if term.type.is_integer or term.type.is_decimal:
-        return _with_number(op, term, scalar)
+        return _compare_with_number(op, term, scalar)
     if term.type.form is Form.FLOAT:
         value = _float(scalar, single=name == "float")
         return None if value is None else Compare(op, term, value)
     if name == "boolean":
-        return Compare(op, term, int(scalar.as_py())) if pa.types.is_boolean(held) else None
+        return Compare(op, term, int(scalar.as_py())) if pa.types.is_boolean(scalar_type) else None
     if name in ("string", "binary"):
-        value = scalar.as_py() if _is_text(held) else None
+        value = scalar.as_py() if _is_text(scalar_type) else None
         return None if value is None else Compare(op, term, value.encode() if isinstance(value, str) else bytes(value))
     if name in ("date", "timestamp", "timestamp_ntz"):
         time = _time(scalar, name)
@@ -60,11 +60,11 @@ def _settled(op: str, term: Term, scalar: Any) -> Predicate | None:
     return None
 
 
-def _with_number(op: str, term: Term, scalar: Any) -> Predicate | None:
-    held, value = scalar.type, scalar.as_py()
-    if pa.types.is_integer(held) or pa.types.is_decimal(held):
+def _compare_with_number(op: str, term: Term, scalar: Any) -> Predicate | None:
+    scalar_type, value = scalar.type, scalar.as_py()
+    if pa.types.is_integer(scalar_type) or pa.types.is_decimal(scalar_type):
         return exact(op, term, Fraction(value))
-    if not pa.types.is_floating(held) or term.type.is_decimal:
+    if not pa.types.is_floating(scalar_type) or term.type.is_decimal:
         return None
     if math.isinf(value):
         return always(term) if op != "=" and (op in ("<", "<=")) == (value > 0) else never(term)
@@ -72,7 +72,7 @@ def _with_number(op: str, term: Term, scalar: Any) -> Predicate | None:
 
 
 def _float(scalar: Any, *, single: bool) -> float | None:
-    """The value as a float; None where Arrow would not cast it, or round it."""
+    """Return the value as a float; None if Arrow would refuse the cast or round."""
     value = scalar.as_py()
     if pa.types.is_floating(scalar.type):
         return float(value)
@@ -81,21 +81,21 @@ def _float(scalar: Any, *, single: bool) -> float | None:
     return float(value)
 
 
-def _is_text(held: pa.DataType) -> bool:
-    return any(held == kind for kind in _TEXTS)
+def _is_text(scalar_type: pa.DataType) -> bool:
+    return any(scalar_type == kind for kind in _TEXTS)
 
 
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view())
 
 
 def _time(scalar: Any, name: str) -> Fraction | None:
-    """Days for a date, microseconds for a timestamp; None where Arrow does not compare the two."""
-    held = scalar.type
-    if held == pa.date32():
+    """Return days for a date, microseconds for a timestamp; None if Arrow does not compare the two."""
+    scalar_type = scalar.type
+    if scalar_type == pa.date32():
         days = Fraction(scalar.value)
         return days if name == "date" else days * _PER_DAY["us"]
-    if not pa.types.is_timestamp(held) or (name == "timestamp_ntz" and held.tz is not None):
+    if not pa.types.is_timestamp(scalar_type) or (name == "timestamp_ntz" and scalar_type.tz is not None):
         return None
     if name == "date":
-        return Fraction(scalar.value, _PER_DAY[held.unit])
-    return int(scalar.value) * _PER_MICROSECOND[held.unit]
+        return Fraction(scalar.value, _PER_DAY[scalar_type.unit])
+    return int(scalar.value) * _PER_MICROSECOND[scalar_type.unit]

@@ -1,8 +1,8 @@
-"""Predicates to expressions of pyarrow.compute, to filter datasets by.
+"""Translates predicates to pyarrow.compute expressions, for filtering datasets.
 
-The expression keeps the rows for which the predicate is true, and drops those for which it is false or null. Columns
-are taken to have the types in which pyarrow reads what Spark wrote. What pyarrow cannot say, such as a function or a
-part that zskip does not understand, keeps the rows for which it might be true: then more rows are kept, never fewer.
+The expression keeps the rows that satisfy the predicate, and drops those for which it is false or null. Columns are
+assumed to have the types in which pyarrow reads Spark's files. Parts that pyarrow cannot express, such as functions and
+unknown parts, keep all rows for which they might be true: more rows are kept, never fewer.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""Of literals, decimals aside: Arrow casts whole numbers and floats to what the column needs, or the column."""
+"""Types of literals but decimals; Arrow casts whole numbers and floats to the column's type, or the column."""
 _DEEPEST = 100
 _LONGEST = 1_000
 _DIGITS = decimal.Context(prec=80)
@@ -68,13 +68,13 @@ def _null() -> pc.Expression:
 
 
 class _Inexact(Exception):
-    """Arrow cannot say a leaf."""
+    """Arrow cannot express a leaf."""
 
 
 def to_pyarrow(predicate: Predicate, *, exact: bool = False) -> pc.Expression:
-    """An expression that keeps each row for which the predicate is true.
+    """Return an expression that keeps each row that satisfies the predicate.
 
-    exact: keep no other row; raises UnsupportedError where pyarrow cannot say it.
+    exact: keep no other row; raises UnsupportedError if pyarrow cannot express that.
 
     >>> print(to_pyarrow(Not(Compare("<", Column(("a",), DataType("integer")), 3))))
     invert((a < 3))
@@ -83,9 +83,9 @@ def to_pyarrow(predicate: Predicate, *, exact: bool = False) -> pc.Expression:
 
 
 class _Writer:
-    """Writes predicates; `negated` where the result will be inverted, so that what is unknown must be false.
+    """Writes predicates; `negated` if the result will be inverted, so unknown parts must be false.
 
-    depth: nodes above; pyarrow is recursive, also over long chains, and crashes.
+    depth: number of nodes above; pyarrow recurses, also over long chains, until it crashes.
     """
 
     def __init__(self, exact: bool) -> None:
@@ -94,7 +94,7 @@ class _Writer:
     def write(self, node: Predicate, negated: bool = False, depth: int = 0) -> pc.Expression:
         if isinstance(node, And | Or) and depth < _DEEPEST and len(node.children) <= _LONGEST:
             parts = [self.write(child, negated, depth + 1) for child in node.children]
-            return _joined(parts, isinstance(node, And))
+            return _join(parts, isinstance(node, And))
         if isinstance(node, Not) and depth < _DEEPEST:
             return ~self.write(node.child, not negated, depth + 1)
         if isinstance(node, Constant):
@@ -106,16 +106,16 @@ class _Writer:
             return _leaf(node, negated)
         except _Inexact:
             self._refuse(node)
-            return _maybe(node, negated)
+            return _implied(node, negated)
 
     def _refuse(self, node: Predicate) -> None:
         if self._exact:
             what = "so long or deep a predicate" if isinstance(node, And | Or | Not) else to_sql(node, shorten=True)
-            raise UnsupportedError(f"pyarrow cannot say {what}; leave out exact=True")
+            raise UnsupportedError(f"pyarrow cannot express {what}; leave out exact=True")
 
 
-def _joined(parts: list[pc.Expression], conjunction: bool) -> pc.Expression:
-    """AND or OR of many as a tree of few levels: pyarrow is recursive."""
+def _join(parts: list[pc.Expression], conjunction: bool) -> pc.Expression:
+    """Join parts with AND or OR in a balanced tree, since pyarrow is recursive."""
     if not parts:
         return pc.scalar(conjunction)
     while len(parts) > 1:
@@ -124,10 +124,10 @@ def _joined(parts: list[pc.Expression], conjunction: bool) -> pc.Expression:
     return parts[0]
 
 
-def _maybe(leaf: Leaf, negated: bool) -> pc.Expression:
-    """Where a leaf may be true: nowhere where a column of it is null."""
+def _implied(leaf: Leaf, negated: bool) -> pc.Expression:
+    """Write where a leaf may be true: its columns are not null."""
     fields = [_field(column_of(term)) for term in terms_of(leaf)]
-    return _joined([field.is_null() if negated else field.is_valid() for field in fields], not negated)
+    return _join([field.is_null() if negated else field.is_valid() for field in fields], not negated)
 
 
 def _leaf(leaf: Leaf, negated: bool) -> pc.Expression:
@@ -150,7 +150,7 @@ def _field(column: Column) -> pc.Expression:
 
 
 def _term(term: Term) -> pc.Expression:
-    """A column, or whole numbers and floats as doubles."""
+    """Write a column, or a number cast to a double."""
     if term.type.name not in _TYPES and not term.type.is_decimal:
         raise _Inexact
     if isinstance(term, Column):
@@ -188,9 +188,9 @@ def _compare(op: str, field: pc.Expression, value: Encoded, data_type: DataType)
         number = decode_decimal(value, data_type)
         least, most = value_range(data_type)
         if number < least:
-            return _settled(field, op in (">", ">="))
+            return _constant(field, op in (">", ">="))
         if number > most:
-            return _settled(field, op in ("<", "<="))
+            return _constant(field, op in ("<", "<="))
     try:
         literal = _literal(value, data_type)
     except UnicodeDecodeError:
@@ -206,43 +206,43 @@ def _operate(op: str, left: pc.Expression, right: pc.Expression) -> pc.Expressio
     return left > right if op == ">" else left >= right
 
 
-def _settled(field: pc.Expression, value: bool) -> pc.Expression:
-    """A constant where the column is not null, else null."""
+def _constant(field: pc.Expression, value: bool) -> pc.Expression:
+    """Write a constant where the column is not null, else null."""
     return field.is_valid() | _null() if value else field.is_null() & _null()
 
 
 def _compare_float(op: str, field: pc.Expression, value: float) -> pc.Expression:
-    """NaN is above all numbers to Spark, and compares with nothing in Arrow."""
+    """Compare in Spark's order, where NaN is above all numbers; in Arrow it compares with nothing."""
     if math.isnan(value):
         if op in ("<=", ">"):
-            return _settled(field, op == "<=")
+            return _constant(field, op == "<=")
         return ~pc.is_nan(field) if op == "<" else pc.is_nan(field)
-    found = _operate(op, field, pc.scalar(pa.scalar(value, pa.float64())))
-    return found | pc.is_nan(field) if op in (">", ">=") else found
+    comparison = _operate(op, field, pc.scalar(pa.scalar(value, pa.float64())))
+    return comparison | pc.is_nan(field) if op in (">", ">=") else comparison
 
 
 def _compare_terms(leaf: CompareTerms) -> pc.Expression:
     left, right, op = _term(leaf.left), _term(leaf.right), leaf.op
     if op in (">", ">="):
         left, right, op = right, left, op.replace(">", "<")
-    found = _operate(op, left, right)
+    comparison = _operate(op, left, right)
     if leaf.left.type.form is not Form.FLOAT:
-        return found
+        return comparison
     if op == "=":
-        return found | (pc.is_nan(left) & pc.is_nan(right))
+        return comparison | (pc.is_nan(left) & pc.is_nan(right))
     if op == "<":
-        return found | (~pc.is_nan(left) & pc.is_nan(right))
-    return found | (pc.is_nan(right) & (pc.is_nan(left) | ~pc.is_nan(left)))
+        return comparison | (~pc.is_nan(left) & pc.is_nan(right))
+    return comparison | (pc.is_nan(right) & (pc.is_nan(left) | ~pc.is_nan(left)))
 
 
 def _in(leaf: In, field: pc.Expression, negated: bool) -> pc.Expression:
-    """Arrow's `is_in` is false for null, which matters only where it will be inverted; it tells -0.0 from 0.0."""
+    """Write `is_in`, which is false for null (this matters only if inverted) and distinguishes -0.0 from 0.0."""
     values = list(leaf.values)
     zero = leaf.term.type.form is Form.FLOAT and 0.0 in values
-    found = field.isin(_value_set([value for value in values if not (zero and value == 0.0)], leaf.term.type))
+    membership = field.isin(_value_set([value for value in values if not (zero and value == 0.0)], leaf.term.type))
     if zero:
-        found = found | (field == pc.scalar(0.0))
-    return found | (field.is_null() & _null()) if negated else found
+        membership = membership | (field == pc.scalar(0.0))
+    return membership | (field.is_null() & _null()) if negated else membership
 
 
 def _value_set(values: list[Encoded], data_type: DataType) -> pa.Array:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 _FIELDS = {"DAY": 86_400 * 10**6, "HOUR": 3600 * 10**6, "MINUTE": 60 * 10**6, "SECOND": 10**6}
-"""Microseconds of each."""
+"""Microseconds of each field."""
 _MONTHS = {"YEAR": 12, "MONTH": 1}
 _FORMS = {
     "YEAR": r"(?P<YEAR>\d+)",
@@ -20,23 +20,23 @@ _FORMS = {
     "SECOND": r"(?P<SECOND>\d+(?:\.\d{1,6})?)",
 }
 _SEPARATORS = {"MONTH": "-", "HOUR": " "}
-"""What comes before a field, where that is not a colon."""
+"""The separator before a field, if not a colon."""
 
 
 def interval_micros(node: Any) -> tuple[int, bool] | None:
-    """The microseconds of an interval of days and time, and whether its type is of days alone; None for others."""
-    found = _read(node, _FIELDS)
-    return None if found is None else (found[0], found[1] == ["DAY"])
+    """Return the microseconds of a day-time interval, and whether its type has only days; None for others."""
+    interval = _read(node, _FIELDS)
+    return None if interval is None else (interval[0], interval[1] == ["DAY"])
 
 
 def interval_months(node: Any) -> int | None:
-    """The months of an interval of years and months; None for others."""
-    found = _read(node, _MONTHS)
-    return None if found is None else found[0]
+    """Return the months of a year-month interval; None for others."""
+    interval = _read(node, _MONTHS)
+    return None if interval is None else interval[0]
 
 
 def _read(node: Any, sizes: dict[str, int]) -> tuple[int, list[str]] | None:
-    """The size of an interval of these fields, and which of them its type has."""
+    """Return the size of an interval, and the fields of its type; None if it has other fields than these."""
     unit, written = node.args.get("unit"), node.this
     if unit is None or not isinstance(written, exp.Literal | exp.Neg):
         return None

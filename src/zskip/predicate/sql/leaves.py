@@ -1,4 +1,4 @@
-"""The leaves of a predicate, from the trees that sqlglot makes of their text."""
+"""Turns the parse trees of sqlglot into leaves of a predicate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
-from zskip.predicate.casts import alike, peeled
+from zskip.predicate.casts import strip_casts, to_common_type
 from zskip.predicate.like import like, like_with_any_escape
 from zskip.predicate.literals import Literal, common, compare, is_nan, is_type, never
 from zskip.predicate.sql.literals import Node
@@ -36,7 +36,7 @@ _COMPARISONS: dict[type[Node], tuple[str, str]] = {
     exp.GT: (">", "<"),
     exp.GTE: (">=", "<="),
 }
-"""Operator, and the operator with its sides exchanged."""
+"""Operator, and the operator for exchanged sides."""
 _EXCHANGED = dict(_COMPARISONS.values())
 _TEXT_TESTS: dict[type[Node], type[StartsWith | EndsWith | Contains]] = {
     exp.StartsWith: StartsWith,
@@ -44,7 +44,7 @@ _TEXT_TESTS: dict[type[Node], type[StartsWith | EndsWith | Contains]] = {
     exp.Contains: Contains,
 }
 _ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
-"""The parts of sqlglot's nodes that are looked at; a node with any other part means something else."""
+"""The arguments of sqlglot's nodes that are handled; a node with any other argument means something else."""
 
 
 class Leaves:
@@ -57,20 +57,20 @@ class Leaves:
         self._listed: Sequence[Literal] = ()
 
     def read(self, node: Node, listed: Sequence[Literal] = ()) -> Predicate:
-        """What a node says; listed: the literals of the list that it holds, where that is long."""
+        """Bind a node; listed: the literals of its list, if that is long."""
         self._listed = listed
-        return self._bound(node)
+        return self._bind(node)
 
-    def _bound(self, node: Node) -> Predicate:
+    def _bind(self, node: Node) -> Predicate:
         node = node.unnest()
-        found = self._logical(node)
-        if found is None:
+        predicate = self._logical(node)
+        if predicate is None:
             self._check_columns(node)
             return _unknown(node)
-        return found
+        return predicate
 
     def _check_columns(self, node: Node) -> None:
-        """A misspelt column in a part that is not understood is an error all the same."""
+        """Raise ColumnError for a misspelt column even in a part that is not understood."""
         if not self._lenient:
             for column in node.find_all(exp.Column):
                 if column.arg_key != "collate":
@@ -78,50 +78,52 @@ class Leaves:
 
     def _logical(self, node: Node) -> Predicate | None:
         if isinstance(node, exp.And | exp.Or):
-            children = tuple(self._bound(child) for child in _operands(node, type(node)))
+            children = tuple(self._bind(child) for child in _operands(node, type(node)))
             return And(children) if isinstance(node, exp.And) else Or(children)
         if isinstance(node, exp.Not):
-            return Not(self._bound(node.this))
+            return Not(self._bind(node.this))
         if isinstance(node, exp.Boolean):
             return Constant(bool(node.this))
         if isinstance(node, exp.Null):
             return Constant(None)
         handler = self._HANDLERS.get(type(node))
-        strange = any(value and key not in _ARGUMENTS for key, value in node.args.items())
-        found = None if handler is None or strange else handler(self, node)
-        return Not(found) if found is not None and node.args.get("negate") else found
+        has_other_arguments = any(value and key not in _ARGUMENTS for key, value in node.args.items())
+        predicate = None if handler is None or has_other_arguments else handler(self, node)
+        return Not(predicate) if predicate is not None and node.args.get("negate") else predicate
 
     def _comparison(self, node: Node) -> Predicate | None:
         op, _ = _COMPARISONS[type(node)]
-        return self._compared(op, node.this, node.expression)
+        return self._compare(op, node.this, node.expression)
 
-    def _compared(self, op: str, left: Node, right: Node) -> Predicate | None:
-        """`left op right` of a term and a literal, either first, or of two terms; None for anything else."""
-        one, other = self._term(left), self._term(right)
-        if one is not None and other is not None:
-            sides = alike(one, other, self._timezone)
+    def _compare(self, op: str, left: Node, right: Node) -> Predicate | None:
+        """Bind `left op right` of a term and a literal in either order, or of two terms; None for anything else."""
+        left_term, right_term = self._term(left), self._term(right)
+        if left_term is not None and right_term is not None:
+            sides = to_common_type(left_term, right_term, self._timezone)
             return None if sides is None else CompareTerms(op, *sides)
-        if one is not None:
-            return self._with_literal(op, one, self._literal(right))
-        return None if other is None else self._with_literal(_EXCHANGED[op], other, self._literal(left))
+        if left_term is not None:
+            return self._compare_with_literal(op, left_term, self._literal(right))
+        return (
+            None if right_term is None else self._compare_with_literal(_EXCHANGED[op], right_term, self._literal(left))
+        )
 
-    def _with_literal(self, op: str, term: Term, literal: Literal | None) -> Predicate | None:
-        side = self._beside(term, literal)
+    def _compare_with_literal(self, op: str, term: Term, literal: Literal | None) -> Predicate | None:
+        side = self._align(term, literal)
         return None if side is None else compare(op, *side, self._timezone)
 
-    def _different(self, node: Node) -> Predicate | None:
+    def _not_equal(self, node: Node) -> Predicate | None:
         term = self._term(node.this)
         if term is not None and term == self._term(node.expression):
             return never(term)
-        equal = self._compared("=", node.this, node.expression)
+        equal = self._compare("=", node.this, node.expression)
         return None if equal is None else Not(equal)
 
     def _null_safe(self, node: Node) -> Predicate | None:
-        one, other = self._term(node.this), self._term(node.expression)
-        if one is not None and other is not None:
-            return _same(one, other, self._timezone)
-        term, written = (one, node.expression) if one is not None else (other, node.this)
-        side = None if term is None else self._beside(term, self._literal(written))
+        left, right = self._term(node.this), self._term(node.expression)
+        if left is not None and right is not None:
+            return _null_safe_equal(left, right, self._timezone)
+        term, literal_node = (left, node.expression) if left is not None else (right, node.this)
+        side = None if term is None else self._align(term, self._literal(literal_node))
         if side is None:
             return None
         term, literal = side
@@ -130,14 +132,14 @@ class Leaves:
         equal = compare("=", term, literal, self._timezone)
         return None if equal is None else And((Not(IsNull(term)), equal))
 
-    def _null_unsafe(self, node: Node) -> Predicate | None:
+    def _not_null_safe(self, node: Node) -> Predicate | None:
         equal = self._null_safe(node)
         return None if equal is None else Not(equal)
 
     def _between(self, node: Node) -> Predicate | None:
         bounds = [
-            self._compared(">=", node.this, node.args["low"]),
-            self._compared("<=", node.this, node.args["high"]),
+            self._compare(">=", node.this, node.args["low"]),
+            self._compare("<=", node.this, node.args["high"]),
         ]
         if bounds == [None, None]:
             return None
@@ -154,35 +156,35 @@ class Leaves:
             if literal is None:
                 return None
             literals.append(literal)
-        term, casts = peeled(term)
-        together = common(term, literals, casts)
-        return None if together is None else in_list(term, together, self._timezone)
+        term, casts = strip_casts(term)
+        cast_literals = common(term, literals, casts)
+        return None if cast_literals is None else build_in(term, cast_literals, self._timezone)
 
     def _is(self, node: Node) -> Predicate | None:
         term = self._term(node.this)
         if term is None or not isinstance(node.expression, exp.Null | exp.Boolean):
             return None
         if isinstance(node.expression, exp.Null):
-            return IsNull(peeled(term)[0])
+            return IsNull(strip_casts(term)[0])
         if term.type.name != "boolean":
             return None
         return And((Not(IsNull(term)), Compare("=", term, int(bool(node.expression.this)))))
 
-    def _named(self, node: Node) -> Predicate | None:
-        """`isnull(c)` and `isnotnull(c)`."""
+    def _is_null_function(self, node: Node) -> Predicate | None:
+        """Bind `isnull(c)` and `isnotnull(c)`."""
         name, arguments = node.name.lower(), node.expressions
         term = self._term(arguments[0]) if name in ("isnull", "isnotnull") and len(arguments) == 1 else None
         if term is None:
             return None
-        null = IsNull(peeled(term)[0])
+        null = IsNull(strip_casts(term)[0])
         return null if name == "isnull" else Not(null)
 
     def _is_nan(self, node: Node) -> Predicate | None:
-        """Never null; what is no float is cast to a double, and no NaN."""
+        """Bind `isnan(c)`, which is never null; other numbers are cast to double and are never NaN."""
         term = self._term(node.this)
         if term is None:
             return None
-        term, _ = peeled(term)
+        term, _ = strip_casts(term)
         if term.type.form is Form.FLOAT:
             return And((Not(IsNull(term)), Compare("=", term, float("nan"))))
         return And((Not(IsNull(term)), never(term))) if term.type.is_integer or term.type.is_decimal else None
@@ -195,20 +197,20 @@ class Leaves:
         return Constant(None) if literal.kind == "null" else leaf(term, str(literal.value).encode())
 
     def _like(self, node: Node) -> Predicate | None:
-        found = self._pattern(node)
-        if found is None:
+        term_and_pattern = self._pattern(node)
+        if term_and_pattern is None:
             return None
         if self._lenient:
-            return like_with_any_escape(*found, node.sql(dialect="spark")[:500])
-        return like(*found)
+            return like_with_any_escape(*term_and_pattern, node.sql(dialect="spark")[:500])
+        return like(*term_and_pattern)
 
     def _escape(self, node: Node) -> Predicate | None:
         pattern, escape = node.this, self._literal(node.expression)
-        found = self._pattern(pattern)
-        if found is None or escape is None or escape.kind != "string" or len(str(escape.value)) != 1:
+        term_and_pattern = self._pattern(pattern)
+        if term_and_pattern is None or escape is None or escape.kind != "string" or len(str(escape.value)) != 1:
             return None
-        matches = None if escape.value in ("%", "_") else like(*found, str(escape.value))
-        return Not(matches) if matches is not None and pattern.args.get("negate") else matches
+        predicate = None if escape.value in ("%", "_") else like(*term_and_pattern, str(escape.value))
+        return Not(predicate) if predicate is not None and pattern.args.get("negate") else predicate
 
     def _pattern(self, node: Node) -> tuple[Term, str] | None:
         if not isinstance(node, exp.Like):
@@ -218,39 +220,39 @@ class Leaves:
             return None
         return term, str(literal.value)
 
-    def _bare(self, node: Node) -> Predicate | None:
+    def _boolean_column(self, node: Node) -> Predicate | None:
         term = self._term(node)
         return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
 
     _HANDLERS: dict[type[Node], Callable[[Leaves, Node], Predicate | None]] = {  # noqa: RUF012
         **dict.fromkeys(_COMPARISONS, _comparison),
-        exp.NEQ: _different,
+        exp.NEQ: _not_equal,
         exp.NullSafeEQ: _null_safe,
-        exp.NullSafeNEQ: _null_unsafe,
+        exp.NullSafeNEQ: _not_null_safe,
         exp.Between: _between,
         exp.In: _in,
         exp.Is: _is,
-        exp.Anonymous: _named,
+        exp.Anonymous: _is_null_function,
         exp.IsNan: _is_nan,
         **dict.fromkeys(_TEXT_TESTS, _text_test),
         exp.Like: _like,
         exp.Escape: _escape,
-        exp.Column: _bare,
-        exp.Dot: _bare,
+        exp.Column: _boolean_column,
+        exp.Dot: _boolean_column,
     }
 
-    def _beside(self, term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:
-        """A term and the literal it is compared with: without casts that change nothing, with those that Spark adds."""
+    def _align(self, term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:
+        """Align a term and a literal: strip casts that change nothing, add those that Spark adds."""
         if literal is None:
             return None
         if term.type.name == "date" and literal.kind in ("timestamp", "timestamp_ntz"):
             wider = self._terms.cast(term, literal.kind.upper())
             return None if wider is None else (wider, literal)
-        inner, casts = peeled(term)
+        inner, casts = strip_casts(term)
         if not casts:
             return term, literal
-        together = common(inner, [literal], casts)
-        return None if together is None else (inner, together[0])
+        cast_literals = common(inner, [literal], casts)
+        return None if cast_literals is None else (inner, cast_literals[0])
 
     def _term(self, node: Node) -> Term | None:
         return self._terms.find(node)
@@ -259,21 +261,21 @@ class Leaves:
         return self._terms.literal(node)
 
 
-def _same(left: Term, right: Term, timezone: str) -> Predicate | None:
-    """`left <=> right`: both null, or neither and equal; never null itself."""
-    sides = alike(left, right, timezone)
+def _null_safe_equal(left: Term, right: Term, timezone: str) -> Predicate | None:
+    """Bind `left <=> right`: both null, or neither and equal; never null itself."""
+    sides = to_common_type(left, right, timezone)
     if sides is None:
         return None
-    one, other = (IsNull(peeled(side)[0]) for side in sides)
-    return Or((And((one, other)), And((Not(one), Not(other), CompareTerms("=", *sides)))))
+    left_null, right_null = (IsNull(strip_casts(side)[0]) for side in sides)
+    return Or((And((left_null, right_null)), And((Not(left_null), Not(right_null), CompareTerms("=", *sides)))))
 
 
 def _unknown(node: Node) -> Unknown:
     return Unknown(node.sql(dialect="spark")[:500])
 
 
-def in_list(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:
-    """`term IN (...)`; None where a value cannot be compared exactly."""
+def build_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:
+    """Build `term IN (...)`; None if some value cannot be compared exactly."""
     values: set[Encoded] = set()
     extra: list[Predicate] = []
     for literal in literals:
@@ -284,18 +286,18 @@ def in_list(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate
             values.add(equal.value)
         elif equal != never(term) and equal not in extra:
             extra.append(equal)
-    found = In(term, tuple(sorted(values)))
-    return Or((found, *extra)) if extra else found
+    membership = In(term, tuple(sorted(values)))
+    return Or((membership, *extra)) if extra else membership
 
 
 def _operands(node: Node, kind: type[Node]) -> list[Node]:
-    """The operands of a chain of one operator, without recursion: chains may be thousands long."""
-    found: list[Node] = []
+    """Collect the operands of a chain of one operator, without recursion, since chains may be thousands long."""
+    operands: list[Node] = []
     todo = [node]
     while todo:
         current = todo.pop().unnest()
         if type(current) is kind:
             todo += [current.expression, current.this]
         else:
-            found.append(current)
-    return found
+            operands.append(current)
+    return operands

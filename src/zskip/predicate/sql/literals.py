@@ -1,4 +1,4 @@
-"""Literals of SQL text, typed as Spark types them."""
+"""Literals of SQL text, with the types that Spark gives them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,6})?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SPECIAL = {f"{sign}{name}" for sign in ("", "+", "-") for name in ("inf", "infinity")} | {"nan"}
 _PLAIN_TYPES: dict[Any, str] = {}
-"""The names of types without parameters, which are slow to write."""
+"""A cache of the SQL names of types without parameters, which sqlglot is slow to write."""
 
 
 def read_literal(node: Node, timezone: str) -> Literal | None:
-    """The literal that a node writes, casts included; None where it is none, or Spark's value is not sure."""
+    """Read a literal, with its casts; None if the node is none, or Spark's value is uncertain."""
     node = node.unnest()
     if isinstance(node, exp.Null):
         return Literal("null", None)
@@ -45,7 +45,7 @@ def read_literal(node: Node, timezone: str) -> Literal | None:
 
 
 def literal_text(literal: Literal) -> str | None:
-    """The one way to write a plain number, string or boolean; None for others.
+    """Write a plain number, string, or boolean in its normal form; None for others.
 
     >>> literal_text(Literal("decimal", decimal.Decimal("1.50"))), literal_text(Literal("string", "it's"))
     ('1.50BD', "'it\\\\'s'")
@@ -73,7 +73,7 @@ def type_name(node: Node) -> str:
 
 
 def cast_literal(literal: Literal, target: str, timezone: str) -> Literal | None:
-    """The literals that are written as casts: `DATE '...'`, `3L`, `12.50BD`, `CAST('NaN' AS DOUBLE)`."""
+    """Read a literal written as a cast: `DATE '...'`, `3L`, `12.50BD`, `CAST('NaN' AS DOUBLE)`."""
     if literal.kind == "null":
         return Literal("null", target)
     value = literal.value
@@ -97,17 +97,17 @@ def cast_literal(literal: Literal, target: str, timezone: str) -> Literal | None
 
 
 def _negative(node: Node, timezone: str) -> Literal | None:
-    """A number after a minus sign, which belongs to it: `-128Y` is a byte, though 128 is none."""
+    """Read a number after a minus sign, which belongs to the number: `-128Y` is a byte, but 128 is not."""
     if isinstance(node, exp.Neg):
-        return None  # The least integer has no opposite.
+        return None  # The least integer has no negative.
     if isinstance(node, exp.Cast) and type_name(node.to) in INTEGER_TYPES:
-        inner = _negated(read_literal(node.this, timezone))
+        inner = _negate(read_literal(node.this, timezone))
         return None if inner is None else cast_literal(inner, type_name(node.to), timezone)
-    return _negated(read_literal(node, timezone))
+    return _negate(read_literal(node, timezone))
 
 
 def _number(text: str) -> Literal | None:
-    """A number as Spark types it: digits are integers, a point makes a decimal, an exponent a double."""
+    """Type a number as Spark does: digits are integers, a point makes a decimal, an exponent a double."""
     if not _NUMBER.fullmatch(text):
         return None
     if "e" not in text.lower() and len(text.replace(".", "").lstrip("0")) > MOST_DIGITS:
@@ -119,7 +119,7 @@ def _number(text: str) -> Literal | None:
     return Literal("decimal", decimal.Decimal(text))
 
 
-def _negated(literal: Literal | None) -> Literal | None:
+def _negate(literal: Literal | None) -> Literal | None:
     if literal is None or literal.kind not in ("int", "decimal", "double", "float"):
         return None
     if isinstance(literal.value, decimal.Decimal):
@@ -149,7 +149,7 @@ def _as_float(value: object, target: str) -> Literal | None:
 
 
 def _between_singles(number: float) -> bool:
-    """Whether a double lies just in the middle of two singles, so that it may have been rounded once too often."""
+    """Whether a double is exactly halfway between two singles, so that it may have been rounded twice."""
     mantissa, exponent = math.frexp(number)
     bits = 24 if exponent >= -125 else max(149 + exponent, 0)
     scaled = math.ldexp(abs(mantissa), bits)

@@ -1,8 +1,8 @@
-"""SQL text to a predicate: what people write, and what Catalyst prints.
+"""Parses SQL text, written by people or printed by Catalyst, into a predicate.
 
-sqlglot reads the text (Spark dialect); this module gives meaning to the forms that statistics can answer. In lenient
-mode, for text that Spark has checked already, whatever is not understood becomes Unknown; in strict mode, for text that
-a user wrote, unknown columns and syntax errors are raised.
+sqlglot reads the text (Spark dialect); this module interprets the forms that statistics can answer. Lenient mode is
+for text that Spark has checked already: parts that are not understood become Unknown. Strict mode is for text that a
+user wrote: unknown columns and syntax errors raise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zskip.predicate.opaque import NAMES
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
-from zskip.predicate.sql.tokens import Token, has_plain_units, is_deep, long_list, shortened, split, tested, tokens_of
+from zskip.predicate.sql.tokens import Token, has_plain_units, is_deep, long_list, shorten, split, tokens_of, truth_test
 from zskip.predicate.tree import Not, Predicate, Term, Unknown, conjunction, nodes
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
@@ -36,8 +36,8 @@ _TEXTS = {TokenType.STRING, TokenType.NUMBER}
 def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
     """Read one predicate and bind it to the columns of a table.
 
-    timezone: of the session, in which timestamps without a zone are meant. Raises, unless `lenient`, PredicateError
-    for text that is no predicate and ColumnError for unknown columns.
+    timezone: the session's time zone, for timestamps without one. Unless `lenient`, raises PredicateError for text that
+    is no predicate and ColumnError for unknown columns.
 
     >>> from zskip.records import Field
     >>> from zskip.types import DataType
@@ -61,9 +61,9 @@ def parse_many(sqls: Sequence[str], columns: Columns, *, timezone: str = "UTC", 
 
 
 def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
-    """Read an expression of columns, by which an index is asked for just that expression.
+    """Read an expression of columns that an index may sketch.
 
-    Raises ColumnError for unknown columns, PredicateError for what is not understood.
+    Raises ColumnError for unknown columns, PredicateError for text that is not understood.
 
     >>> from zskip.predicate import term_sql
     >>> from zskip.records import Field
@@ -75,7 +75,7 @@ def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
 
 
 class _Text:
-    """One text: split at its ANDs and ORs, its leaves are read by sqlglot."""
+    """One text, split at its ANDs and ORs; sqlglot reads the leaves."""
 
     def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
         self._sql = sql
@@ -88,113 +88,115 @@ class _Text:
         self._parser = _parser()
 
     def predicate(self) -> Predicate:
-        """The predicate that the text writes."""
+        """Parse the text as a predicate."""
         return split(self._sql, self._tokens, self._leaf)
 
     def term(self) -> Term:
-        """The term that the text writes."""
-        strange = self._escapes and any(map(self._is_strange, self._tokens))
-        found = None if strange or is_deep(self._tokens) else self._terms.find(self._parsed(self._tokens))
-        if found is None:
+        """Parse the text as a term."""
+        has_strange_escapes = self._escapes and any(map(self._has_strange_escape, self._tokens))
+        term = None if has_strange_escapes or is_deep(self._tokens) else self._terms.find(self._parse(self._tokens))
+        if term is None:
             raise PredicateError(
-                f'"{shortened(self._sql, 200)}" is no column and no expression that can be indexed; take a column, a '
+                f'"{shorten(self._sql, 200)}" is no column and no expression that can be indexed; take a column, a '
                 'function that zskip knows of columns of the right types, such as "lower(email)", or register your own'
             )
-        return found
+        return term
 
     def _leaf(self, tokens: list[Token]) -> Predicate:
         sql = self._sql[tokens[0].start : tokens[-1].end + 1] if tokens else ""
         try:
-            if self._escapes and any(map(self._is_strange, tokens)):
-                return Unknown(shortened(sql, 200), "a string with escapes")
+            if self._escapes and any(map(self._has_strange_escape, tokens)):
+                return Unknown(shorten(sql, 200), "a string with escapes")
             if is_deep(tokens):
-                return Unknown(shortened(sql, 200), "nested too deeply")
+                return Unknown(shorten(sql, 200), "nested too deeply")
             listed = long_list(tokens)
             if listed is None:
-                found = self._leaves.read(self._parsed(tokens))
-                return self._tested(tokens) or found if _is_partial(found) else found
-            node = self._parsed(listed.head)
+                predicate = self._leaves.read(self._parse(tokens))
+                return self._truth_test(tokens) or predicate if _is_partial(predicate) else predicate
+            node = self._parse(listed.head)
             membership = node.find(exp.In)
             if self._lenient and membership is not None and self._terms.find(membership.this) is None:
-                # Whatever is in the list, which takes long to read.
-                return Unknown(shortened(sql, 200), "not supported")
+                # The list takes long to read and would not change this.
+                return Unknown(shorten(sql, 200), "not supported")
             literals = self._literals(listed.elements)
-            return self._leaves.read(node if literals else self._parsed(tokens), literals)
+            return self._leaves.read(node if literals else self._parse(tokens), literals)
         except RecursionError:
-            return Unknown(shortened(sql, 200), "nested too deeply")
+            return Unknown(shorten(sql, 200), "nested too deeply")
         except (PredicateError, ValueError, ArithmeticError):
             if not self._lenient:
                 raise
             return Unknown(sql)
 
-    def _is_strange(self, token: Token) -> bool:
-        """Whether a token is a string with escapes that sqlglot may read in another way; in names they mean nothing."""
+    def _has_strange_escape(self, token: Token) -> bool:
+        """Whether a token is a string with escapes that sqlglot may read differently; names have no escapes."""
         text = self._sql[token.start : token.end + 1]
         return token.token_type is not TokenType.IDENTIFIER and _STRANGE_ESCAPE.match(text) is not None
 
-    def _tested(self, tokens: list[Token]) -> Predicate | None:
-        """`(condition) IS NULL` and the like; None where it is something else."""
-        test = tested(tokens)
+    def _truth_test(self, tokens: list[Token]) -> Predicate | None:
+        """Read `(condition) IS NULL` and the like; None for anything else."""
+        test = truth_test(tokens)
         if test is None:
             return None
         try:
-            found = equals(split(self._sql, test.condition, self._leaf), test.value)
+            predicate = equals(split(self._sql, test.condition, self._leaf), test.value)
         except PredicateError:
             return None
-        return Not(found) if found is not None and test.negated else found
+        return Not(predicate) if predicate is not None and test.negated else predicate
 
-    def _parsed(self, tokens: list[Token]) -> Node:
-        sql = shortened(self._sql)
+    def _parse(self, tokens: list[Token]) -> Node:
+        sql = shorten(self._sql)
         try:
-            found = self._parser.parse_into(exp.Condition, tokens, self._sql) if tokens else []
+            trees = self._parser.parse_into(exp.Condition, tokens, self._sql) if tokens else []
         except sqlglot.errors.SqlglotError as error:
-            raise PredicateError(f'cannot read the predicate "{sql}": {_place(error)}') from error
-        if len(found) != 1 or found[0] is None:
+            raise PredicateError(f'cannot read the predicate "{sql}": {_describe(error)}') from error
+        if len(trees) != 1 or trees[0] is None:
             raise PredicateError(f'cannot read the predicate "{sql}": a part is missing')
-        if isinstance(found[0], exp.Query | exp.Alias | exp.DDL | exp.Tuple):
+        if isinstance(trees[0], exp.Query | exp.Alias | exp.DDL | exp.Tuple):
             raise PredicateError(f'"{sql}" is no predicate; give a condition such as "a > 3 AND b = \'x\'"')
-        return found[0]
+        return trees[0]
 
     def _literals(self, elements: list[list[Token]]) -> list[Literal]:
-        """The literals of a long list; none where some element is no plain literal.
+        """Read the literals of a long list; empty if some element is no plain literal.
 
-        Elements of one shape, such as `DATE '...'`, are parsed once; then only the text in it changes.
+        Elements of one shape, such as `DATE '...'`, are parsed once; then only their text changes.
         """
         shapes: dict[tuple[object, ...], tuple[Node, Node | None]] = {}
-        found = []
+        literals = []
         for element in elements:
-            place = next((i for i, token in enumerate(element) if token.token_type in _TEXTS), len(element))
-            text = element[place].text if place < len(element) else ""
-            rest = [(token.token_type, token.text) for token in element[:place] + element[place + 1 :]]
-            shape = (*rest, place, element[min(place, len(element) - 1)].token_type, _scale(element, text))
+            index = next((i for i, token in enumerate(element) if token.token_type in _TEXTS), len(element))
+            text = element[index].text if index < len(element) else ""
+            rest = [(token.token_type, token.text) for token in element[:index] + element[index + 1 :]]
+            shape = (*rest, index, element[min(index, len(element) - 1)].token_type, _scale(element, text))
             if shape not in shapes:
                 shapes[shape] = self._template(element, text)
-            node, written = shapes[shape]
-            if written is not None:
-                written.args["this"] = text
+            node, literal_node = shapes[shape]
+            if literal_node is not None:
+                literal_node.args["this"] = text
             literal = self._terms.literal(node)
-            if literal is None or (written is None and text):
+            if literal is None or (literal_node is None and text):
                 return []
-            found.append(literal)
-        return found
+            literals.append(literal)
+        return literals
 
     def _template(self, element: list[Token], text: str) -> tuple[Node, Node | None]:
-        """The node of an element, and the one in it that holds its text; None where no other can take its place."""
+        """Return the node of an element, and the literal in it that holds its text; None if the text cannot change."""
         try:
-            node = self._parsed(element)
+            node = self._parse(element)
         except PredicateError:
-            return exp.Placeholder(), None  # No literal; the list as a whole says what is wrong, if anything.
-        inside = [found for found in node.find_all(exp.Literal) if not isinstance(found.parent, exp.DataTypeParam)]
+            return exp.Placeholder(), None  # No literal; parsing the whole list reports what is wrong, if anything.
+        literals = [
+            literal for literal in node.find_all(exp.Literal) if not isinstance(literal.parent, exp.DataTypeParam)
+        ]
         scale = _scale(element, text)
         if scale is not None:
             for size, number in zip(node.find_all(exp.DataTypeParam), (MOST_DIGITS, scale), strict=True):
                 size.set("this", exp.Literal.number(number))
-        return node, inside[0] if len(inside) == 1 and inside[0].this == text else None
+        return node, literals[0] if len(literals) == 1 and literals[0].this == text else None
 
 
 @lru_cache(maxsize=1)
 def _parser_class() -> Any:
-    """The parser of Spark SQL that leaves opaque functions as they are written: sqlglot's versions differ in them."""
+    """Return the Spark SQL parser without opaque functions, in which versions of sqlglot differ."""
     base = type(Dialect.get_or_raise("spark").parser())
     return type("Parser", (base,), {"FUNCTIONS": {k: v for k, v in base.FUNCTIONS.items() if k.lower() not in NAMES}})
 
@@ -208,14 +210,14 @@ def _is_partial(predicate: Predicate) -> bool:
 
 
 def _scale(element: list[Token], text: str) -> int | None:
-    """The digits after the point of a literal such as `1.50BD`, whose type sqlglot makes from its digits."""
+    """Count the digits after the point of a literal such as `1.50BD`, from which sqlglot makes its type."""
     return len(text.partition(".")[2]) if element[-1].text.upper() == "BD" else None
 
 
-def _place(error: sqlglot.errors.SqlglotError) -> str:
+def _describe(error: sqlglot.errors.SqlglotError) -> str:
     details = getattr(error, "errors", None)
     if details and details[0].get("description"):
         first = details[0]
-        what = "a part is missing" if "<class" in first["description"] else first["description"]
-        return f'{what} near "{first.get("highlight") or "its end"}", character {first.get("col")}'
+        problem = "a part is missing" if "<class" in first["description"] else first["description"]
+        return f'{problem} near "{first.get("highlight") or "its end"}", character {first.get("col")}'
     return "it does not parse as a condition of Spark SQL"

@@ -1,4 +1,4 @@
-"""Terms of SQL text: columns, monotone functions of them, and opaque ones."""
+"""Terms of SQL text: columns, monotone functions, and opaque functions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from zskip.predicate.casts import cast_term
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.literals import Node, literal_text, read_literal, type_name
-from zskip.predicate.sql.sums import interval, plus, times
+from zskip.predicate.sql.sums import add_interval, add_literal, multiply_literal
 from zskip.predicate.tree import Call, Column, Term
 
 _DEEPEST = 16
-"""Functions of functions of functions ... that are followed."""
+"""The deepest nesting of functions that is followed."""
 _UNITS = {"YYYY": "YEAR", "YY": "YEAR", "MM": "MONTH", "MON": "MONTH", "DD": "DAY"}
 _ADDED_UNITS = {
     "MICROSECOND": (0, 1),
@@ -27,14 +27,14 @@ _ADDED_UNITS = {
     "DAY": (1, 0),
     "WEEK": (7, 0),
 }
-"""Days and microseconds."""
+"""Days and microseconds of a unit."""
 
 
 class Terms:
-    """Finds the terms that nodes of sqlglot's tree write."""
+    """Binds nodes of sqlglot's tree to terms."""
 
     def __init__(self, columns: Columns, timezone: str, *, lenient: bool, short_units: bool) -> None:
-        """short_units: whether units may be written as `M` or `D`, of which sqlglot makes others than Spark."""
+        """short_units: whether units may be written as `M` or `D`, which sqlglot reads differently than Spark."""
         self._columns = columns
         self._timezone = timezone
         self._lenient = lenient
@@ -42,7 +42,7 @@ class Terms:
         self._depth = 0
 
     def column(self, node: exp.Column | exp.Dot) -> Column | None:
-        """The column that a name stands for; None where it leads elsewhere. Raises ColumnError in strict mode."""
+        """Find the column of a name; None if it leads elsewhere. Raises ColumnError in strict mode."""
         try:
             return self._columns.find(_parts(node))
         except ColumnError:
@@ -51,11 +51,11 @@ class Terms:
             raise
 
     def literal(self, node: Node) -> Literal | None:
-        """The literal that a node writes; None where it is none."""
+        """Read a literal; None if the node is none."""
         return read_literal(node, self._timezone)
 
     def find(self, node: Node) -> Term | None:
-        """The term that a node writes; None where it is none that is understood."""
+        """Find the term of a node; None if it is not understood."""
         node = node.unnest()
         if isinstance(node, exp.Column | exp.Dot):
             return self.column(node) if _is_name(node) else None
@@ -75,14 +75,14 @@ class Terms:
         return None if inner is None else self.cast(inner, type_name(node.to))
 
     def cast(self, term: Term, target: str) -> Term | None:
-        """A term as another type; None where the cast is not monotone."""
+        """Cast a term to another type; None if the cast is not monotone."""
         return cast_term(term, target, self._timezone)
 
     def _call(self, name: str, term: Term | None, *arguments: int | str) -> Call | None:
         return None if term is None else functions.call(name, term, *arguments)
 
     def _date(self, node: Node) -> Term | None:
-        """What Spark takes for a date: dates, and timestamps cut to theirs."""
+        """Read an argument that Spark takes as a date: dates, and timestamps cut to theirs."""
         term = self.find(node)
         return None if term is None or term.type.name == "string" else self.cast(term, "DATE")
 
@@ -111,8 +111,8 @@ class Terms:
     def _unix(self, node: Node) -> Term | None:
         return self._call(_UNIX[type(node)], self.find(node.this))
 
-    def _rounded(self, node: Node) -> Term | None:
-        """Floor and ceil of a float or a short integer are those of the double."""
+    def _round(self, node: Node) -> Term | None:
+        """Read floor and ceil; a float or a short integer is cast to a double first."""
         term = self.find(node.this)
         if term is not None and term.type.name in ("float", "byte", "short", "integer"):
             term = self.cast(term, "DOUBLE")
@@ -129,7 +129,7 @@ class Terms:
         return None if length is None else self._call("substring", self.find(node.this), max(length, 0))
 
     def _date_add(self, node: Node) -> Term | None:
-        """`date_sub(d, 3)` is written as `d + 3 * -1` by sqlglot."""
+        """Read `date_add` and `date_sub`; sqlglot turns `date_sub(d, 3)` into `d + 3 * -1`."""
         days = node.expression.unnest()
         backwards = isinstance(days, exp.Mul) and self._whole(days.expression) == -1
         number = self._whole(days.this if backwards else days)
@@ -147,25 +147,25 @@ class Terms:
         return self._call("shift", term, unit[0] * number, unit[1] * number, self._timezone)
 
     def _opaque(self, node: Node) -> Term | None:
-        """A function by its name, of which the parser is told to make nothing else."""
-        return self._of_name(opaque.NAMES.get(node.name.lower(), node.name.lower()), node.expressions)
+        """Read a function that the parser leaves as a call by name."""
+        return self._opaque_call(opaque.NAMES.get(node.name.lower(), node.name.lower()), node.expressions)
 
     def _trim(self, node: Node) -> Term | None:
         name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[node.text("position").upper()]
-        return self._of_name(name, [node.this])
+        return self._opaque_call(name, [node.this])
 
-    def _of_name(self, name: str, nodes: Sequence[Node]) -> Term | None:
+    def _opaque_call(self, name: str, nodes: Sequence[Node]) -> Term | None:
         arguments: list[Term | str] = []
         for node in nodes:
             literal = self.literal(node)
-            found = literal_text(literal) if literal is not None else self._argument(name, node)
-            if found is None:
+            argument = literal_text(literal) if literal is not None else self._argument(name, node)
+            if argument is None:
                 return None
-            arguments.append(found)
+            arguments.append(argument)
         return opaque.call(name, tuple(arguments), self._timezone)
 
     def _argument(self, name: str, node: Node) -> Term | None:
-        """What Spark casts of itself is written with the cast by Catalyst, and without by people."""
+        """Read an argument that Spark casts implicitly: Catalyst prints the cast, people omit it."""
         node = node.unnest()
         if name in opaque.OF_DATES:
             return self._date(node)
@@ -182,25 +182,25 @@ class Terms:
         left, right = node.this.unnest(), node.expression.unnest()
         term = self.find(left)
         if term is not None:
-            return self._plus(term, right, sign)
+            return self._add(term, right, sign)
         term = self.find(right)
         if term is not None and sign < 0:
             term = None if isinstance(left, exp.Interval) else self._call("negative", term)
-        return None if term is None else self._plus(term, left, 1)
+        return None if term is None else self._add(term, left, 1)
 
     def _product(self, node: Node) -> Term | None:
         for factor, other in ((node.this, node.expression), (node.expression, node.this)):
             literal = self.literal(other)
             term = None if literal is None else self.find(factor)
             if literal is not None and term is not None:
-                return times(term, literal, other)
+                return multiply_literal(term, literal, other)
         return None
 
-    def _plus(self, term: Term, node: Node, sign: int) -> Term | None:
+    def _add(self, term: Term, node: Node, sign: int) -> Term | None:
         if isinstance(node, exp.Interval):
-            return interval(term, node, sign, self._timezone)
+            return add_interval(term, node, sign, self._timezone)
         literal = self.literal(node)
-        return None if literal is None else plus(term, literal, node, sign)
+        return None if literal is None else add_literal(term, literal, node, sign)
 
     def _whole(self, node: Node | None) -> int | None:
         literal = None if node is None else self.literal(node)
@@ -210,18 +210,18 @@ class Terms:
 
 
 def _is_name(node: Node) -> bool:
-    """Whether a node is a name: longer ones than `a.b.c.d` are nodes around those."""
+    """Whether a node is a name; a name longer than `a.b.c.d` is nested in further nodes."""
     while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
         node = node.this
     return isinstance(node, exp.Column)
 
 
 def _parts(node: Node) -> list[str]:
-    inside = []
+    fields = []
     while isinstance(node, exp.Dot):
-        inside.append(node.name)
+        fields.append(node.name)
         node = node.this
-    return [part.name for part in node.parts] + inside[::-1]
+    return [part.name for part in node.parts] + fields[::-1]
 
 
 _UNIX = {
@@ -246,8 +246,8 @@ _HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
     exp.TimestampTrunc: _handler(Terms._date_trunc, "unit"),
     exp.DateTrunc: _handler(Terms._trunc, "unit"),
     **dict.fromkeys(_UNIX, _handler(Terms._unix)),
-    exp.Floor: _handler(Terms._rounded),
-    exp.Ceil: _handler(Terms._rounded),
+    exp.Floor: _handler(Terms._round),
+    exp.Ceil: _handler(Terms._round),
     exp.Substring: _handler(Terms._substring, "start", "length"),
     exp.Left: _handler(Terms._left, "expression"),
     exp.TsOrDsAdd: _handler(Terms._date_add, "expression", "unit"),
@@ -259,4 +259,4 @@ _HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
     exp.Sub: _handler(Terms._sum, "expression"),
     exp.Mul: _handler(Terms._product, "expression"),
 }
-"""What reads a function, and the parts of its node that are looked at: any other part means something else."""
+"""The handler of a function, and the arguments of its node that it reads; any other means something else."""

@@ -1,7 +1,7 @@
-"""The words of a predicate: where AND, OR, NOT and their parentheses split it, without recursion.
+"""Splits the tokens of a predicate at AND, OR, NOT and their parentheses, without recursion.
 
-Catalyst writes a chain of a thousand ORs with a thousand parentheses inside each other; sqlglot, which descends into
-each, reads only what stands between.
+Catalyst writes a chain of a thousand ORs with a thousand nested parentheses. sqlglot would descend into each, so it
+reads only the leaves between them.
 """
 
 from __future__ import annotations
@@ -20,68 +20,68 @@ from zskip.predicate.tree import And, Not, Or, Predicate, Unknown
 Token = Any
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE}
-_JOINING = {TokenType.AND, TokenType.OR}
+_JUNCTIONS = {TokenType.AND, TokenType.OR}
 _QUERY = {TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.FROM, TokenType.TABLE}
 _PREFIX = {TokenType.DASH, TokenType.PLUS, TokenType.NOT, TokenType.TILDE}
-_WHOLE = {TokenType.DAMP, TokenType.XOR}
-"""Operators that Spark does not have: where one stands nothing is split."""
+_NOT_IN_SPARK = {TokenType.DAMP, TokenType.XOR}
+"""Operators that Spark does not have; text with one is not split."""
 _DEEPEST_LEAF = 50
 _DEEPEST = 100
-"""Operators inside each other; whatever walks along the tree later does so by recursion."""
+"""The deepest nesting of operators, since later walks along the tree are recursive."""
 
 
 def tokens_of(sql: str) -> list[Token]:
-    """The tokens of a text. Raises PredicateError where it is none of SQL, or more than one statement."""
+    """Tokenize a text. Raises PredicateError if it is not SQL, or more than one statement."""
     try:
-        found = list(Dialect.get_or_raise("spark").tokenize(sql))
+        tokens = list(Dialect.get_or_raise("spark").tokenize(sql))
     except sqlglot.errors.SqlglotError as error:
-        raise PredicateError(f'cannot read the predicate "{shortened(sql)}": {error}') from error
-    if any(token.token_type is TokenType.SEMICOLON for token in found):
-        raise PredicateError(f'cannot read the predicate "{shortened(sql)}": it holds a semicolon; give one condition')
-    return found
+        raise PredicateError(f'cannot read the predicate "{shorten(sql)}": {error}') from error
+    if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+        raise PredicateError(f'cannot read the predicate "{shorten(sql)}": it holds a semicolon; give one condition')
+    return tokens
 
 
-def shortened(sql: str, most: int = 500) -> str:
-    """A text for people, cut where it is long."""
+def shorten(sql: str, most: int = 500) -> str:
+    """Cut a long text for people."""
     return sql if len(sql) <= most else f"{sql[:most]}..."
 
 
 def split(sql: str, tokens: list[Token], leaf: Callable[[list[Token]], Predicate]) -> Predicate:
-    """The predicate that a text writes; its leaves are read by `leaf`, which finds what is missing."""
+    """Parse a text; `leaf` reads the leaves and reports missing parts."""
     pairs = _pairs(tokens)
-    if pairs is None or any(token.token_type in _WHOLE for token in tokens):
+    if pairs is None or any(token.token_type in _NOT_IN_SPARK for token in tokens):
         return leaf(tokens)
     groups = [_Group(len(tokens))]
-    place = 0
+    index = 0
     while True:
         negated = False
-        while place < len(tokens) and tokens[place].token_type is TokenType.NOT:
-            negated, place = not negated, place + 1
+        while index < len(tokens) and tokens[index].token_type is TokenType.NOT:
+            negated, index = not negated, index + 1
         group = groups[-1]
-        if _is_group(tokens, pairs, place, group.end):
-            groups.append(_Group(pairs[place], negated))
-            place += 1
+        if _is_group(tokens, pairs, index, group.end):
+            groups.append(_Group(pairs[index], negated))
+            index += 1
             continue
-        start, place = place, _leaf_end(tokens, pairs, place, group.end)
-        if start == place:
-            leaf(tokens)  # Most often it says what is missing.
-            raise PredicateError(f'cannot read the predicate "{shortened(sql)}": a part is missing')
-        found = _Part(leaf(tokens[start:place]), 0)
+        start, index = index, _leaf_end(tokens, pairs, index, group.end)
+        if start == index:
+            leaf(tokens)  # It usually reports what is missing.
+            raise PredicateError(f'cannot read the predicate "{shorten(sql)}": a part is missing')
+        part = _Part(leaf(tokens[start:index]), 0)
         while True:
-            group.add(found.negated() if negated else found)
-            if place < group.end:
-                group.join(tokens[place].token_type is TokenType.OR)
-                place += 1
+            group.add(part.negate() if negated else part)
+            if index < group.end:
+                group.join(tokens[index].token_type is TokenType.OR)
+                index += 1
                 break
-            found, negated = group.close(sql), group.negated
+            part, negated = group.close(sql), group.negated
             groups.pop()
             if not groups:
-                return found.predicate
-            group, place = groups[-1], place + 1
+                return part.predicate
+            group, index = groups[-1], index + 1
 
 
 def is_deep(tokens: list[Token]) -> bool:
-    """Whether a leaf is nested so deeply that its reader, which descends into it, might not return."""
+    """Whether a leaf is nested so deeply that its recursive reader might not return."""
     depth = run = cases = 0
     for token in tokens:
         kind = token.token_type
@@ -98,7 +98,7 @@ class _Part:
     predicate: Predicate
     depth: int
 
-    def negated(self) -> _Part:
+    def negate(self) -> _Part:
         if isinstance(self.predicate, Not):
             return _Part(self.predicate.child, self.depth - 1)
         return _Part(Not(self.predicate), self.depth + 1)
@@ -106,7 +106,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Group:
-    """What stands between two parentheses: a disjunction of conjunctions."""
+    """The content of two parentheses: a disjunction of conjunctions."""
 
     end: int
     negated: bool = False
@@ -120,11 +120,11 @@ class _Group:
             self.parts.append([])
 
     def close(self, sql: str) -> _Part:
-        return _joined(Or, [_joined(And, parts, sql) for parts in self.parts], sql)
+        return _join(Or, [_join(And, parts, sql) for parts in self.parts], sql)
 
 
-def _joined(kind: type[And | Or], parts: list[_Part], sql: str) -> _Part:
-    """Parts under one operator; what is under the same operator already is taken as it is."""
+def _join(kind: type[And | Or], parts: list[_Part], sql: str) -> _Part:
+    """Join parts under one operator, flattening parts under the same operator."""
     if len(parts) == 1:
         return parts[0]
     children: list[Predicate] = []
@@ -132,63 +132,63 @@ def _joined(kind: type[And | Or], parts: list[_Part], sql: str) -> _Part:
         children += part.predicate.children if isinstance(part.predicate, kind) else [part.predicate]
     depth = max(part.depth - isinstance(part.predicate, kind) for part in parts) + 1
     if depth > _DEEPEST:
-        return _Part(Unknown(shortened(sql, 200), "nested too deeply"), 0)
+        return _Part(Unknown(shorten(sql, 200), "nested too deeply"), 0)
     return _Part(kind(tuple(children)), depth)
 
 
 def _pairs(tokens: list[Token]) -> dict[int, int] | None:
-    """The place of the closing parenthesis for each opening one; None where they do not match."""
-    found, opened = {}, []
-    for place, token in enumerate(tokens):
+    """Map each opening parenthesis to the closing one; None if they do not match."""
+    pairs, open_indexes = {}, []
+    for index, token in enumerate(tokens):
         if token.token_type in _OPENING:
-            opened.append(place)
+            open_indexes.append(index)
         elif token.token_type in _CLOSING:
-            if not opened:
+            if not open_indexes:
                 return None
-            found[opened.pop()] = place
-    return None if opened else found
+            pairs[open_indexes.pop()] = index
+    return None if open_indexes else pairs
 
 
-def _is_group(tokens: list[Token], pairs: dict[int, int], place: int, end: int) -> bool:
-    """Whether a parenthesis at the start of an operand holds a condition: nothing is done with what it holds."""
-    if place >= end or tokens[place].token_type is not TokenType.L_PAREN:
+def _is_group(tokens: list[Token], pairs: dict[int, int], index: int, end: int) -> bool:
+    """Whether a parenthesis at the start of an operand holds a condition: no operator is applied to it."""
+    if index >= end or tokens[index].token_type is not TokenType.L_PAREN:
         return False
-    behind = pairs[place] + 1
-    alone = behind == end or tokens[behind].token_type in _JOINING
-    return alone and tokens[place + 1].token_type not in _QUERY
+    after = pairs[index] + 1
+    stands_alone = after == end or tokens[after].token_type in _JUNCTIONS
+    return stands_alone and tokens[index + 1].token_type not in _QUERY
 
 
-def _leaf_end(tokens: list[Token], pairs: dict[int, int], place: int, end: int) -> int:
-    """Where a leaf ends: at the next AND or OR that belongs to no BETWEEN, CASE or parenthesis in it."""
+def _leaf_end(tokens: list[Token], pairs: dict[int, int], index: int, end: int) -> int:
+    """Find the end of a leaf: the next AND or OR outside any BETWEEN, CASE, or parenthesis of the leaf."""
     betweens = cases = 0
-    while place < end:
-        kind = tokens[place].token_type
+    while index < end:
+        kind = tokens[index].token_type
         if kind is TokenType.CASE:
             cases += 1
         elif kind is TokenType.END and cases:
             cases -= 1
         elif kind is TokenType.BETWEEN and not cases:
             betweens += 1
-        elif kind in _JOINING and not cases:
+        elif kind in _JUNCTIONS and not cases:
             if kind is TokenType.OR or not betweens:
-                return place
+                return index
             betweens -= 1
-        place = pairs.get(place, place) + 1
-    return place
+        index = pairs.get(index, index) + 1
+    return index
 
 
 def has_plain_units(tokens: list[Token], units: Collection[str]) -> bool:
-    """Whether `date_trunc` and `trunc` are given literal units of these names alone.
+    """Whether `date_trunc` and `trunc` have only literal units of these names.
 
-    Of others sqlglot makes what Spark does not: of `M` a minute, and of a column that is called `day` the unit.
+    sqlglot reads others differently than Spark: `M` as a minute, and a column named `day` as the unit.
     """
     pairs = _pairs(tokens) or {}
-    for place, token in enumerate(tokens[:-1]):
+    for index, token in enumerate(tokens[:-1]):
         name = token.text.lower()
-        if name not in ("date_trunc", "trunc") or tokens[place + 1].token_type is not TokenType.L_PAREN:
+        if name not in ("date_trunc", "trunc") or tokens[index + 1].token_type is not TokenType.L_PAREN:
             continue
-        end = pairs.get(place + 1, place + 1)
-        unit, comma = (place + 2, place + 3) if name == "date_trunc" else (end - 1, end - 2)
+        end = pairs.get(index + 1, index + 1)
+        unit, comma = (index + 2, index + 3) if name == "date_trunc" else (end - 1, end - 2)
         if comma >= len(tokens) or tokens[unit].token_type is not TokenType.STRING:
             return False
         if tokens[comma].token_type is not TokenType.COMMA or tokens[unit].text.upper() not in units:
@@ -197,7 +197,7 @@ def has_plain_units(tokens: list[Token], units: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class TruthTest:
     """`(condition) IS [NOT] TRUE`, FALSE or NULL, or `<=>` any of these."""
 
     condition: list[Token]
@@ -208,23 +208,23 @@ class Tested:
 _FLAGS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
-def tested(tokens: list[Token]) -> Tested | None:
-    """What a leaf tests a condition for; None where it does something else."""
+def truth_test(tokens: list[Token]) -> TruthTest | None:
+    """Read the truth value that a leaf tests a condition for; None for any other leaf."""
     end = (_pairs(tokens) or {}).get(0)
     if end is None or tokens[0].token_type is not TokenType.L_PAREN or tokens[1].token_type in _QUERY:
         return None
     *test, value = [token.text.upper() for token in tokens[end + 1 :]] or [""]
     if test not in (["IS"], ["IS", "NOT"], ["<=>"]) or value not in _FLAGS:
         return None
-    return Tested(tokens[1:end], _FLAGS[value], test[-1] == "NOT")
+    return TruthTest(tokens[1:end], _FLAGS[value], test[-1] == "NOT")
 
 
 @dataclass(frozen=True, slots=True)
 class LongList:
-    """`term IN (...)` of so many elements that reading each as an expression takes too long."""
+    """`term IN (...)` with so many elements that parsing each as an expression takes too long."""
 
     head: list[Token]
-    """With the first element alone."""
+    """The tokens with only the first element."""
     elements: list[list[Token]]
 
 
@@ -232,10 +232,10 @@ _LONG = 20
 
 
 def long_list(tokens: list[Token]) -> LongList | None:
-    """The list at the end of a leaf; None where it is short, or not a plain list."""
+    """Return the list at the end of a leaf; None if it is short or not a plain list."""
     if len(tokens) < 2 * _LONG or tokens[-1].token_type is not TokenType.R_PAREN:
         return None
-    start = next((place for place, token in enumerate(tokens) if token.token_type is TokenType.IN), len(tokens))
+    start = next((index for index, token in enumerate(tokens) if token.token_type is TokenType.IN), len(tokens))
     opening = start + 1
     if opening >= len(tokens) or (_pairs(tokens) or {}).get(opening) != len(tokens) - 1:
         return None
@@ -246,13 +246,13 @@ def long_list(tokens: list[Token]) -> LongList | None:
 
 
 def elements(tokens: list[Token]) -> Iterator[list[Token]]:
-    """What stands between the commas."""
+    """Yield the tokens between the commas."""
     start = depth = 0
-    for place, token in enumerate(tokens):
+    for index, token in enumerate(tokens):
         kind = token.token_type
         if kind is TokenType.COMMA and not depth:
-            yield tokens[start:place]
-            start = place + 1
+            yield tokens[start:index]
+            start = index + 1
         elif kind in _OPENING:
             depth += 1
         elif kind in _CLOSING:
