@@ -1,9 +1,9 @@
-"""The errors zskip raises and the warnings it gives; every message names the value and the way out.
+"""The errors and warnings of zskip; every message names the value at fault and the way out.
 
 ZskipError
 ├── InputError               an argument that cannot be right (also a ValueError)
 │   ├── ColumnError          a column that does not exist or cannot be used here
-│   └── PredicateError       SQL text that does not parse or asks for something not allowed here
+│   └── PredicateError       SQL text that does not parse, or that is not allowed here
 ├── TableNotFoundError       nothing at the path, or nothing that is a table
 ├── UnsupportedError         a table or a setting that zskip must not touch
 ├── CorruptFileError         a data file that cannot be read
@@ -22,7 +22,7 @@ from collections.abc import Iterable
 
 
 class ZskipError(Exception):
-    """The root of all errors that zskip raises on purpose."""
+    """The base class of all errors that zskip raises on purpose."""
 
 
 class InputError(ZskipError, ValueError):
@@ -30,11 +30,11 @@ class InputError(ZskipError, ValueError):
 
 
 class ColumnError(InputError):
-    """A column that does not exist or cannot be used for what was asked."""
+    """A column that does not exist or cannot be used here."""
 
     @classmethod
     def unknown(cls, name: str, known: Iterable[str], where: str) -> ColumnError:
-        """Build the error for a misspelt column, with the nearest known name.
+        """Make the error for a misspelt column, with the nearest known name.
 
         >>> str(ColumnError.unknown("l_patkey", ["l_partkey", "l_suppkey"], "lineitem"))
         'no column "l_patkey" in lineitem; did you mean "l_partkey"?'
@@ -46,7 +46,7 @@ class ColumnError(InputError):
 
 
 class PredicateError(InputError):
-    """SQL text that does not parse, or that asks for something not allowed here."""
+    """SQL text that does not parse, or that is not allowed here."""
 
 
 class TableNotFoundError(ZskipError):
@@ -70,7 +70,7 @@ class ConflictError(ZskipError):
 
 
 class StorageError(ZskipError):
-    """The file system refused: no permission, no space, or gone."""
+    """The file system refused: no permission, no space, or no such file."""
 
 
 class MissingDependencyError(ZskipError, ImportError):

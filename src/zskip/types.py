@@ -1,8 +1,7 @@
-"""Column types, engine-neutral, and the order-preserving form in which their values are compared.
+"""Engine-neutral column types, and the order-preserving form in which their values are compared.
 
-A type carries the name that Spark gives it in its schema JSON (`integer`, `decimal(12,2)`,
-`timestamp_ntz`). Every orderable type has one of three *forms*, in which statistics are kept,
-literals are compared and rows are placed on a curve:
+A type has the name that Spark's schema JSON gives it (`integer`, `decimal(12,2)`, `timestamp_ntz`). Every orderable
+type has one of three *forms*, which statistics, comparisons of literals, and curves use:
 
 | form    | NumPy            | types                                                               |
 |---------|------------------|---------------------------------------------------------------------|
@@ -38,7 +37,7 @@ Encoded = int | float | bytes
 
 
 class Form(enum.Enum):
-    """How the values of a type are laid out to be compared."""
+    """The representation in which the values of a type are compared."""
 
     INT = "int"
     FLOAT = "float"
@@ -61,7 +60,7 @@ class DataType:
 
     @property
     def form(self) -> Form | None:
-        """The form in which values are compared; None where the type has no order we may use."""
+        """The form in which values are compared; None if the type has no order that zskip may use."""
         if self.name in ("float", "double"):
             return Form.FLOAT
         if self.name in ("string", "binary") or self.is_char:
@@ -84,7 +83,7 @@ class DataType:
 
     @property
     def is_char(self) -> bool:
-        """Whether this is text that Spark pads with blanks: the files may hold it without."""
+        """Whether this is text that Spark pads with blanks; files may store it unpadded."""
         return self.name.startswith("char(")
 
     @property
@@ -118,11 +117,11 @@ class DataType:
 
 
 NESTED = DataType("nested")
-"""Arrays, maps, and structs of which no more is known."""
+"""Arrays, maps, and structs without known fields."""
 
 
-def read_type(described: object, metadata: Mapping[str, Any] | None = None) -> DataType:
-    """Read a type as Spark's schema JSON describes it, with the metadata of its column.
+def read_type(description: object, metadata: Mapping[str, Any] | None = None) -> DataType:
+    """Read a type from Spark's schema JSON, with the metadata of its column.
 
     >>> read_type("string", {"__CHAR_VARCHAR_TYPE_STRING": "char(5)"})
     DataType(name='char(5)')
@@ -130,21 +129,22 @@ def read_type(described: object, metadata: Mapping[str, Any] | None = None) -> D
     (('x', DataType(name='long')),)
     """
     metadata = metadata or {}
-    written = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
-    if isinstance(described, Mapping):
-        if described.get("type") != "struct":
+    char_type = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
+    if isinstance(description, Mapping):
+        if description.get("type") != "struct":
             return NESTED
-        inherited = {"__CHAR_VARCHAR_TYPE_STRING": written} if written else {}
-        parts = ((f["name"], read_type(f["type"], {**inherited, **f.get("metadata", {})})) for f in described["fields"])
-        return DataType(NESTED.name, tuple(parts))
+        inherited = {"__CHAR_VARCHAR_TYPE_STRING": char_type} if char_type else {}
+        members = description["fields"]
+        fields = ((f["name"], read_type(f["type"], {**inherited, **f.get("metadata", {})})) for f in members)
+        return DataType(NESTED.name, tuple(fields))
     if metadata.get("__COLLATIONS"):
-        return DataType(f"{described} collate")
-    padded = _CHAR.search(written) if described == "string" else None
-    return DataType(padded[0] if padded else str(described))
+        return DataType(f"{description} collate")
+    padded = _CHAR.search(char_type) if description == "string" else None
+    return DataType(padded[0] if padded else str(description))
 
 
 def value_range(data_type: DataType) -> tuple[int, int]:
-    """The least and the greatest whole number that a type holds; of a decimal, unscaled.
+    """Return the least and the greatest whole number of a type; for a decimal, unscaled.
 
     >>> value_range(DataType("byte")), value_range(DataType("decimal(3,1)"))
     ((-128, 127), (-999, 999))
@@ -158,7 +158,7 @@ def value_range(data_type: DataType) -> tuple[int, int]:
 
 
 def encode_decimal(unscaled: int, data_type: DataType) -> Encoded:
-    """Give an unscaled decimal the form of its type: int64, or 17 bytes that sort as the numbers do.
+    """Encode an unscaled decimal in the form of its type: int64, or 17 bytes that sort like the numbers.
 
     >>> encode_decimal(-1, DataType("decimal(20,0)")) < encode_decimal(0, DataType("decimal(20,0)"))
     True
@@ -176,9 +176,9 @@ def decode_decimal(value: Encoded, data_type: DataType) -> int:
 
 
 def encode(value: object, data_type: DataType) -> Encoded:
-    """Give a Python value that `data_type` can hold exactly the form in which it is compared.
+    """Encode a Python value that `data_type` can hold exactly in the form of the type.
 
-    Naive datetimes count as UTC. Raises TypeError or ValueError where the value is not one of the type.
+    Naive datetimes count as UTC. Raises TypeError or ValueError if the value does not belong to the type.
 
     >>> encode(dt.date(1970, 1, 2), DataType("date"))
     1
@@ -208,7 +208,7 @@ def encode(value: object, data_type: DataType) -> Encoded:
 
 
 def valid_text(value: bytes) -> str:
-    """The longest part at the start of some bytes that is valid UTF-8: all of them, unless a character was cut."""
+    """Return the longest prefix that is valid UTF-8: all of the bytes unless a character was cut."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:

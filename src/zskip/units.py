@@ -1,4 +1,4 @@
-"""Sizes as people write and read them."""
+"""Sizes in the notation of people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_size(text: str | int) -> int:
-    """Read a size in bytes: a number, or text such as `128MB` (powers of 1000) or `128MiB` (of 1024).
+    """Read a size in bytes: a number, or text such as `128MB` (powers of 1000) or `128MiB` (powers of 1024).
 
     Raises InputError for anything else, and for sizes below one byte.
 
@@ -26,7 +26,7 @@ def parse_size(text: str | int) -> int:
 
 
 def show_size(size: float) -> str:
-    """Write a number of bytes for people.
+    """Format a number of bytes for people.
 
     >>> show_size(999), show_size(128_000_000)
     ('999 B', '128.0 MB')

@@ -15,8 +15,8 @@ import zskip
 from zskip.errors import InputError, ZskipWarning
 from zskip.index import Index, refresh, refresh_sketches
 from zskip.predicate import Columns, parse
-from zskip.sketch import Made, parse_sketch_on
-from zskip.sketch.guard import Maker
+from zskip.sketch import BuiltState, parse_sketch_on
+from zskip.sketch.guard import StateBuilder
 
 FIELDS = {"key": "long"}
 
@@ -36,10 +36,10 @@ def builder(root, calls=None, held="int64", broken=()):
                 calls.append([build.paths[place] for place in places])
             made = {}
             for place in places:
-                maker = Maker(on.sketch, on.type)
+                builder = StateBuilder(on.sketch, on.type)
                 values = pq.read_table(root / build.paths[place])["key"].combine_chunks().cast(held)
-                maker.feed(lambda values=values: values)
-                made[place] = Made(None, "broken") if build.paths[place] in broken else maker.done()
+                builder.feed(lambda values=values: values)
+                made[place] = BuiltState(None, "broken") if build.paths[place] in broken else builder.finish()
             found.append(made)
         return found
 

@@ -15,7 +15,7 @@ import tiers
 from zskip.predicate import Columns, Predicate, parse
 from zskip.prune import Outcomes, outcomes, prune
 from zskip.records import Field
-from zskip.sketch import Answer, Sketched, make, parse_sketch_on, read
+from zskip.sketch import Answer, FileSketches, build_state, parse_sketch_on, read_states
 from zskip.types import DataType
 
 
@@ -28,7 +28,7 @@ def test_random_pairs_lose_nothing() -> None:
 
 
 def test_a_file_too_many_is_noticed() -> None:
-    def too_few(predicate: Predicate, table: random_tables.Table, sketches: Sketched | None) -> Outcomes:
+    def too_few(predicate: Predicate, table: random_tables.Table, sketches: FileSketches | None) -> Outcomes:
         truth = outcomes(predicate, table, sketches)
         keep = truth.may_true.copy()
         keep[:1] = False
@@ -39,15 +39,15 @@ def test_a_file_too_many_is_noticed() -> None:
 
 
 def test_a_sketch_that_hides_a_file_is_noticed() -> None:
-    answers = Sketched.answers
+    answers = FileSketches.answers
 
-    def too_few(self: Sketched, part: Predicate) -> list[Answer]:
+    def too_few(self: FileSketches, part: Predicate) -> list[Answer]:
         wrong = answers(self, part)
         for answer in wrong:
             answer.may_match[:1] = False
         return wrong
 
-    with mock.patch.object(Sketched, "answers", too_few), pytest.raises(AssertionError, match=r"seed \d+"):
+    with mock.patch.object(FileSketches, "answers", too_few), pytest.raises(AssertionError, match=r"seed \d+"):
         sum(map(fuzz.run, range(60)), Counter())
 
 
@@ -58,7 +58,7 @@ def test_sketches_skip_more_and_say_why() -> None:
     files = [["Ab", "x"], ["cd"], ["AB", None]]
     on = parse_sketch_on("values(9):lower(s)", columns)
     lowered = [[text and text.lower() for text in file] for file in files]
-    states = read(on.sketch, [make(on.sketch, [pa.array(file)], on.type).data for file in lowered])
+    states = read_states(on.sketch, [build_state(on.sketch, [pa.array(file)], on.type).data for file in lowered])
     stats = random_tables.Table([], [], np.array([2, 1, 2]), {}, {}, "UTC")
     expected = {
         "lower(s) = 'ab'": ([True, False, True], 1),
@@ -71,12 +71,12 @@ def test_sketches_skip_more_and_say_why() -> None:
         "s = 'ab'": ([True, True, True], 0),
     }
     for where, (kept, skipped) in expected.items():
-        result = prune(parse(where, columns), stats, Sketched(3, ((on, states),)))
+        result = prune(parse(where, columns), stats, FileSketches(3, ((on, states),)))
         assert result.kept.tolist() == kept, where
         assert result.leaves[0].skipped == skipped, where
         assert result.leaves[0].reason == "" or skipped == 0
         assert not result.full.any()
-    result = prune(parse("lower(s) IN ('ab', 'cd')", columns), stats, Sketched(3, ((on, states),)))
+    result = prune(parse("lower(s) IN ('ab', 'cd')", columns), stats, FileSketches(3, ((on, states),)))
     assert result.leaves[0].reason == "values(9): 3 of 3 files may hold a match"
     alone = prune(parse("lower(s) = 'ab'", columns), stats)
     assert alone.kept.all()

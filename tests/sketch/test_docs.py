@@ -10,7 +10,7 @@ from sketched import computed
 
 from zskip.predicate import Columns, opaque, parse
 from zskip.records import Field
-from zskip.sketch import kinds, make, parse_sketch, parse_sketch_on, read, registry
+from zskip.sketch import build_state, kinds, parse_sketch, parse_sketch_on, read_states, registry
 from zskip.types import DataType
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sketches.md").read_text()
@@ -18,13 +18,14 @@ COLUMNS = Columns([Field(name="email", type=DataType("string")), Field(name="id"
 
 
 def kept(on: str, where: str, name: str, files: list[list[object]]) -> list[bool]:
-    found = parse_sketch_on(on, COLUMNS)
-    made = []
+    sketch_on = parse_sketch_on(on, COLUMNS)
+    states = []
     for file in files:
-        values = computed(found, {column.path[0]: pa.array(file) for column in found.columns})
-        made.append(make(found.sketch, [values], found.type))
-    assert all(m.data is not None for m in made), made
-    answer = found.ask([parse(where, COLUMNS)], read(found.sketch, [m.data for m in made]), len(files))  # type: ignore[list-item]
+        values = computed(sketch_on, {column.path[0]: pa.array(file) for column in sketch_on.columns})
+        states.append(build_state(sketch_on.sketch, [values], sketch_on.type))
+    assert all(state.data is not None for state in states), states
+    stacked = read_states(sketch_on.sketch, [state.data for state in states])
+    answer = sketch_on.ask([parse(where, COLUMNS)], stacked, len(files))
     assert answer is not None
     return list(answer.may_match.tolist())
 
@@ -43,7 +44,7 @@ def test_the_code_of_the_page_runs() -> None:
         run(sketch)
         assert kept("last_digits:id", "id = 17", "id", [[1, 27], [3], [7]]) == [True, False, True]
         state = parse_sketch("last_digits")
-        assert make(state, [pa.array(["x"])], DataType("string")).reason == "last_digits takes integers"
+        assert build_state(state, [pa.array(["x"])], DataType("string")).reason == "last_digits takes integers"
     finally:
         opaque._USER_FUNCTIONS.pop("domain", None)
         for kind in {*kinds()} - {*before}:

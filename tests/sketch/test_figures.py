@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from zskip.predicate import Column, Compare, Contains, In
-from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, ask, geo_distance, make, read
+from zskip.sketch import Bloom, Geo, Ngram, Ranges, Sketch, ask, build_state, geo_distance, read_states
 from zskip.sketch.hashing import hash_bytes, hash_fixed
 from zskip.sketch.kinds.bloom import blocks_for, expected_fpp
 from zskip.sketch.kinds.geo import GeoStack, least_distance
@@ -41,8 +41,8 @@ def test_hashes_are_those_of_the_reference() -> None:
     texts = [bytes((i * 37 + n) % 256 for i in range(n)) for n in VECTORS]
     random.Random(1).shuffle(texts)
     offsets = np.cumsum([0, *map(len, texts)])
-    found = hash_bytes(np.frombuffer(b"".join(texts), np.uint8), offsets)
-    assert found.tolist() == [VECTORS[len(text)] for text in texts]
+    hashes = hash_bytes(np.frombuffer(b"".join(texts), np.uint8), offsets)
+    assert hashes.tolist() == [VECTORS[len(text)] for text in texts]
     assert hash_bytes(np.frombuffer(b"spark", np.uint8), np.array([0, 5])).tolist() == [slow_hash(b"spark")]
     numbers = np.array([0, 1, -1, 2**63 - 1], np.int64)
     assert hash_fixed(numbers).tolist() == [slow_hash(n.tobytes()) for n in numbers]
@@ -85,10 +85,10 @@ def test_bloom_finds_no_more_by_mistake_than_promised(fpp: float, distinct: int)
         for i in range(max(20 if distinct < 100 else 4, 1))
     ]
     stack, rng = sketch.stack(states), np.random.default_rng(1)
-    asked = [int(v) for v in rng.integers(10**9, 10**15, 20_000 if distinct < 100 else 40_000)]
-    found = [sketch.might_match(Compare("=", LONG, v), stack) for v in asked[:4000]]
-    rate = float(np.mean([answer.may_match for answer in found if answer is not None]))
-    assert len(found) == 4000
+    probes = [int(v) for v in rng.integers(10**9, 10**15, 20_000 if distinct < 100 else 40_000)]
+    answers = [sketch.might_match(Compare("=", LONG, v), stack) for v in probes[:4000]]
+    rate = float(np.mean([answer.may_match for answer in answers if answer is not None]))
+    assert len(answers) == 4000
     tolerance = 4 * math.sqrt(fpp / (4000 * len(states)))
     assert rate <= 1.5 * fpp + tolerance
     assert rate <= expected_fpp(blocks_for(distinct, fpp), distinct) * 1.5 + tolerance
@@ -140,8 +140,8 @@ def test_ranges_read_less_than_bounds_where_there_are_outliers() -> None:
     for k in (1, 8):
         sketch = Ranges(k)
         stack = sketch.stack([sketch.build(pa.array(values), LONG.type) for values in files])
-        asked = [sketch.might_match(Compare("=", LONG, int(v)), stack) for v in rng.integers(0, 64_000, 300)]
-        shares[k] = float(np.mean([answer.may_match.mean() for answer in asked if answer]))
+        answers = [sketch.might_match(Compare("=", LONG, int(v)), stack) for v in rng.integers(0, 64_000, 300)]
+        shares[k] = float(np.mean([answer.may_match.mean() for answer in answers if answer]))
     assert shares[8] <= 0.2 * shares[1]
 
 
@@ -149,8 +149,8 @@ def test_a_range_of_values_in_a_gap_is_told() -> None:
     """Each side of a BETWEEN alone has values in every file."""
     sketch = Ranges(4)
     files = [np.concatenate([np.arange(i, i + 50), np.arange(i + 1000, i + 1050)]) for i in range(0, 500, 50)]
-    found = read(sketch, [make(sketch, [pa.array(file)], LONG.type).data for file in files])
-    answer = ask(sketch, [Compare(">=", LONG, 60), Compare("<=", LONG, 70)], [LONG], found, 10)
+    states = read_states(sketch, [build_state(sketch, [pa.array(file)], LONG.type).data for file in files])
+    answer = ask(sketch, [Compare(">=", LONG, 60), Compare("<=", LONG, 70)], [LONG], states, 10)
     assert answer is not None
     assert answer.may_match.tolist() == [False, True] + [False] * 8
 
@@ -185,7 +185,7 @@ def test_ngrams_skip_files_for_rare_words() -> None:
     assert sketch.might_match(Contains(TEXT, b"qx"), stack) is None
 
 
-def places(count: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+def random_places(count: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """Files along roads: each follows a line, so that its bounds hold far more than it does."""
     files = []
     for _ in range(count):
@@ -196,10 +196,13 @@ def places(count: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.nd
 
 
 def geo_files(sketch: Sketch, files: list[tuple[np.ndarray, np.ndarray]]) -> list[bytes]:
-    held = DataType("nested", (("lat", DataType("double")), ("lon", DataType("double"))))
-    made = [make(sketch, [pa.StructArray.from_arrays([*map(pa.array, file)], ["lat", "lon"])], held) for file in files]
-    assert all(m.data is not None for m in made), made[0].reason
-    return [m.data for m in made if m.data is not None]
+    data_type = DataType("nested", (("lat", DataType("double")), ("lon", DataType("double"))))
+    states = [
+        build_state(sketch, [pa.StructArray.from_arrays([*map(pa.array, file)], ["lat", "lon"])], data_type)
+        for file in files
+    ]
+    assert all(m.data is not None for m in states), states[0].reason
+    return [m.data for m in states if m.data is not None]
 
 
 LAT, LON = Column(("lat",), DataType("double")), Column(("lon",), DataType("double"))
@@ -207,10 +210,10 @@ LAT, LON = Column(("lat",), DataType("double")), Column(("lon",), DataType("doub
 
 def test_geo_reads_less_than_two_ranges_and_hides_nothing() -> None:
     rng = np.random.default_rng(7)
-    files = places(150, rng)
+    files = random_places(150, rng)
     sketch = Geo(64)
     blobs = geo_files(sketch, files)
-    found = read(sketch, blobs)
+    states = read_states(sketch, blobs)
     kept, by_bounds = 0, 0
     for _ in range(300):
         south, west = rng.uniform((-60, -170), (58, 165))
@@ -221,7 +224,7 @@ def test_geo_reads_less_than_two_ranges_and_hides_nothing() -> None:
             Compare(">", LON, west),
             Compare("<", LON, east),
         ]
-        answer = ask(sketch, leaves, [LAT, LON], found, len(files))
+        answer = ask(sketch, leaves, [LAT, LON], states, len(files))
         assert answer is not None
         for i, (lat, lon) in enumerate(files):
             assert answer.may_match[i] or not ((lat >= south) & (lat <= north) & (lon > west) & (lon < east)).any()
@@ -235,24 +238,24 @@ def test_geo_reads_less_than_two_ranges_and_hides_nothing() -> None:
 
 def test_no_circle_hides_a_place() -> None:
     rng = np.random.default_rng(8)
-    roads = places(60, rng)
+    roads = random_places(60, rng)
     files = [*roads, *((rng.uniform(-90, 90, 50), rng.uniform(-180, 180, 50)) for _ in range(20))]
     files += [(np.array([90.0, -90.0, 0.0]), np.array([0.0, 10.0, 180.0])), (np.array([0.0]), np.array([-180.0]))]
     sketch = Geo(32)
-    found = read(sketch, geo_files(sketch, files))
+    states = read_states(sketch, geo_files(sketch, files))
     edges = [np.array([end(file[axis]) for file in roads]) for axis in (0, 1) for end in (np.min, np.max)]
     bounds = GeoStack(np.ones(60, np.bool_), np.zeros(60, np.bool_), np.arange(60), *edges)
     kept = by_bounds = 0
     for _ in range(300):
         lat, lon = rng.choice([-90.0, 90.0, rng.uniform(-90, 90)]), rng.choice([-180.0, 180.0, rng.uniform(-180, 180)])
         meters = float(10 ** rng.uniform(3, 6.5))
-        answer = sketch.near(lat, lon, meters, found.stack)
+        answer = sketch.near(lat, lon, meters, states.stack)
         truth = [bool((geo_distance(*file, lat, lon) <= meters).any()) for file in files]
         assert all(answer.may_match | ~np.array(truth))
         kept += int(answer.may_match[:60].sum())
         by_bounds += int(sketch.near(lat, lon, meters, bounds).may_match.sum())
     assert kept <= 0.5 * by_bounds, (kept, by_bounds)
-    stack = found.stack
+    stack = states.stack
     nearest = least_distance(10.0, 20.0, stack)
     for i, (lat, lon) in enumerate(files):
         assert nearest[stack.file == i].min() <= geo_distance(lat, lon, 10.0, 20.0).min() + 1e-3
@@ -272,22 +275,22 @@ def test_a_place_without_one_coordinate_keeps_its_file() -> None:
         (np.array([10.0, 95.0]), np.array([10.0, 10.0])),
         (np.array([10.0]), np.array([10.0])),
     ]
-    found = read(sketch, geo_files(sketch, files))
-    answer = ask(sketch, [Compare(">", LAT, 80.0)], [LAT, LON], found, 3)
+    states = read_states(sketch, geo_files(sketch, files))
+    answer = ask(sketch, [Compare(">", LAT, 80.0)], [LAT, LON], states, 3)
     assert answer is not None
     assert answer.may_match.tolist() == [True, True, False]
-    held = DataType("nested", (("lat", DataType("double")), ("lon", DataType("double"))))
+    data_type = DataType("nested", (("lat", DataType("double")), ("lon", DataType("double"))))
     nulls = pa.StructArray.from_arrays([pa.array([1.0, None]), pa.array([1.0, None])], ["lat", "lon"])
-    assert not sketch.build(nulls, held).odd
+    assert not sketch.build(nulls, data_type).odd
     half = pa.StructArray.from_arrays([pa.array([1.0, None]), pa.array([1.0, 2.0])], ["lat", "lon"])
-    assert sketch.build(half, held).odd
-    assert ask(sketch, [Compare(">", TEXT, b"x")], [LAT, LON], found, 3) is None
+    assert sketch.build(half, data_type).odd
+    assert ask(sketch, [Compare(">", TEXT, b"x")], [LAT, LON], states, 3) is None
 
 
 def test_geo_merges_to_the_same_answers() -> None:
     rng = np.random.default_rng(9)
     sketch = Geo(32)
-    states = [sketch.from_bytes(blob) for blob in geo_files(sketch, places(12, rng))]
+    states = [sketch.from_bytes(blob) for blob in geo_files(sketch, random_places(12, rng))]
     whole, parts = sketch.stack([sketch.merge(states)]), sketch.stack(states)
     assert len(sketch.merge(states).codes) <= 32
     for _ in range(100):

@@ -19,7 +19,7 @@ from oracle import truth
 from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import And, Column, Columns, Compare, Contains, In, IsNull, Like, Not, StartsWith, parse
 from zskip.records import Field
-from zskip.sketch import LeftOut, Sketch, ask, kinds, make, parse_sketch, read, register
+from zskip.sketch import LeftOut, Sketch, ask, build_state, kinds, parse_sketch, read_states, register
 from zskip.types import DataType
 
 SPECS = ["ranges(1)", "ranges(3)", "bloom(0.1)", "values(100)", "prefix(2)", "prefix(5)", "ngram(2)", "ngram(3)"]
@@ -37,12 +37,12 @@ def masks(sketch: Sketch, states: list[Any], leaf: Any) -> list[bool] | None:
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_no_match_is_hidden(spec: str, name: str, data: st.DataObject) -> None:
-    sketch, held = parse_sketch(spec), DataType(name)
+    sketch, data_type = parse_sketch(spec), DataType(name)
     files = data.draw(sketched.files(name))
     leaf = data.draw(sketched.leaves(name, [value for file in files for value in file]))
-    wanted = [sketched.holds(leaf, file, name) for file in files]
+    matches = [sketched.holds(leaf, file, name) for file in files]
     arrays = [sketched.array(file, name) for file in files]
-    states = [sketch.build(array, held) for array in arrays]
+    states = [sketch.build(array, data_type) for array in arrays]
     built = masks(sketch, states, leaf)
     again = [sketch.from_bytes(sketch.to_bytes(state)) for state in states]
     assert masks(sketch, again, leaf) == built
@@ -50,19 +50,19 @@ def test_no_match_is_hidden(spec: str, name: str, data: st.DataObject) -> None:
     whole = sketch.merge(states)
     batches = None
     for array in arrays:
-        batches = sketch.add(batches, array, held)
-    together = [whole, sketch.finish(batches), sketch.build(pa.concat_arrays(arrays), held)]
+        batches = sketch.add(batches, array, data_type)
+    together = [whole, sketch.finish(batches), sketch.build(pa.concat_arrays(arrays), data_type)]
     if built is None:
         return
-    assert all(found or not match for found, match in zip(built, wanted, strict=True)), leaf
+    assert all(kept or not match for kept, match in zip(built, matches, strict=True)), leaf
     merged = masks(sketch, together, leaf)
     assert merged is not None
-    assert all(merged) or not any(wanted)
+    assert all(merged) or not any(matches)
     if spec.startswith(("values", "prefix", "ngram")):
         assert merged == [any(built)] * 3 or isinstance(leaf, Like | Contains | Compare | In | StartsWith)
         assert len(set(merged)) == 1
     if spec.startswith("values"):
-        assert built == wanted
+        assert built == matches
     missing = masks(sketch, [None, *states], leaf)
     assert missing == [True, *built]
 
@@ -168,9 +168,9 @@ def test_a_bomb_of_zeros_is_not_unpacked() -> None:
 
 def _some_state(sketch: Sketch) -> Any:
     if sketch.arity == 2:
-        places = pa.StructArray.from_arrays([pa.array([1.0, 50.0, -3.0]), pa.array([2.0, 9.0, 100.0])], ["a", "b"])
-        held = DataType("nested", (("a", DataType("double")), ("b", DataType("double"))))
-        return sketch.build(places, held)
+        points = pa.StructArray.from_arrays([pa.array([1.0, 50.0, -3.0]), pa.array([2.0, 9.0, 100.0])], ["a", "b"])
+        data_type = DataType("nested", (("a", DataType("double")), ("b", DataType("double"))))
+        return sketch.build(points, data_type)
     return sketch.build(pa.array(["some", "thing", None, "other"]), DataType("string"))
 
 
@@ -184,7 +184,7 @@ def test_specs_are_read_and_printed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ("blom(0.01)", 'no sketch "blom"; did you mean "bloom"'),
         ("zone", "register it, or take one of bloom, geo"),
@@ -202,8 +202,8 @@ def test_specs_are_read_and_printed() -> None:
         ("", "is no sketch"),
     ],
 )
-def test_bad_specs_say_the_way_out(spec: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_bad_specs_say_the_way_out(spec: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         parse_sketch(spec)
 
 
@@ -219,13 +219,13 @@ def test_what_cannot_be_sketched_is_left_out_with_a_reason() -> None:
         ("geo(16)", "string"): "geo takes two columns",
     }
     for (spec, name), reason in cases.items():
-        made = make(parse_sketch(spec), [array], DataType(name))
-        assert made.data is None
-        assert reason in made.reason
-    tight = make(parse_sketch("bloom(0.01)"), [array], DataType("string"), budget=100)
+        state = build_state(parse_sketch(spec), [array], DataType(name))
+        assert state.data is None
+        assert reason in state.reason
+    tight = build_state(parse_sketch("bloom(0.01)"), [array], DataType("string"), budget=100)
     assert tight.data is None
     assert "where the budget is 100" in tight.reason
-    assert make(parse_sketch("bloom(0.01)"), [array], DataType("string"), budget=1000).data is not None
+    assert build_state(parse_sketch("bloom(0.01)"), [array], DataType("string"), budget=1000).data is not None
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -295,8 +295,8 @@ class LastDigit(Sketch):
 
         if not isinstance(leaf, Compare) or leaf.op != "=":
             return None
-        found = [state is None or leaf.value % self.base in state for state in stack]
-        return Answer(np.array(found), "by the last digit")
+        may_match = [state is None or leaf.value % self.base in state for state in stack]
+        return Answer(np.array(may_match), "by the last digit")
 
 
 def test_users_bring_their_own() -> None:
@@ -305,19 +305,19 @@ def test_users_bring_their_own() -> None:
         sketch = parse_sketch("last_digit")
         assert str(sketch) == "last_digit(10)"
         term = Column(("c",), DataType("long"))
-        made = [make(sketch, [pa.array(file)], term.type) for file in ([1, 11], [2], [3, 14])]
-        found = read(sketch, [m.data for m in made] + [None, b"\xff"])
-        assert (found.bad, found.reason) == (1, "no digit")
-        answer = ask(sketch, [Compare("=", term, 104)], [term], found, 5)
+        built = [build_state(sketch, [pa.array(file)], term.type) for file in ([1, 11], [2], [3, 14])]
+        states = read_states(sketch, [state.data for state in built] + [None, b"\xff"])
+        assert (states.bad, states.reason) == (1, "no digit")
+        answer = ask(sketch, [Compare("=", term, 104)], [term], states, 5)
         assert answer is not None
         assert answer.may_match.tolist() == [False, False, True, True, True]
-        assert ask(sketch, [Compare("<", term, 104)], [term], found, 5) is None
-        assert ask(sketch, [Compare("=", Column(("d",), term.type), 104)], [term], found, 5) is None
-        assert make(sketch, [pa.array(["a"])], term.type).reason.startswith("last_digit(10) failed: TypeError")
-        assert make(sketch, [pa.nulls(2)], term.type).reason == "nothing but nulls"
+        assert ask(sketch, [Compare("<", term, 104)], [term], states, 5) is None
+        assert ask(sketch, [Compare("=", Column(("d",), term.type), 104)], [term], states, 5) is None
+        assert build_state(sketch, [pa.array(["a"])], term.type).reason.startswith("last_digit(10) failed: TypeError")
+        assert build_state(sketch, [pa.nulls(2)], term.type).reason == "nothing but nulls"
         # An answer that is none, or of other files, is none.
-        assert ask(sketch, [Compare("=", term, "x")], [term], found, 5) is None  # type: ignore[arg-type]
-        assert ask(sketch, [Compare("=", term, 104)], [term], found, 4) is None
+        assert ask(sketch, [Compare("=", term, "x")], [term], states, 5) is None  # type: ignore[arg-type]
+        assert ask(sketch, [Compare("=", term, 104)], [term], states, 4) is None
     finally:
         from zskip.sketch import registry
 
@@ -336,13 +336,13 @@ def test_what_is_registered_must_be_a_sketch() -> None:
 
 def test_the_leaves_of_one_and_are_asked_together() -> None:
     sketch, term = parse_sketch("values(9)"), Column(("c",), DataType("long"))
-    found = read(sketch, [make(sketch, [pa.array(file)], term.type).data for file in ([1, 5], [3], [7])])
-    answer = ask(sketch, [Compare(">", term, 1), Compare("<", term, 4)], [term], found, 3)
+    states = read_states(sketch, [build_state(sketch, [pa.array(file)], term.type).data for file in ([1, 5], [3], [7])])
+    answer = ask(sketch, [Compare(">", term, 1), Compare("<", term, 4)], [term], states, 3)
     assert answer is not None
     # The first file has a value above 1 and one below 4, but none that is both.
     assert answer.may_match.tolist() == [False, True, False]
     between = parse("c BETWEEN 2 AND 4 AND d = 7 AND f(c)", Columns([*FIELDS]), lenient=True)
-    answer = ask(sketch, [between], [term], found, 3)
+    answer = ask(sketch, [between], [term], states, 3)
     assert answer is not None
     assert answer.may_match.tolist() == [False, True, False]
     for where, kept in {
@@ -353,11 +353,11 @@ def test_the_leaves_of_one_and_are_asked_together() -> None:
         "c IS NULL AND c = 7": [False, False, False],
         "c IS NULL": [False, False, False],
     }.items():
-        answer = ask(sketch, [parse(where, Columns([*FIELDS]))], [term], found, 3)
+        answer = ask(sketch, [parse(where, Columns([*FIELDS]))], [term], states, 3)
         assert answer is not None
         assert answer.may_match.tolist() == kept, where
     for where in ("c = 3 OR c = 4", "d = 3", "c = d", "NOT (c = 3 AND c = 4)", "f(c) = 3", "c IS NOT NULL"):
-        assert ask(sketch, [parse(where, Columns([*FIELDS]), lenient=True)], [term], found, 3) is None
+        assert ask(sketch, [parse(where, Columns([*FIELDS]), lenient=True)], [term], states, 3) is None
 
 
 FIELDS = [Field(name=name, type=DataType("long")) for name in ("c", "d")]
@@ -367,18 +367,18 @@ FIELDS = [Field(name=name, type=DataType("long")) for name in ("c", "d")]
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_no_match_of_all_parts_of_an_and_is_hidden(name: str, data: st.DataObject) -> None:
-    specs = [spec for spec, held in PAIRS if held == name]
+    specs = [spec for spec, type_name in PAIRS if type_name == name]
     sketch, term = parse_sketch(data.draw(st.sampled_from(specs))), sketched.column(name)
     files = data.draw(sketched.files(name))
     leaf = sketched.leaves(name, [value for file in files for value in file])
     parts = data.draw(st.lists(st.one_of(leaf, leaf.map(Not), leaf.map(lambda x: And((x,)))), min_size=1, max_size=4))
-    made = [make(sketch, [sketched.array(file, name)], term.type).data for file in files]
-    answer = ask(sketch, parts, [term], read(sketch, made), len(files))
+    built = [build_state(sketch, [sketched.array(file, name)], term.type).data for file in files]
+    answer = ask(sketch, parts, [term], read_states(sketch, built), len(files))
     if answer is None:
         return
-    for found, file in zip(answer.may_match, files, strict=True):
+    for kept, file in zip(answer.may_match, files, strict=True):
         rows = [{("c",): sketched.encoded(value, name)} for value in file]
         matches = any(truth(And(tuple(parts)), row) is True for row in rows)
-        assert found or not matches
+        assert kept or not matches
         if sketch.kind == "values":
-            assert found == matches
+            assert kept == matches

@@ -37,7 +37,7 @@ from zskip.predicate import (
 )
 from zskip.predicate.patterns import next_prefix
 from zskip.records import ALL_NULL, ColumnStats
-from zskip.sketch import Sketched, SketchOn, make, parse_sketch, read
+from zskip.sketch import FileSketches, SketchOn, build_state, parse_sketch, read_states
 from zskip.types import DataType, Form, decode_decimal, encode_decimal
 
 Draw = Callable[[random.Random], Any]
@@ -123,7 +123,7 @@ class Table:
     """Values that occur, and some that do not."""
     zone: str
     """Of the session."""
-    sketches: Sketched | None = None
+    sketches: FileSketches | None = None
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
         return self.stats.get(path)
@@ -156,9 +156,9 @@ def table(rng: random.Random) -> Table:
 SKETCHES = ("ranges(1)", "ranges(3)", "bloom(0.1)", "values(4)", "prefix(1)", "ngram(2)")
 
 
-def _sketches(rng: random.Random, columns: list[Column], files: list[list[Row]]) -> Sketched:
+def _sketches(rng: random.Random, columns: list[Column], files: list[list[Row]]) -> FileSketches:
     """Sketches of some columns, and of functions of them; some files have none."""
-    held = []
+    sketches = []
     for _ in range(rng.randint(1, 3)):
         term: Term = rng.choice(columns)
         if term.type.name == "string" and rng.random() < 0.5:
@@ -166,10 +166,13 @@ def _sketches(rng: random.Random, columns: list[Column], files: list[list[Row]])
         sketch = parse_sketch(rng.choice(SKETCHES))
         if sketch.refusal(term.type) is not None:
             continue
-        made = [make(sketch, [arrow_array([value(term, row) for row in file], term.type)], term.type) for file in files]
-        blobs = [None if rng.random() < 0.1 else one.data for one in made]
-        held.append((SketchOn(sketch, (term,)), read(sketch, blobs)))
-    return Sketched(len(files), tuple(held))
+        states = [
+            build_state(sketch, [arrow_array([value(term, row) for row in file], term.type)], term.type)
+            for file in files
+        ]
+        blobs = [None if rng.random() < 0.1 else state.data for state in states]
+        sketches.append((SketchOn(sketch, (term,)), read_states(sketch, blobs)))
+    return FileSketches(len(files), tuple(sketches))
 
 
 def arrow_array(values: list[Any], data_type: DataType) -> pa.Array:

@@ -13,13 +13,15 @@ from zskip.index import Index, refresh_sketches
 from zskip.index.store.sketches import BuildSketches
 from zskip.predicate import Columns
 from zskip.records import Bools, Snapshot
-from zskip.sketch import Made, SketchOn, make, parse_sketch_on
+from zskip.sketch import BuiltState, SketchOn, build_state, parse_sketch_on
 
 
 def builder(root: Path | str, snapshot: Snapshot) -> BuildSketches:
     """What `refresh_sketches` calls to build the states of files; each file is read anew for each sketch."""
 
-    def build(sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
+    def build(
+        sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
+    ) -> list[dict[int, BuiltState]]:
         assert len(sketches) == len(zones) == len(lacking)
         return [
             {i: _made(Path(root) / snapshot.paths[i], on) for i in np.flatnonzero(files).tolist()}
@@ -29,13 +31,13 @@ def builder(root: Path | str, snapshot: Snapshot) -> BuildSketches:
     return build
 
 
-def _made(path: Path, on: SketchOn) -> Made:
+def _made(path: Path, on: SketchOn) -> BuiltState:
     table = pq.read_table(path, partitioning=None)
     missing = [column.path[0] for column in on.columns if column.path[0] not in table.column_names]
     if missing:
-        return Made(None, f"the file has no column {missing[0]}")
+        return BuiltState(None, f"the file has no column {missing[0]}")
     values = computed(on, {name: table[name].combine_chunks() for name in table.column_names})
-    return make(on.sketch, [values], on.type)
+    return build_state(on.sketch, [values], on.type)
 
 
 def sketched(

@@ -38,11 +38,11 @@ from zskip.prune import monotone
 from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms
 from zskip.prune.outcomes import Decided, Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
-from zskip.sketch import Answer, Sketched
+from zskip.sketch import Answer, FileSketches
 
 
 def prune(
-    predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None, decided: Sequence[Decided] = ()
+    predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None, decided: Sequence[Decided] = ()
 ) -> PruneResult:
     """Decide for every file whether some row might match, and whether all rows do.
 
@@ -54,7 +54,7 @@ def prune(
     return PruneResult(kept=outcomes.may_true, full=outcomes.full, leaves=tuple(evaluation.leaves))
 
 
-def outcomes(predicate: Predicate, stats: StatsSource, sketches: Sketched | None = None) -> Outcomes:
+def outcomes(predicate: Predicate, stats: StatsSource, sketches: FileSketches | None = None) -> Outcomes:
     """Find the truth values that the predicate may have among the rows of each file."""
     return _Evaluation(stats, sketches).outcomes(predicate)
 
@@ -62,7 +62,7 @@ def outcomes(predicate: Predicate, stats: StatsSource, sketches: Sketched | None
 class _Evaluation:
     """Evaluates a predicate from its leaves up, and reports on each leaf."""
 
-    def __init__(self, stats: StatsSource, sketches: Sketched | None, decided: Sequence[Decided] = ()) -> None:
+    def __init__(self, stats: StatsSource, sketches: FileSketches | None, decided: Sequence[Decided] = ()) -> None:
         self._stats = stats
         self._sketches = sketches
         self._decided = {id(part.node): part for part in decided}

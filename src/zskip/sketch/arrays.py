@@ -1,4 +1,4 @@
-"""Sketches whose state is a few parallel arrays: one way to write, stack and ask them."""
+"""The base class of sketches whose state is a few parallel arrays: how to write, stack and query them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zskip.predicate import Compare, In, IsNull, Not, Term, TermLeaf
 from zskip.records import Bools, Ints
 from zskip.sketch.base import Answer, Part, Sketch, counted, leaf_of
 from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
-from zskip.sketch.column import Distinct, distinct
+from zskip.sketch.distinct import Distinct, distinct_values
 from zskip.types import DataType, Encoded
 
 _NULLS, _NAN = 1, 2
@@ -24,10 +24,10 @@ _NULLS, _NAN = 1, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class State:
-    """What is known of the values of one file."""
+    """The state of one file."""
 
     arrays: tuple[Any, ...]
-    """Parallel arrays of one dimension, or only their number and types in common."""
+    """One-dimensional arrays: parallel, or with only their number and types in common."""
     nulls: bool
     """Whether there may be a null."""
     nan: bool
@@ -36,10 +36,10 @@ class State:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """The states of many files, their arrays one after the other."""
+    """The states of many files, with their arrays concatenated."""
 
     known: Bools
-    """(files,) whether there is a state."""
+    """(files,) whether the file has a state."""
     nulls: Bools
     nan: Bools
     offsets: Ints
@@ -47,18 +47,18 @@ class Stack:
     arrays: tuple[Any, ...]
 
     def anywhere(self, flags: Any) -> Bools:
-        """For each file whether some of its entries is flagged."""
+        """(files,) whether some entry of the file is flagged."""
         before = np.concatenate([[0], np.cumsum(np.asarray(flags, np.bool_))])
         return np.asarray(before[self.offsets[1:]] > before[self.offsets[:-1]])
 
     @property
     def lengths(self) -> Ints:
-        """(files,) entries of each."""
+        """(files,) number of entries."""
         return np.diff(self.offsets)
 
 
 class ArraySketch(Sketch):
-    """A sketch with states of arrays: what is left to say is how to make them and what they tell of values."""
+    """A sketch with a state of arrays; a subclass builds the arrays and tells what they say about values."""
 
     negations: ClassVar[bool] = False
     """Whether `flags` takes negations of leaves."""
@@ -69,26 +69,26 @@ class ArraySketch(Sketch):
 
     def add(self, state: State | None, values: pa.Array, data_type: DataType) -> State:
         """See `Sketch`."""
-        found = distinct(values, data_type)
-        new = State(self.collect(found), found.nulls, found.nan)
-        return new if state is None else self.joined([state, new])
+        distinct = distinct_values(values, data_type)
+        new = State(self.collect(distinct), distinct.nulls, distinct.nan)
+        return new if state is None else self.combine([state, new])
 
     @abstractmethod
-    def collect(self, found: Distinct) -> tuple[Any, ...]:
-        """The arrays of a file with these values, before `finish`."""
+    def collect(self, distinct: Distinct) -> tuple[Any, ...]:
+        """Build the arrays of a file with these values, before `finish`."""
 
     @abstractmethod
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """The arrays of all values that any of these arrays are of."""
+        """Merge the arrays of several states."""
 
-    def joined(self, states: Sequence[State]) -> State:
-        """One state for all, before `finish`."""
+    def combine(self, states: Sequence[State]) -> State:
+        """Merge states, before `finish`."""
         arrays = self.union([state.arrays for state in states])
         return State(arrays, any(state.nulls for state in states), any(state.nan for state in states))
 
     def merge(self, states: Sequence[State]) -> State:
         """See `Sketch`."""
-        return self.finish(self.joined(states))
+        return self.finish(self.combine(states))
 
     def finish(self, state: State) -> State:
         """See `Sketch`."""
@@ -109,7 +109,7 @@ class ArraySketch(Sketch):
 
     @abstractmethod
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
-        """Whether arrays that were read can be those of a state."""
+        """Whether arrays read from bytes can be those of a state."""
 
     def stack(self, states: Sequence[State | None]) -> Stack:
         """See `Sketch`."""
@@ -131,65 +131,65 @@ class ArraySketch(Sketch):
         return self._answer([leaf], stack)
 
     def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: Stack) -> Answer | None:
-        """See `Sketch`: one value has to make all parts true, so that a gap between two values is told."""
+        """See `Sketch`; one value has to make all parts true, so a gap between two values is noticed."""
         return self._answer([part for part in parts if leaf_of(part).term == terms[0]], stack)
 
     def _answer(self, parts: Sequence[Part], stack: Stack) -> Answer | None:
         if not parts or not stack.known.any() or self.refusal(leaf_of(parts[0]).term.type) is not None:
             return None
         if any(isinstance(part, IsNull) for part in parts):
-            # Of null nothing else is true.
-            alone = all(isinstance(part, IsNull) for part in parts)
-            return counted(self, stack.nulls if alone else np.zeros_like(stack.nulls), stack.known)
-        settled = [_for_numbers(part) for part in parts]
-        open_parts = [part for part, truth in zip(parts, settled, strict=True) if truth is None]
-        found = self.matches(open_parts, stack) if False not in settled else np.zeros_like(stack.nulls)
-        if found is None:
+            # For null, nothing but IsNull is true.
+            only_null = all(isinstance(part, IsNull) for part in parts)
+            return counted(self, stack.nulls if only_null else np.zeros_like(stack.nulls), stack.known)
+        truths = [_truth_for_numbers(part) for part in parts]
+        open_parts = [part for part, truth in zip(parts, truths, strict=True) if truth is None]
+        may_match = self.matches(open_parts, stack) if False not in truths else np.zeros_like(stack.nulls)
+        if may_match is None:
             return None
-        return counted(self, found | stack.nan if all(map(_for_nan, parts)) else found, stack.known)
+        return counted(self, may_match | stack.nan if all(map(_is_true_for_nan, parts)) else may_match, stack.known)
 
     def matches(self, parts: Sequence[Part], stack: Stack) -> Bools | None:
-        """(files,) whether one value, neither null nor NaN, may make all parts true; None where it cannot tell."""
+        """(files,) whether one value, neither null nor NaN, may make all parts true; None if the sketch cannot tell."""
         usable = [part for part in parts if self.negations or not isinstance(part, Not)]
-        flags = [np.asarray(found, np.bool_) for part in usable if (found := self.flags(part, stack)) is not None]
+        flags = [np.asarray(mask, np.bool_) for part in usable if (mask := self.flags(part, stack)) is not None]
         return stack.anywhere(np.logical_and.reduce(flags)) if flags else None
 
     def flags(self, part: Part, stack: Stack) -> Any:
-        """(entries,) whether some value may make a part true; None where it cannot tell.
+        """(entries,) whether some value of the entry may make a part true; None if the sketch cannot tell.
 
         Entries are those of the first array; each value belongs to one. The part is no IsNull and compares with no NaN.
         """
         return None
 
 
-def wanted(leaf: Part) -> tuple[Encoded, ...] | None:
-    """The values to one of which the term must be equal; None where the leaf asks for something else."""
+def equal_values(leaf: Part) -> tuple[Encoded, ...] | None:
+    """Return the values of which the term must equal one; None for any other leaf."""
     if isinstance(leaf, Compare) and leaf.op == "=":
         return (leaf.value,)
     return leaf.values if isinstance(leaf, In) else None
 
 
-def boxed(values: Sequence[Encoded], like: Any) -> Any:
-    """Values as an array that compares with one of theirs; `bytes` must be objects, -0.0 is 0.0."""
-    found = np.empty(len(values), like.dtype)
-    found[:] = values
-    return found + 0.0 if found.dtype == np.float64 else found
+def to_array(values: Sequence[Encoded], like: Any) -> Any:
+    """Convert values to an array of the type of `like`; `bytes` must be objects, and -0.0 becomes 0.0."""
+    array = np.empty(len(values), like.dtype)
+    array[:] = values
+    return array + 0.0 if array.dtype == np.float64 else array
 
 
-def _for_numbers(part: Part) -> bool | None:
-    """What a part is for all values but null and NaN; None where it depends on the value."""
+def _truth_for_numbers(part: Part) -> bool | None:
+    """Return the truth of a part for all values but null and NaN; None if it depends on the value."""
     if isinstance(part, Not):
-        inner = _for_numbers(leaf_of(part))
+        inner = _truth_for_numbers(leaf_of(part))
         return None if inner is None else not inner
     if isinstance(part, Compare) and isinstance(part.value, float) and math.isnan(part.value):
         return part.op in ("<", "<=")
     return False if isinstance(part, IsNull) else None
 
 
-def _for_nan(part: Part) -> bool:
-    """Whether NaN makes a part true: it is above all numbers, and equal to itself."""
+def _is_true_for_nan(part: Part) -> bool:
+    """Whether NaN, which is above all numbers and equals itself, makes a part true."""
     if isinstance(part, Not):
-        return not _for_nan(leaf_of(part))
+        return not _is_true_for_nan(leaf_of(part))
     if not isinstance(part, Compare):
         return False
     if isinstance(part.value, float) and math.isnan(part.value):

@@ -1,8 +1,8 @@
-"""The protocol of sketches: what is known of the values of one file beyond their least and greatest.
+"""The protocol of sketches, which know more about the values of a file than the least and the greatest.
 
-A kind of sketch is a frozen dataclass whose fields are its parameters, so that `Bloom(0.01)` is written `bloom(0.01)`.
-It makes a *state* from the values of one file, and says for a leaf of a predicate which files might hold a row for
-which that leaf is true. It never says that all rows of a file match.
+A kind of sketch is a frozen dataclass whose fields are its parameters: `Bloom(0.01)` is written `bloom(0.01)`. It
+builds a *state* from the values of one file. It tells which files might hold a row that makes a leaf of a predicate
+true, but never that all rows of a file match.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,23 +22,23 @@ from zskip.records import Bools
 from zskip.types import DataType
 
 Part = TermLeaf | Not
-"""A leaf, or the negation of one: what an AND consists of."""
+"""A part of an AND: a leaf, or the negation of one."""
 
 
 def leaf_of(part: Part) -> TermLeaf:
-    """The leaf of a part."""
+    """Return the leaf of a part."""
     leaf = part.child if isinstance(part, Not) else part
     assert isinstance(leaf, TermLeaf)
     return leaf
 
 
 class LeftOut(Exception):
-    """There is no sketch of a file, for this reason; the file is always read."""
+    """A file gets no sketch, for this reason, and is always read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """Which files might hold a row for which a leaf is true, and why."""
+    """Which files might hold a row that makes a leaf true, and why."""
 
     may_match: Bools
     """(files,)"""
@@ -49,86 +51,81 @@ class Answer:
 class Sketch(ABC):
     """One kind of sketch with its parameters.
 
-    A subclass is a frozen dataclass with a `kind`. It has to build and merge states, to write and read them, and to
-    answer; `add`, `finish` and `stack` are for those that can do these better than by build and merge.
+    A subclass is a frozen dataclass with a `kind`. It must build, merge, write and read states, and answer leaves. It
+    may override `add`, `finish` and `stack` to do better than the defaults.
     """
 
     kind: ClassVar[str]
     """The name in specs, such as `bloom`."""
     arity: ClassVar[int] = 1
-    """Over how many columns or expressions it is; the values of more than one come as a struct."""
+    """The number of columns or expressions; values of more than one come as a struct."""
 
     def __str__(self) -> str:
         return f"{self.kind}({', '.join(map(str, self.parameters))})"
 
     @property
     def parameters(self) -> tuple[Any, ...]:
-        """The values of its fields; `dataclasses.fields` finds none where a class came over by value."""
+        """The values of the fields; `dataclasses.fields` finds none in a class that was pickled by value."""
         return tuple(getattr(self, name) for name in type(self).__match_args__)  # type: ignore[attr-defined]
 
     def refusal(self, data_type: DataType) -> str | None:
-        """Why there can be no sketch of values of a type; None where there can."""
+        """Explain why values of a type cannot be sketched; None if they can."""
         orderable = data_type.form is not None and not data_type.is_char
         return None if orderable else f"{self.kind} knows nothing of values of type {data_type}"
 
     @abstractmethod
     def build(self, values: pa.Array, data_type: DataType) -> Any:
-        """The state of a file with these values; raises LeftOut with the reason where there is to be none."""
+        """Build the state of a file with these values; raises LeftOut with a reason if it should have none."""
 
     @abstractmethod
     def merge(self, states: Sequence[Any]) -> Any:
-        """The state of all values of one or more states; raises LeftOut as `build` does."""
+        """Merge one or more states; raises LeftOut as `build` does."""
 
     @abstractmethod
     def to_bytes(self, state: Any) -> bytes:
-        """A state as bytes; `zskip.sketch.blob` has the means."""
+        """Write a state as bytes, with the help of `zskip.sketch.blob`."""
 
     @abstractmethod
     def from_bytes(self, data: bytes) -> Any:
-        """The state of such bytes; raises IndexFormatError for any others. Must never execute anything in them."""
+        """Read a state from bytes; raises IndexFormatError for any others. Must never execute anything in them."""
 
     @abstractmethod
     def might_match(self, leaf: TermLeaf, stack: Any) -> Answer | None:
-        """Which files might hold a row for which a leaf on this sketch's term is true; None where it cannot tell.
+        """Tell which files might hold a row that makes a leaf on this sketch's term true; None if it cannot tell.
 
-        stack: what `stack` made of the states of the files.
+        stack: the result of `stack` for the states of the files.
         """
 
     def size(self, state: Any) -> int:
-        """Bytes that a state takes in the index."""
+        """Return the bytes that a state takes in the index."""
         return len(self.to_bytes(state))
 
     def add(self, state: Any, values: pa.Array, data_type: DataType) -> Any:
-        """The state of a file after one more batch of its values; `state` is None before the first."""
+        """Add a batch of values to the state of a file; `state` is None before the first batch."""
         new = self.build(values, data_type)
         return new if state is None else self.merge([state, new])
 
     def finish(self, state: Any) -> Any:
-        """What is kept of the state that the last `add` gave."""
+        """Reduce the state after the last `add` to what is kept."""
         return state
 
     def stack(self, states: Sequence[Any]) -> Any:
-        """The states of all files in a form to ask, made once for many questions; None is a file without a state."""
+        """Prepare the states of all files for many queries; None is a file without a state."""
         return list(states)
 
     def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: Any) -> Answer | None:
-        """Which files might hold one row for which all parts of an AND are true; None where it cannot tell.
+        """Tell which files might hold one row that makes all parts of an AND true; None if it cannot tell.
 
-        parts: leaves and negations of leaves, on whatever terms. terms: what the sketch is on, `arity` of them.
+        parts: leaves and negations of leaves, on any terms. terms: the `arity` terms of the sketch.
         """
         leaves = [part for part in parts if not isinstance(part, Not)]
         answers = [self.might_match(leaf, stack) for leaf in leaves if leaf.term == terms[0]]
-        found = [answer for answer in answers if answer is not None]
-        if not found:
-            return None
-        result = found[0]
-        for answer in found[1:]:
-            result = result & answer
-        return result
+        known = [answer for answer in answers if answer is not None]
+        return reduce(and_, known) if known else None
 
 
 def counted(sketch: Sketch, may_match: Bools, known: Bools) -> Answer:
-    """An answer with its reason: in how many of the files with a sketch there might be a match."""
+    """Make an answer whose reason counts the files with a sketch that may hold a match."""
     hits = int(np.count_nonzero(may_match & known))
     missing = len(known) - int(np.count_nonzero(known))
     rest = f", and {missing} files have none" if missing else ""

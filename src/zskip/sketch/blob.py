@@ -1,4 +1,4 @@
-"""States as bytes: versioned, checked, and never executed.
+"""States as bytes: versioned, with a checksum, and never executed.
 
     magic "zsk" | version (1 byte) | CRC-32 of all that follows (4 bytes)
     flags (1 byte: 1 compressed) | length of the body before compression (4 bytes) | body
@@ -30,17 +30,17 @@ _OBJECTS = 255
 
 
 def seal(spec: str, payload: bytes) -> bytes:
-    """A payload as bytes that say what they are."""
+    """Wrap a payload in bytes that name their sketch."""
     name = spec.encode()
     body = bytes([len(name)]) + name + payload
     packed = zlib.compress(body, 6)
-    flags, kept = (_COMPRESSED, packed) if len(packed) < len(body) else (0, body)
-    rest = struct.pack(_BODY, flags, len(body)) + kept
+    flags, content = (_COMPRESSED, packed) if len(packed) < len(body) else (0, body)
+    rest = struct.pack(_BODY, flags, len(body)) + content
     return struct.pack(_HEAD, _MAGIC, _VERSION, zlib.crc32(rest)) + rest
 
 
 def unseal(spec: str, data: bytes) -> bytes:
-    """The payload of such bytes; raises IndexFormatError where they are damaged, or of something else."""
+    """Unwrap a payload; raises IndexFormatError for damaged bytes, or those of another sketch."""
     data = bytes(data)
     if len(data) < struct.calcsize(_HEAD) + struct.calcsize(_BODY) or data[:3] != _MAGIC:
         raise IndexFormatError(f"these {len(data)} bytes are no {spec} sketch; build the index again")
@@ -72,7 +72,7 @@ def _body(spec: str, data: bytes) -> bytes:
 
 
 def pack_arrays(arrays: Sequence[Any]) -> bytes:
-    """Arrays of one dimension: int64, float64, uint32, uint64, uint8, or objects that are `bytes`."""
+    """Write one-dimensional arrays: int64, float64, uint32, uint64, uint8, or objects that are `bytes`."""
     return b"".join(map(_pack, arrays))
 
 
@@ -86,27 +86,27 @@ def _pack(array: Any) -> bytes:
 
 def unpack_arrays(data: bytes) -> list[Any]:
     """Undo `pack_arrays`; raises IndexFormatError for other bytes."""
-    found, at = [], 0
+    arrays, offset = [], 0
     try:
-        while at < len(data):
-            array, at = _unpack(data, at)
-            found.append(array)
+        while offset < len(data):
+            array, offset = _unpack(data, offset)
+            arrays.append(array)
     except (struct.error, ValueError, IndexError) as error:
         raise IndexFormatError(f"a damaged sketch ({error}); build the index again") from error
-    return found
+    return arrays
 
 
-def _unpack(data: bytes, at: int) -> tuple[Any, int]:
-    code, count = struct.unpack_from(_ARRAY, data, at)
-    at += struct.calcsize(_ARRAY)
+def _unpack(data: bytes, offset: int) -> tuple[Any, int]:
+    code, count = struct.unpack_from(_ARRAY, data, offset)
+    offset += struct.calcsize(_ARRAY)
     dtype = np.dtype("<u4") if code == _OBJECTS else _TYPES[code]
-    array = np.frombuffer(data, dtype, count, at)
-    at += array.nbytes
+    array = np.frombuffer(data, dtype, count, offset)
+    offset += array.nbytes
     if code != _OBJECTS:
-        return array.astype(dtype.newbyteorder("=")), at
-    ends = at + np.cumsum(array, dtype=np.int64)
+        return array.astype(dtype.newbyteorder("=")), offset
+    ends = offset + np.cumsum(array, dtype=np.int64)
     if count and ends[-1] > len(data):
         raise ValueError("it ends too soon")
     values = np.empty(count, np.object_)
-    values[:] = [data[start:end] for start, end in zip([at, *ends[:-1].tolist()], ends.tolist(), strict=False)]
-    return values, int(ends[-1]) if count else at
+    values[:] = [data[start:end] for start, end in zip([offset, *ends[:-1].tolist()], ends.tolist(), strict=False)]
+    return values, int(ends[-1]) if count else offset

@@ -1,4 +1,4 @@
-"""Sketches as the index uses them: whatever goes wrong with one, it is left out with a reason, and its files stay."""
+"""Sketches as the index uses them: a failing sketch is left out with a reason, and its files are kept."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from zskip.types import DataType
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """The state of one file as bytes, or why there is none."""
+class BuiltState:
+    """The state of one file as bytes, or the reason why there is none."""
 
     data: bytes | None
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The states of many files."""
+class StackedStates:
+    """The states of many files, ready to query."""
 
     stack: Any
-    """To ask; None where no file has a state."""
+    """The result of `Sketch.stack`; None if no file has a state."""
     bad: int = 0
-    """Files whose bytes are damaged."""
+    """Number of files whose bytes are damaged."""
     reason: str = ""
-    """What is wrong with the first of them."""
+    """The error of the first of them."""
 
 
-class Maker:
-    """Builds the state of one file batch by batch; after anything goes wrong the rest is not looked at.
+class StateBuilder:
+    """Builds the state of one file batch by batch; after an error it ignores further batches.
 
-    budget: the most bytes that it may take.
+    budget: the most bytes that the state may take.
     """
 
     def __init__(self, sketch: Sketch, data_type: DataType, *, budget: int | None = None) -> None:
@@ -48,64 +48,66 @@ class Maker:
         self._failure = sketch.refusal(data_type)
 
     def feed(self, values: Callable[[], pa.Array]) -> None:
-        """Take in the values of some rows, which may fail to be computed."""
+        """Add the values of some rows; computing them may fail."""
         if self._failure is not None:
             return
         try:
             self._state = self._sketch.add(self._state, values(), self._type)
         except LeftOut as error:
             self._failure = str(error)
-        except Exception as error:  # Of a user's own code anything may come.
+        except Exception as error:  # A user's code may raise anything.
             self._failure = f"{self._sketch} failed: {type(error).__name__}: {error}"
         if self._failure is not None:
             self._state = None
 
-    def done(self) -> Made:
-        """The state of all values that came."""
+    def finish(self) -> BuiltState:
+        """Return the state of all values."""
         if self._failure is not None:
-            return Made(None, self._failure)
+            return BuiltState(None, self._failure)
         if self._state is None:
-            return Made(None, "the file holds no rows")
+            return BuiltState(None, "the file holds no rows")
         try:
             data = self._sketch.to_bytes(self._sketch.finish(self._state))
         except LeftOut as error:
-            return Made(None, str(error))
+            return BuiltState(None, str(error))
         except Exception as error:
-            return Made(None, f"{self._sketch} failed: {type(error).__name__}: {error}")
+            return BuiltState(None, f"{self._sketch} failed: {type(error).__name__}: {error}")
         if self._budget is not None and len(data) > self._budget:
             size = f"{self._sketch} takes {len(data)} bytes of this file"
-            return Made(None, f"{size}, where the budget is {self._budget}")
-        return Made(data)
+            return BuiltState(None, f"{size}, where the budget is {self._budget}")
+        return BuiltState(data)
 
 
-def make(sketch: Sketch, batches: Iterable[pa.Array], data_type: DataType, *, budget: int | None = None) -> Made:
-    """Build the state of one file from batches of its values, of which one at a time is held.
+def build_state(
+    sketch: Sketch, batches: Iterable[pa.Array], data_type: DataType, *, budget: int | None = None
+) -> BuiltState:
+    """Build the state of one file from batches of its values, keeping one batch at a time.
 
-    budget: the most bytes that it may take.
+    budget: the most bytes that the state may take.
     """
-    maker = Maker(sketch, data_type, budget=budget)
+    builder = StateBuilder(sketch, data_type, budget=budget)
     rest = iter(batches)
     while True:
         try:
             values = next(rest)
         except StopIteration:
-            return maker.done()
+            return builder.finish()
         except LeftOut as error:
-            return Made(None, str(error))
+            return BuiltState(None, str(error))
         except Exception as error:
-            return Made(None, f"{sketch} failed: {type(error).__name__}: {error}")
-        maker.feed(lambda values=values: values)  # type: ignore[misc]
+            return BuiltState(None, f"{sketch} failed: {type(error).__name__}: {error}")
+        builder.feed(lambda values=values: values)  # type: ignore[misc]
 
 
-def within(made: Sequence[Mapping[int, Made]], budget: int, taken: int) -> list[dict[int, Made]]:
-    """The states of files that sketches were made of, without the largest, so that all fit into a budget.
+def fit_budget(built: Sequence[Mapping[int, BuiltState]], budget: int, taken: int) -> list[dict[int, BuiltState]]:
+    """Drop the largest of the states that were built, so that the rest fit into a budget.
 
-    taken: the bytes of it that other states take. What does not fit has the reason instead.
+    taken: the bytes of the budget that other states take. A dropped state is replaced by the reason.
     """
-    found = [dict(states) for states in made]
+    fitting = [dict(states) for states in built]
     sizes = [
         (len(state.data), number, file)
-        for number, states in enumerate(made)
+        for number, states in enumerate(built)
         for file, state in states.items()
         if state.data is not None
     ]
@@ -113,12 +115,12 @@ def within(made: Sequence[Mapping[int, Made]], budget: int, taken: int) -> list[
         taken += size
         if taken > budget:
             text = f"its {size} bytes do not fit, where the budget of all states is {budget}"
-            found[number][file] = Made(None, text)
-    return found
+            fitting[number][file] = BuiltState(None, text)
+    return fitting
 
 
-def read(sketch: Sketch, blobs: Sequence[bytes | None]) -> Read:
-    """Read the states of many files, once for many questions; None is a file without one, and so are damaged bytes."""
+def read_states(sketch: Sketch, blobs: Sequence[bytes | None]) -> StackedStates:
+    """Read the states of many files for many queries; None and damaged bytes are files without a state."""
     states: list[Any] = []
     bad, reason = 0, ""
     for data in blobs:
@@ -128,22 +130,24 @@ def read(sketch: Sketch, blobs: Sequence[bytes | None]) -> Read:
             states.append(None)
             bad, reason = bad + 1, reason or str(error)
     try:
-        return Read(sketch.stack(states) if any(state is not None for state in states) else None, bad, reason)
+        return StackedStates(sketch.stack(states) if any(state is not None for state in states) else None, bad, reason)
     except Exception as error:
-        return Read(None, len(states), f"{sketch} failed: {type(error).__name__}: {error}")
+        return StackedStates(None, len(states), f"{sketch} failed: {type(error).__name__}: {error}")
 
 
-def ask(sketch: Sketch, parts: Sequence[Predicate], terms: Sequence[Term], found: Read, files: int) -> Answer | None:
-    """Which of the files might hold a row for which all these parts of one AND are true; None where it cannot tell.
+def ask(
+    sketch: Sketch, parts: Sequence[Predicate], terms: Sequence[Term], states: StackedStates, files: int
+) -> Answer | None:
+    """Tell which files might hold a row that makes all these parts of an AND true; None if the sketch cannot tell.
 
-    parts: those that are no leaves are passed over, and ANDs among them are opened. terms: what the sketch is on.
-    The answer holds for where the AND, or a leaf alone, may be *true*: never for where it may be false.
+    parts: nested ANDs are flattened, other nodes than leaves are ignored. terms: the terms of the sketch. The answer
+    says where the AND may be *true*, never where it may be false.
     """
     known = parts_of(parts)
-    if found.stack is None or not known:
+    if states.stack is None or not known:
         return None
     try:
-        answer = sketch.might_match_all(known, terms, found.stack)
+        answer = sketch.might_match_all(known, terms, states.stack)
     except Exception:
         return None
     if answer is None or answer.may_match.shape != (files,) or answer.may_match.dtype != np.bool_:
@@ -155,14 +159,14 @@ _OPPOSITES = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 
 
 def parts_of(parts: Sequence[Predicate]) -> list[Part]:
-    """The leaves, and the negations of leaves, that must all be true, comparisons without NOT.
+    """Collect the leaves and negated leaves that must all be true, with NOT removed from comparisons.
 
     >>> from zskip.predicate import Column, Constant
     >>> least = Compare("<", Column(("a",), DataType("long")), 3)
     >>> [part.op for part in parts_of([And((Not(least), Constant(True))), least])]
     ['>=', '<']
     """
-    found: list[Part] = []
+    leaves: list[Part] = []
     todo = list(reversed(parts))
     while todo:
         part = todo.pop()
@@ -172,7 +176,7 @@ def parts_of(parts: Sequence[Predicate]) -> list[Part]:
         elif isinstance(part, Not) and isinstance(inner, Not):
             todo.append(inner.child)
         elif isinstance(part, Not) and isinstance(inner, Compare) and inner.op in _OPPOSITES:
-            found.append(Compare(_OPPOSITES[inner.op], inner.term, inner.value))
+            leaves.append(Compare(_OPPOSITES[inner.op], inner.term, inner.value))
         elif isinstance(inner, TermLeaf) and isinstance(part, TermLeaf | Not):
-            found.append(part)
-    return found
+            leaves.append(part)
+    return leaves

@@ -1,4 +1,4 @@
-"""How the values of a term are computed from columns: a recipe small enough to go to Spark's workers by value."""
+"""Recipes that compute the values of a term from columns, small enough to send to Spark's workers by value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from zskip.predicate import Column, Opaque, Term, opaque, term_sql
 from zskip.sketch.base import LeftOut
 
 Recipe = Any
-"""The name of a column that holds the values, a `Literal`, an `Evaluated`, or a `Struct`."""
+"""The name of a column with the values, a `Literal`, an `Evaluated`, or a `Struct`."""
 
 
 class Literal(NamedTuple):
@@ -37,9 +37,9 @@ class Struct(NamedTuple):
 
 
 def recipe_of(term: Term, column: Callable[[Term], str]) -> Recipe:
-    """The recipe of a term; column: names the column that holds the values of a term that Spark computes.
+    """Return the recipe of a term; column: names the column with the values of a term that Spark computes.
 
-    Raises InputError for a function of Spark that takes values of a user's function, which Spark does not know.
+    Raises InputError for a function of Spark over a user's function, which Spark does not know.
     """
     evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
     if not isinstance(term, Opaque) or evaluate is None:
@@ -53,32 +53,32 @@ def recipe_of(term: Term, column: Callable[[Term], str]) -> Recipe:
 
 
 def _check(term: Term) -> None:
-    below: list[Term | str] = [term]
-    while below:
-        part = below.pop()
+    pending: list[Term | str] = [term]
+    while pending:
+        part = pending.pop()
         if isinstance(part, Opaque):
             if opaque.evaluator(part.function) is not None:
                 raise InputError(
                     f"{term_sql(term)}: Spark, which computes this, does not know {part.function}; register one "
                     "function that does all of it"
                 )
-            below += part.arguments
+            pending += part.arguments
         elif not isinstance(part, Column | str):
-            below.append(part.term)
+            pending.append(part.term)
 
 
-def follow(recipe: Recipe, rows: pa.RecordBatch) -> Any:
-    """The values of some rows, or of a literal.
+def compute_values(recipe: Recipe, rows: pa.RecordBatch) -> Any:
+    """Compute the values of some rows, or of a literal.
 
-    Raises LeftOut where a user's function gives another number of them.
+    Raises LeftOut if a user's function returns a different number of values.
     """
     if isinstance(recipe, str):
         return rows.column(rows.schema.get_field_index(recipe))
     if isinstance(recipe, Literal):
         return recipe.value
     if isinstance(recipe, Struct):
-        return pa.StructArray.from_arrays([follow(value, rows) for value in recipe.values], recipe.names)
-    found = recipe.evaluate(*(follow(argument, rows) for argument in recipe.arguments))
-    if len(found) != rows.num_rows:
-        raise LeftOut(f"{recipe.function} gave {len(found)} values for {rows.num_rows} rows")
-    return found
+        return pa.StructArray.from_arrays([compute_values(value, rows) for value in recipe.values], recipe.names)
+    values = recipe.evaluate(*(compute_values(argument, rows) for argument in recipe.arguments))
+    if len(values) != rows.num_rows:
+        raise LeftOut(f"{recipe.function} gave {len(values)} values for {rows.num_rows} rows")
+    return values

@@ -1,4 +1,4 @@
-"""The kinds of sketches by name, and specs of them as text."""
+"""The kinds of sketches by name, and their specs as text."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _KINDS: dict[str, type[Sketch]] = {}
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 _SPEC = re.compile(r"\s*([A-Za-z]\w*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_LONGEST = 255
+_MOST_BYTES = 255
 _Kind = TypeVar("_Kind", bound=type[Sketch])
 
 
 def register(kind: _Kind) -> _Kind:
-    """Make a kind of sketch known by its name; a decorator of frozen dataclasses that are a `Sketch`.
+    """Register a kind of sketch by its name; a decorator for frozen dataclasses that are a `Sketch`.
 
-    A session that reads an index needs the same kinds as the one that built it; where one is missing, files stay.
+    A session that reads an index needs the same kinds as the one that built it; without one, files are kept.
     """
     name = getattr(kind, "kind", None)
     if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -37,12 +37,12 @@ def register(kind: _Kind) -> _Kind:
 
 
 def kinds() -> list[str]:
-    """The names of all kinds that are known."""
+    """Return the names of all registered kinds."""
     return sorted(_KINDS)
 
 
 def parse_sketch(spec: str) -> Sketch:
-    """The sketch that a spec such as `bloom(0.01)` or `bloom` means; raises InputError for any other text.
+    """Read a spec such as `bloom(0.01)` or `bloom`; raises InputError for any other text.
 
     >>> from zskip.sketch import parse_sketch
     >>> str(parse_sketch("Ranges")), str(parse_sketch("bloom(0.05)"))
@@ -65,8 +65,8 @@ def parse_sketch(spec: str) -> Sketch:
         sketch = kind(*values)
     except TypeError as error:
         raise InputError(f'"{spec}": {name} takes {", ".join(fields)} ({error})') from error
-    if len(str(sketch).encode()) > _LONGEST:
-        raise InputError(f'"{spec}" is longer than {_LONGEST} bytes; give shorter parameters')
+    if len(str(sketch).encode()) > _MOST_BYTES:
+        raise InputError(f'"{spec}" is longer than {_MOST_BYTES} bytes; give shorter parameters')
     return sketch
 
 

@@ -21,7 +21,7 @@ from zskip.index import (
     refresh_sketches,
 )
 from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
-from zskip.sketch import Made, SketchOn, parse_sketch_on
+from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.predicates import table_columns
@@ -86,7 +86,9 @@ def refresh_index(
         )
     if index.manifest.sketches or add:
 
-        def build(wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]) -> list[dict[int, Made]]:
+        def build(
+            wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
+        ) -> list[dict[int, BuiltState]]:
             assert schema is not None, "without Spark no file may be read"
             bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
             return _sketched(handle, schema, bound, wanted, zones, lacking, of_file)
@@ -167,13 +169,13 @@ def _sketched(
     zones: Sequence[str],
     lacking: Sequence[Bools],
     budget: int | None,
-) -> list[dict[int, Made]]:
+) -> list[dict[int, BuiltState]]:
     """Build sketches with Spark, one job for each time zone."""
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
     spark, places = handle.need_spark("building sketches"), file_positions(handle, schema.snapshot)
-    found: list[dict[int, Made]] = [{} for _ in wanted]
+    found: list[dict[int, BuiltState]] = [{} for _ in wanted]
     try:
         for zone in dict.fromkeys(zones):
             mine = [i for i, other in enumerate(zones) if other == zone]
@@ -206,15 +208,15 @@ def _count(
         return np.full(len(gaps.files), -1, np.int64), {}
 
 
-def _of_sure_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex) -> dict[int, Made]:
+def _of_sure_days(on: SketchOn, states: dict[int, BuiltState], bound: BoundIndex) -> dict[int, BuiltState]:
     """No states of files that hold days before 1900, or may: which they are depends on the calendar of who reads."""
     unsure: Bools = np.zeros(len(bound.snapshot), np.bool_)
     for column in on.columns:
         if column.type.name in CALENDAR_TYPES:
             stats = bound.column(column.path)
             if stats is None:
-                return dict.fromkeys(states, Made(None, "nothing is known of its days"))
+                return dict.fromkeys(states, BuiltState(None, "nothing is known of its days"))
             sure = stats.bounded & (stats.lower >= first_unambiguous(column.type))
             unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
-    early = Made(None, "it may hold days before 1900, which calendars read differently")
+    early = BuiltState(None, "it may hold days before 1900, which calendars read differently")
     return {place: early if unsure[place] else made for place, made in states.items()}

@@ -26,7 +26,7 @@ from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_ar
 from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Columns, Predicate, columns_of
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
-from zskip.sketch import Made, Read, Sketched, SketchOn, parse_sketch_on, read, within
+from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
 from zskip.storage import Storage
 
 STATES_SCHEMA = pa.schema(
@@ -44,7 +44,7 @@ _LEFT_OUT, _UNSEEN = -1, -2
 _MAX_SEGMENTS = 8
 """More segments of one sketch than this are merged."""
 
-BuildSketches = Callable[[Sequence[SketchOn], Sequence[str], Sequence[Bools]], Sequence[Mapping[int, Made]]]
+BuildSketches = Callable[[Sequence[SketchOn], Sequence[str], Sequence[Bools]], Sequence[Mapping[int, BuiltState]]]
 """From sketches, for each its time zone and the files that lack it, to what was made, by places in the snapshot."""
 
 
@@ -85,7 +85,7 @@ class SketchChange:
     added: tuple[SketchSegment, ...] = ()
 
 
-def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, made: Mapping[int, Made]) -> SketchSegment:
+def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, made: Mapping[int, BuiltState]) -> SketchSegment:
     """Write the states of files at some places of a snapshot; they count once a manifest names the segment."""
     places = sorted(made)
     files = [snapshot.file(place) for place in places]
@@ -156,7 +156,7 @@ class BoundSketches:
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
         self._lock = threading.Lock()
-        self._cache: dict[int, Read] = {}
+        self._cache: dict[int, StackedStates] = {}
         self.held: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
@@ -164,19 +164,19 @@ class BoundSketches:
             except ZskipError:
                 continue  # Its column is gone, or its kind is not registered here: its files stay.
 
-    def for_predicate(self, predicate: Predicate) -> Sketched | None:
+    def for_predicate(self, predicate: Predicate) -> FileSketches | None:
         """The sketches on columns that a predicate speaks of; None where there are none."""
         named = set(columns_of(predicate)) if self.held else set()
         wanted = [i for i, (_, on) in enumerate(self.held) if named & set(on.columns)]
         if not wanted:
             return None
-        return Sketched(len(self._snapshot), tuple((self.held[i][1], self._states(i)) for i in wanted))
+        return FileSketches(len(self._snapshot), tuple((self.held[i][1], self._states(i)) for i in wanted))
 
-    def _states(self, number: int) -> Read:
+    def _states(self, number: int) -> StackedStates:
         with self._lock:
             if number not in self._cache:
                 record, on = self.held[number]
-                self._cache[number] = read(on.sketch, self.blobs(record, on))
+                self._cache[number] = read_states(on.sketch, self.blobs(record, on))
             return self._cache[number]
 
     def blobs(self, record: SketchRecord, on: SketchOn) -> list[bytes | None]:
@@ -242,7 +242,9 @@ class BoundSketches:
         """Of the snapshot; empty where they are not UTF-8, so that no state can name them."""
         return path_array(self._snapshot.paths)
 
-    def change(self, record: SketchRecord, on: SketchOn, covered: _Coverage, made: Mapping[int, Made]) -> SketchChange:
+    def change(
+        self, record: SketchRecord, on: SketchOn, covered: _Coverage, made: Mapping[int, BuiltState]
+    ) -> SketchChange:
         """New states of a sketch; many segments, or those mostly of files that are gone, become one."""
         added = (write_states(self._storage, self._snapshot, on, made),) if made else ()
         held, segments = sum(s.files for s in record.segments), len(record.segments)
@@ -285,7 +287,7 @@ def update_sketches(
     zones = [record.timezone for record, _ in held]
     made = build([on for _, on in held], zones, [lacking[i] for i in wanted]) if wanted else []
     if total_budget is not None:
-        made = within(made, total_budget, sum(info.bytes for info in bound.info()))
+        made = fit_budget(made, total_budget, sum(info.bytes for info in bound.info()))
     by_number = dict(zip(wanted, made, strict=True))
     changes = [bound.change(record, on, covered[i], by_number.get(i, {})) for i, (record, on) in enumerate(bound.held)]
     return [change for change in changes if change.gone or change.added]

@@ -253,7 +253,7 @@ def _is_inf(arguments: list[_Operand], options: Any) -> Predicate | None:
 
 
 def _is_in(arguments: list[_Operand], options: Any) -> Predicate | None:
-    """Read `is_in`; a null in the column matches one in the set (0), matches nothing (1), is null (2), or as in SQL (3)."""
+    """Read `is_in`: a null matches a null of the set (0) or nothing (1), is null (2), or follows SQL (3)."""
     term = arguments[0].term
     if term is None or options is None:
         return None

@@ -1,1 +1,1 @@
-"""The kinds of sketches that zskip brings, one module a kind."""
+"""The kinds of sketches that come with zskip, one module for each."""

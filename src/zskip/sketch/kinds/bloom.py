@@ -1,4 +1,4 @@
-"""`bloom(fpp)`: a Bloom filter for `=` and IN, of the size that each file's own distinct values need."""
+"""`bloom(fpp)`: a Bloom filter for `=` and IN, sized for the distinct values of each file."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from zskip.errors import InputError
-from zskip.sketch.arrays import ArraySketch, Stack, State, wanted
+from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values
 from zskip.sketch.base import LeftOut, Part, leaf_of
-from zskip.sketch.column import Distinct, buffers
+from zskip.sketch.distinct import Distinct, binary_buffers
 from zskip.sketch.hashing import Hashes, hash_bytes, hash_fixed
 from zskip.sketch.registry import register
 from zskip.types import DataType, Encoded, Form
@@ -22,19 +22,19 @@ from zskip.types import DataType, Encoded, Form
 _SALTS = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
 )
-"""Of Parquet's Bloom filters."""
+"""The salts of Parquet's Bloom filters."""
 _WORDS = len(_SALTS)
-_MOST = 1 << 22
-"""Distinct values of a file that has a filter."""
+_MOST_VALUES = 1 << 22
+"""Files with more distinct values get no filter."""
 
 
 @register
 @dataclass(frozen=True)
 class Bloom(ArraySketch):
-    """A split-block Bloom filter as Parquet's: xxHash64, blocks of 8 words of 32 bits, one bit in each for a value.
+    """A split-block Bloom filter as in Parquet: xxHash64, blocks of 8 words of 32 bits, one bit in each for a value.
 
-    Two arrays: the blocks of each filter, one but for merged states, and the words of all. While a file is read it is
-    one of the distinct hashes instead.
+    Two arrays: the number of blocks of each filter (a merged state has several), and the words of all. While a file is
+    read, the state is one array of distinct hashes instead.
     """
 
     kind: ClassVar[str] = "bloom"
@@ -47,16 +47,16 @@ class Bloom(ArraySketch):
                 "from 0.000001 to 0.5: bloom(0.01)"
             )
 
-    def collect(self, found: Distinct) -> tuple[Any, ...]:
+    def collect(self, distinct: Distinct) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        return (_checked(np.unique(found.hashes)),)
+        return (_check_count(np.unique(distinct.hashes)),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """See `ArraySketch`; filters of different sizes cannot be put together, but asked one after the other."""
+        """See `ArraySketch`; filters of different sizes cannot be merged, so all are kept and queried."""
         if all(len(part) == 1 for part in parts):
-            return (_checked(np.unique(np.concatenate([part[0] for part in parts]))),)
+            return (_check_count(np.unique(np.concatenate([part[0] for part in parts]))),)
         filters = [self._filter(part) for part in parts]
-        return tuple(np.concatenate([found[i] for found in filters]) for i in (0, 1))
+        return tuple(np.concatenate([arrays[i] for arrays in filters]) for i in (0, 1))
 
     def finish(self, state: State) -> State:
         """See `Sketch`."""
@@ -66,7 +66,7 @@ class Bloom(ArraySketch):
         if len(arrays) == 2:
             return arrays
         blocks = blocks_for(len(arrays[0]), self.fpp)
-        return np.array([blocks][: len(arrays[0])], np.uint32), _filled(arrays[0], blocks)
+        return np.array([blocks][: len(arrays[0])], np.uint32), _set_bits(arrays[0], blocks)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
         """See `ArraySketch`."""
@@ -76,20 +76,20 @@ class Bloom(ArraySketch):
 
     def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
-        values = wanted(part)
+        values = equal_values(part)
         if values is None:
             return None
         blocks = stack.arrays[0].astype(np.int64)
         starts, words = np.cumsum(blocks) - blocks, stack.arrays[1].reshape(-1, _WORDS)
         hit = np.zeros(len(blocks), np.bool_)
-        for one in _hashes(values, leaf_of(part).term.type):
-            bits = _bits(one[None])
-            hit |= np.all(words[starts + _block(one, blocks)] & bits == bits, axis=1)
+        for hashed in _hashes(values, leaf_of(part).term.type):
+            bits = _bits(hashed[None])
+            hit |= np.all(words[starts + _block(hashed, blocks)] & bits == bits, axis=1)
         return hit
 
 
 def blocks_for(distinct: int, fpp: float) -> int:
-    """The blocks of the smallest filter that finds no more than `fpp` of other values by mistake.
+    """Return the blocks of the smallest filter with at most `fpp` false positives.
 
     >>> blocks_for(1000, 0.01) * 32
     1344
@@ -104,44 +104,44 @@ def blocks_for(distinct: int, fpp: float) -> int:
 
 
 def expected_fpp(blocks: int, distinct: int) -> float:
-    """The share of values found by mistake: the values that share a block are distributed as Poisson says."""
+    """Return the share of false positives: the number of values in a block has a Poisson distribution."""
     load = distinct / blocks
     if load > 500:
         return 1.0
     total, chance = 0.0, math.exp(-load)
-    for held in range(int(load + 12 * math.sqrt(load) + 20)):
-        total += chance * (1 - (31 / 32) ** held) ** _WORDS
-        chance *= load / (held + 1)
+    for values in range(int(load + 12 * math.sqrt(load) + 20)):
+        total += chance * (1 - (31 / 32) ** values) ** _WORDS
+        chance *= load / (values + 1)
     return total
 
 
-def _checked(hashes: Hashes) -> Hashes:
-    if len(hashes) > _MOST:
-        raise LeftOut(f"more than {_MOST} distinct values")
+def _check_count(hashes: Hashes) -> Hashes:
+    if len(hashes) > _MOST_VALUES:
+        raise LeftOut(f"more than {_MOST_VALUES} distinct values")
     return hashes
 
 
 def _hashes(values: Sequence[Encoded], data_type: DataType) -> Hashes:
     if data_type.form is Form.BYTES:
-        return hash_bytes(*buffers(pa.array(values, pa.large_binary())))
+        return hash_bytes(*binary_buffers(pa.array(values, pa.large_binary())))
     if data_type.form is Form.FLOAT:
         return hash_fixed(np.array(values, np.float64) + 0.0)
     return hash_fixed(np.array(values, np.int64))
 
 
 def _block(hashes: Any, blocks: Any) -> npt.NDArray[np.int64]:
-    """Which block a hash falls into, of so many: its upper half as a share."""
-    place = ((hashes >> np.uint64(32)) * np.asarray(blocks, np.uint64)) >> np.uint64(32)
-    return np.asarray(place, np.int64)
+    """Choose the block of a hash by its upper half."""
+    block = ((hashes >> np.uint64(32)) * np.asarray(blocks, np.uint64)) >> np.uint64(32)
+    return np.asarray(block, np.int64)
 
 
 def _bits(hashes: Hashes) -> npt.NDArray[np.uint32]:
-    """(hashes, 8) the bit in each word."""
+    """(hashes, 8) the bit to set in each word."""
     low = (hashes & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return np.uint32(1) << ((low[:, None] * _SALTS) >> np.uint32(27))
 
 
-def _filled(hashes: Hashes, blocks: int) -> Any:
+def _set_bits(hashes: Hashes, blocks: int) -> Any:
     if not len(hashes):
         return np.zeros(0, np.uint32)
     words = np.zeros((blocks, _WORDS), np.uint32)

@@ -1,6 +1,6 @@
-"""`geo(cells)`: where on the earth the rows of a file are, as cells of a quad tree.
+"""`geo(cells)`: the places on earth of a file's rows, as cells of a quad tree.
 
-It is written as a user's own sketch would be: a state, its bytes, and an answer, from the protocol alone.
+It uses only the protocol, as a user's own sketch would: a state, its bytes, and an answer.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from zskip.sketch.blob import pack_arrays, seal, unpack_arrays, unseal
 from zskip.types import DataType
 
 _LEVELS = 24
-"""Of the finest cells, of which 2**24 lie side by side: about 2 m."""
+"""The level of the finest cells: 2**24 side by side, each about 2 m wide."""
 _SLACK = 1e-9
-"""Degrees by which cells are taken to be larger, for what is lost in rounding."""
+"""Degrees by which cells are enlarged to make up for rounding."""
 _HEAD = "<BB"
 RADIUS = 6_371_008.8
-"""Of the earth taken as a sphere, in meters."""
+"""Radius of the earth as a sphere, in meters."""
 _EVERYWHERE = (-90.0, 90.0, -180.0, 180.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Where the rows of one file are."""
+    """The cells of the rows of one file."""
 
     level: int
-    """Each cell is one of 4**level."""
+    """There are 4**level cells."""
     codes: Any
-    """The cells in rising order, uint64: the bits of latitude and longitude in turns."""
+    """The cells in ascending order, uint64: the interleaved bits of latitude and longitude."""
     odd: bool
-    """Whether some row has one coordinate without the other, or some that is not on the earth."""
+    """Whether some row has only one coordinate, or a point that is not on the earth."""
 
 
 @dataclass(frozen=True, eq=False)
 class GeoStack:
-    """The cells of many files as rectangles, one after the other; in degrees."""
+    """The cells of many files as rectangles in degrees, concatenated."""
 
     known: Bools
     odd: Bools
     file: Any
-    """(cells,) of which file each is."""
+    """(cells,) the file of each cell."""
     south: Floats
     north: Floats
     west: Floats
@@ -61,7 +61,7 @@ class GeoStack:
 class Geo(Sketch):
     """At most `cells` cells of a quad tree over latitude and longitude in degrees, as fine as they can be.
 
-    It answers what all parts of an AND say together of both: boxes, and circles such as
+    It answers all parts of an AND on both together: boxes, and circles such as
     `geo_distance(lat, lon, 52.5, 13.4) < 1000`.
     """
 
@@ -75,7 +75,7 @@ class Geo(Sketch):
 
     def refusal(self, data_type: DataType) -> str | None:
         """See `Sketch`."""
-        if len(data_type.fields) == 2 and all(held.name in ("float", "double") for _, held in data_type.fields):
+        if len(data_type.fields) == 2 and all(field.name in ("float", "double") for _, field in data_type.fields):
             return None
         return "geo takes two columns of floats or doubles: latitude and longitude in degrees"
 
@@ -87,13 +87,13 @@ class Geo(Sketch):
         columns = [column.cast(pa.float64()) for column in whole.flatten()]
         nulls = [column.is_null().to_numpy(zero_copy_only=False) for column in columns]
         latitude, longitude = (column.to_numpy(zero_copy_only=False) for column in columns)
-        there = (np.abs(latitude) <= 90) & (np.abs(longitude) <= 180)
-        odd = bool(np.any(~there & ~(nulls[0] & nulls[1])))
-        codes = np.unique(_interleaved(_place(latitude[there], 90), _place(longitude[there], 180)))
-        return self._fewer(_LEVELS, codes, odd)
+        on_earth = (np.abs(latitude) <= 90) & (np.abs(longitude) <= 180)
+        odd = bool(np.any(~on_earth & ~(nulls[0] & nulls[1])))
+        codes = np.unique(_interleave(_cell_number(latitude[on_earth], 90), _cell_number(longitude[on_earth], 180)))
+        return self._coarsen(_LEVELS, codes, odd)
 
-    def _fewer(self, level: int, codes: Any, odd: bool) -> Cells:
-        """The same cells as larger ones, until there are few enough."""
+    def _coarsen(self, level: int, codes: Any, odd: bool) -> Cells:
+        """Merge cells into larger ones until there are few enough."""
         while len(codes) > self.cells:
             level, codes = level - 1, np.unique(codes >> np.uint64(2))
         return Cells(level, codes, odd)
@@ -102,7 +102,7 @@ class Geo(Sketch):
         """See `Sketch`."""
         level = min(state.level for state in states)
         codes = np.unique(np.concatenate([state.codes >> np.uint64(2 * (state.level - level)) for state in states]))
-        return self._fewer(level, codes, any(state.odd for state in states))
+        return self._coarsen(level, codes, any(state.odd for state in states))
 
     def to_bytes(self, state: Cells) -> bytes:
         """See `Sketch`."""
@@ -136,7 +136,7 @@ class Geo(Sketch):
         )
 
     def might_match(self, leaf: TermLeaf, stack: GeoStack) -> Answer | None:
-        """One leaf alone says nothing of a place: see `might_match_all`."""
+        """Return None: a single leaf does not describe a place; see `might_match_all`."""
         return None
 
     def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: GeoStack) -> Answer | None:
@@ -153,30 +153,30 @@ class Geo(Sketch):
         return self._answer(hit, stack) if circles or box != _EVERYWHERE else None
 
     def within(self, box: tuple[float, float, float, float], stack: GeoStack) -> Answer:
-        """Which files might hold a row in a box: south, north, west, east."""
+        """Tell which files might hold a row in a box: south, north, west, east."""
         return self._answer(_inside(box, stack), stack)
 
     def near(self, latitude: float, longitude: float, meters: float, stack: GeoStack) -> Answer:
-        """Which files might hold a row at most so far from a point, by `geo_distance`."""
+        """Tell which files might hold a row within a distance from a point, by `geo_distance`."""
         return self._answer(_near(latitude, longitude, meters, stack), stack)
 
     def _answer(self, hit: Bools, stack: GeoStack) -> Answer:
-        found = stack.odd.copy()
-        found[stack.file[hit]] = True
-        return counted(self, found, stack.known)
+        may_match = stack.odd.copy()
+        may_match[stack.file[hit]] = True
+        return counted(self, may_match, stack.known)
 
 
 def geo_distance(latitude: Any, longitude: Any, to_latitude: float, to_longitude: float) -> Floats:
-    """The way along the surface of a sphere, in meters: what the function of this name means in a predicate."""
+    """Return the distance along the surface of a sphere in meters, as the predicate function of this name."""
     up, aside = np.radians(latitude - to_latitude), np.radians(longitude - to_longitude)
     narrow = np.cos(np.radians(latitude)) * np.cos(np.radians(to_latitude))
     square = np.sin(up / 2) ** 2 + narrow * np.sin(aside / 2) ** 2
-    found: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
-    return found
+    meters: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
+    return meters
 
 
 def least_distance(latitude: float, longitude: float, stack: GeoStack) -> Floats:
-    """(cells,) no point of a cell is nearer."""
+    """(cells,) a lower bound of the distance from the point to the cell."""
     up = np.radians(np.maximum(np.maximum(stack.south - latitude, latitude - stack.north), 0))
     ahead = np.mod(stack.west - longitude, 360)
     behind = np.mod(longitude - stack.east, 360)
@@ -184,23 +184,23 @@ def least_distance(latitude: float, longitude: float, stack: GeoStack) -> Floats
     aside = np.radians(np.where(inside, 0.0, np.minimum(np.minimum(ahead, behind), 180)))
     narrow = np.minimum(np.cos(np.radians(stack.south)), np.cos(np.radians(stack.north)))
     square = np.sin(up / 2) ** 2 + np.cos(np.radians(latitude)) * np.maximum(narrow, 0) * np.sin(aside / 2) ** 2
-    found: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
-    return found
+    meters: Floats = 2 * RADIUS * np.arcsin(np.sqrt(np.clip(square, 0, 1)))
+    return meters
 
 
 def _inside(box: tuple[float, float, float, float], stack: GeoStack) -> Bools:
-    """Which cells meet a box."""
+    """Find the cells that meet a box."""
     south, north, west, east = box
     return (stack.north >= south) & (stack.south <= north) & (stack.east >= west) & (stack.west <= east)
 
 
 def _near(latitude: float, longitude: float, meters: float, stack: GeoStack) -> Bools:
-    """Which cells meet a circle; with more room than what rounding may take."""
+    """Find the cells that meet a circle, with more slack than rounding needs."""
     return np.asarray(least_distance(latitude, longitude, stack) <= meters * (1 + 1e-9) + 0.5)
 
 
 def _circle(leaf: Compare, terms: Sequence[Term]) -> tuple[float, float, float] | None:
-    """Latitude, longitude and meters of `geo_distance(latitude, longitude, 52.5, 13.4) < 1000`; None of others."""
+    """Read `geo_distance(latitude, longitude, 52.5, 13.4) < 1000` as latitude, longitude, meters; else None."""
     term = leaf.term
     if not isinstance(term, Opaque) or term.function != "geo_distance" or term.arguments[:2] != tuple(terms):
         return None
@@ -211,7 +211,7 @@ def _circle(leaf: Compare, terms: Sequence[Term]) -> tuple[float, float, float] 
 
 
 def _box(leaves: Sequence[Compare], terms: Sequence[Term]) -> tuple[float, float, float, float]:
-    """What comparisons leave of the earth."""
+    """Intersect the comparisons to a box: south, north, west, east."""
     low, high = [-90.0, -180.0], [90.0, 180.0]
     for leaf in leaves:
         value = float(leaf.value) if isinstance(leaf.value, int | float) else float("nan")
@@ -224,18 +224,18 @@ def _box(leaves: Sequence[Compare], terms: Sequence[Term]) -> tuple[float, float
     return low[0], high[0], low[1], high[1]
 
 
-def _place(degrees: Floats, most: int) -> Any:
-    """The number of the finest cell along one axis."""
+def _cell_number(degrees: Floats, most: int) -> Any:
+    """Return the number of the finest cell along one axis."""
     cells = 1 << _LEVELS
     return np.clip((degrees + most) / (2 * most) * cells, 0, cells - 1).astype(np.uint64)
 
 
 def _rectangles(state: Cells) -> tuple[Floats, Floats, Floats, Floats]:
-    """South, north, west and east of each cell, a little too large."""
+    """Return south, north, west and east of each cell, slightly enlarged."""
     edges: list[Floats] = []
     for shift, most in ((1, 90), (0, 180)):
         size = 2 * most / (1 << state.level)
-        low = _gathered(state.codes >> np.uint64(shift)) * size - most
+        low = _gather(state.codes >> np.uint64(shift)) * size - most
         edges += [low - _SLACK, low + size + _SLACK]
     return edges[0], edges[1], edges[2], edges[3]
 
@@ -243,8 +243,8 @@ def _rectangles(state: Cells) -> tuple[Floats, Floats, Floats, Floats]:
 _STEPS = ((1, 0x3333333333333333), (2, 0x0F0F0F0F0F0F0F0F), (4, 0x00FF00FF00FF00FF), (8, 0x0000FFFF0000FFFF))
 
 
-def _interleaved(rows: Any, columns: Any) -> Any:
-    """The bits of two numbers in turns, the first's above."""
+def _interleave(rows: Any, columns: Any) -> Any:
+    """Interleave the bits of two numbers; those of the first come higher."""
     return (_spread(rows) << np.uint64(1)) | _spread(columns)
 
 
@@ -255,8 +255,8 @@ def _spread(numbers: Any) -> Any:
     return numbers
 
 
-def _gathered(codes: Any) -> Floats:
-    """Every second bit, from the lowest."""
+def _gather(codes: Any) -> Floats:
+    """Gather every second bit, from the lowest."""
     numbers = codes & np.uint64(0x5555555555555555)
     for shift, mask in (*_STEPS, (16, 0x00000000FFFFFFFF)):
         numbers = (numbers | (numbers >> np.uint64(shift))) & np.uint64(mask)

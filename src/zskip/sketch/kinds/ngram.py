@@ -1,4 +1,4 @@
-"""`ngram(n)`: all runs of n bytes in the values of a file, for what is inside of strings."""
+"""`ngram(n)`: all runs of n bytes in the values of a file, for searches inside strings."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from zskip.errors import InputError
 from zskip.predicate import Contains, EndsWith, Like, StartsWith
 from zskip.predicate.patterns import runs
 from zskip.records import Bools
-from zskip.sketch.arrays import ArraySketch, Stack, State, wanted
+from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values
 from zskip.sketch.base import LeftOut, Part
-from zskip.sketch.column import Distinct
+from zskip.sketch.distinct import Distinct
 from zskip.sketch.hashing import Hashes
 from zskip.sketch.registry import register
 from zskip.types import DataType
 
-_MOST = 1 << 22
-"""Grams of a file."""
+_MOST_GRAMS = 1 << 22
+"""Files with more grams get no sketch."""
 _CHUNK = 1 << 22
-"""Bytes of text that are cut at once."""
+"""Bytes of text that are split at once."""
 
 
 @register
@@ -31,7 +31,7 @@ _CHUNK = 1 << 22
 class Ngram(ArraySketch):
     """The distinct runs of `n` bytes of UTF-8, for `contains`, LIKE, `startswith`, `endswith`, `=` and IN.
 
-    One array: each run as a big-endian number, in rising order; written as the steps between them.
+    One array: each run as a big-endian number, ascending; written as differences.
     """
 
     kind: ClassVar[str] = "ngram"
@@ -43,36 +43,36 @@ class Ngram(ArraySketch):
 
     @property
     def _size(self) -> np.dtype[Any]:
-        """The numbers that hold a run."""
+        """The integer type of a run."""
         return np.dtype(np.uint32 if self.n <= 4 else np.uint64)
 
     def refusal(self, data_type: DataType) -> str | None:
         """See `Sketch`."""
         return None if data_type.name in ("string", "binary") else f"ngram knows nothing of values of type {data_type}"
 
-    def collect(self, found: Distinct) -> tuple[Any, ...]:
+    def collect(self, distinct: Distinct) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        data, offsets = found.text
+        data, offsets = distinct.text
         parts, first = [np.zeros(0, np.uint64)], 0
         while first < len(offsets) - 1:
             last = int(np.searchsorted(offsets, offsets[first] + _CHUNK, side="right")) - 1
             last = max(last, first + 1)
             cut = data[offsets[first] : offsets[last]]
             parts.append(_grams(cut, offsets[first : last + 1] - offsets[first], self.n))
-            if sum(map(len, parts)) > _MOST:
-                parts = [_checked(np.unique(np.concatenate(parts)))]
+            if sum(map(len, parts)) > _MOST_GRAMS:
+                parts = [_check_count(np.unique(np.concatenate(parts)))]
             first = last
-        return (_checked(np.unique(np.concatenate(parts))).astype(self._size),)
+        return (_check_count(np.unique(np.concatenate(parts))).astype(self._size),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        return (_checked(np.unique(np.concatenate([part[0] for part in parts]))),)
+        return (_check_count(np.unique(np.concatenate([part[0] for part in parts]))),)
 
     def to_bytes(self, state: State) -> bytes:
         """See `Sketch`."""
         grams = state.arrays[0]
         steps = np.diff(grams, prepend=grams.dtype.type(0))
-        # The bytes of one significance together compress better.
+        # Bytes of equal significance compress better together.
         planes = steps.view(np.uint8).reshape(len(steps), steps.itemsize).T.reshape(-1)
         return super().to_bytes(State((np.ascontiguousarray(planes),), state.nulls, state.nan))
 
@@ -89,24 +89,24 @@ class Ngram(ArraySketch):
 
     def matches(self, parts: Sequence[Part], stack: Stack) -> Bools | None:
         """See `ArraySketch`."""
-        known = [found for part in parts if (found := self._hold(part, stack)) is not None]
+        known = [mask for part in parts if (mask := self._may_contain(part, stack)) is not None]
         return np.logical_and.reduce(known) if known else None
 
-    def _hold(self, leaf: Part, stack: Stack) -> Bools | None:
-        """(files,) whether there are the grams that a value must have."""
+    def _may_contain(self, leaf: Part, stack: Stack) -> Bools | None:
+        """(files,) whether the file has the grams that a matching value must have."""
         choices = _choices(leaf)
         needed = [_all_grams(choice, self.n) for choice in choices]
         if not all(map(len, needed)):
-            return None  # Something short may be in any file.
-        found = np.zeros(len(stack.known), np.bool_)
+            return None  # Any file may contain a short text.
+        may_match = np.zeros(len(stack.known), np.bool_)
         for grams in needed:
-            found |= _hold_all(stack, grams)
-        return found
+            may_match |= _have_all(stack, grams)
+        return may_match
 
 
 def _choices(leaf: Part) -> list[list[bytes]]:
-    """Texts of which a value must hold all of at least one list."""
-    values = wanted(leaf)
+    """List alternatives: a matching value contains all texts of at least one."""
+    values = equal_values(leaf)
     if values is not None:
         return [[value] for value in values if isinstance(value, bytes)]
     if isinstance(leaf, StartsWith):
@@ -123,30 +123,30 @@ def _all_grams(texts: Sequence[bytes], n: int) -> Hashes:
     return np.unique(np.concatenate(parts)) if parts else np.zeros(0, np.uint64)
 
 
-def _hold_all(stack: Stack, grams: Hashes) -> Bools:
-    """Which files have all of these grams."""
-    found = np.ones(len(stack.known), np.bool_)
+def _have_all(stack: Stack, grams: Hashes) -> Bools:
+    """(files,) whether the file has all of these grams."""
+    matches = np.ones(len(stack.known), np.bool_)
     for gram in grams:
-        found[found] = _hold_one(stack, gram, np.flatnonzero(found))
-    return found
+        matches[matches] = _have_gram(stack, gram, np.flatnonzero(matches))
+    return matches
 
 
-def _hold_one(stack: Stack, gram: np.uint64, files: npt.NDArray[np.int64]) -> Bools:
-    """Which of some files have a gram: a binary search in all of them at once."""
-    held = stack.arrays[0]
+def _have_gram(stack: Stack, gram: np.uint64, files: npt.NDArray[np.int64]) -> Bools:
+    """Tell which of some files have a gram, by a binary search in all at once."""
+    grams = stack.arrays[0]
     low, end = stack.offsets[files], stack.offsets[files + 1]
     high = end.copy()
     while (low < high).any():
         middle = (low + high) // 2
-        below = held[np.minimum(middle, len(held) - 1)] < gram
+        below = grams[np.minimum(middle, len(grams) - 1)] < gram
         open_files = low < high
         low = np.where(open_files & below, middle + 1, low)
         high = np.where(open_files & ~below, middle, high)
-    return (low < end) & (held[np.minimum(low, max(len(held) - 1, 0))] == gram if len(held) else False)
+    return (low < end) & (grams[np.minimum(low, max(len(grams) - 1, 0))] == gram if len(grams) else False)
 
 
 def _grams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], n: int) -> Hashes:
-    """The runs of n bytes inside of the texts between the offsets, maybe with repeats."""
+    """Return the runs of n bytes within the texts between the offsets, maybe with repeats."""
     count = len(data) - n + 1
     if count <= 0:
         return np.zeros(0, np.uint64)
@@ -154,17 +154,17 @@ def _grams(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], n: int) 
     for i in range(n):
         grams = (grams << np.uint64(8)) | data[i : i + count].astype(np.uint64)
     inside = np.ones(count, np.bool_)
-    for i in range(1, n):  # A run must not start so short before the end of a text.
+    for i in range(1, n):  # A run must not start so close to the end of a text.
         ends = offsets[1:-1] - i
         inside[ends[(ends >= 0) & (ends < count)]] = False
     if n > 3:
         return np.unique(grams[inside])
-    seen = np.zeros(1 << (8 * n), np.bool_)
-    seen[grams[inside]] = True
-    return np.flatnonzero(seen).astype(np.uint64)
+    occurs = np.zeros(1 << (8 * n), np.bool_)
+    occurs[grams[inside]] = True
+    return np.flatnonzero(occurs).astype(np.uint64)
 
 
-def _checked(grams: Hashes) -> Hashes:
-    if len(grams) > _MOST:
-        raise LeftOut(f"more than {_MOST} runs of bytes")
+def _check_count(grams: Hashes) -> Hashes:
+    if len(grams) > _MOST_GRAMS:
+        raise LeftOut(f"more than {_MOST_GRAMS} runs of bytes")
     return grams

@@ -11,22 +11,22 @@ import numpy as np
 from zskip.errors import InputError
 from zskip.predicate import Compare, Like, StartsWith
 from zskip.predicate.patterns import literal_prefix, next_prefix
-from zskip.sketch.arrays import ArraySketch, Stack, boxed, wanted
+from zskip.sketch.arrays import ArraySketch, Stack, equal_values, to_array
 from zskip.sketch.base import LeftOut, Part
-from zskip.sketch.column import Distinct
+from zskip.sketch.distinct import Distinct
 from zskip.sketch.registry import register
 from zskip.types import DataType
 
-_MOST = 1 << 16
-"""Prefixes of a file."""
+_MOST_PREFIXES = 1 << 16
+"""Files with more prefixes get no sketch."""
 
 
 @register
 @dataclass(frozen=True)
 class Prefix(ArraySketch):
-    """The distinct prefixes of `n` bytes, shorter values as they are: for `startswith`, `LIKE 'x%'`, `=` and IN.
+    """The distinct prefixes of `n` bytes, or whole shorter values: for `startswith`, `LIKE 'x%'`, `=` and IN.
 
-    One array: the prefixes in rising order.
+    One array: the prefixes in ascending order.
     """
 
     kind: ClassVar[str] = "prefix"
@@ -40,13 +40,13 @@ class Prefix(ArraySketch):
         """See `Sketch`."""
         return None if data_type.name in ("string", "binary") else f"prefix knows nothing of values of type {data_type}"
 
-    def collect(self, found: Distinct) -> tuple[Any, ...]:
+    def collect(self, distinct: Distinct) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        return _checked(sorted({value[: self.n] for value in found.held.to_pylist()}))
+        return _to_array(sorted({value[: self.n] for value in distinct.unsorted.to_pylist()}))
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        return _checked(sorted(set().union(*(part[0] for part in parts))))
+        return _to_array(sorted(set().union(*(part[0] for part in parts))))
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
         """See `ArraySketch`."""
@@ -54,40 +54,40 @@ class Prefix(ArraySketch):
 
     def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
-        held = stack.arrays[0]
-        values = wanted(part)
+        prefixes = stack.arrays[0]
+        values = equal_values(part)
         if values is not None:
-            cut = sorted({value[: self.n] for value in values if isinstance(value, bytes)})
-            listed = boxed(cut, held)
+            cut_values = sorted({value[: self.n] for value in values if isinstance(value, bytes)})
+            listed = to_array(cut_values, prefixes)
             if not len(listed):
-                return np.zeros(len(held), np.bool_)
-            place = np.minimum(np.searchsorted(listed, held), len(listed) - 1)
-            return listed[place] == held
+                return np.zeros(len(prefixes), np.bool_)
+            index = np.minimum(np.searchsorted(listed, prefixes), len(listed) - 1)
+            return listed[index] == prefixes
         if isinstance(part, Compare):
-            return self._beyond(part, stack)
+            return self._compare(part, stack)
         if isinstance(part, StartsWith | Like):
             prefix = part.prefix if isinstance(part, StartsWith) else literal_prefix(part.pattern, part.escape)
-            return _start_with(held, prefix[: self.n]) if prefix else None
+            return _start_with(prefixes, prefix[: self.n]) if prefix else None
         return None
 
-    def _beyond(self, leaf: Compare, stack: Stack) -> Any:
-        """A value is below another only if its prefix is not above that of the other."""
-        cut = boxed((leaf.value[: self.n],), stack.arrays[0]) if isinstance(leaf.value, bytes) else None
-        if cut is None:
+    def _compare(self, leaf: Compare, stack: Stack) -> Any:
+        """Compare prefixes: a value can be below another only if its prefix is not above the other's."""
+        bound = to_array((leaf.value[: self.n],), stack.arrays[0]) if isinstance(leaf.value, bytes) else None
+        if bound is None:
             return None
-        held = stack.arrays[0]
-        return held <= cut if leaf.op in ("<", "<=") else held >= cut
+        prefixes = stack.arrays[0]
+        return prefixes <= bound if leaf.op in ("<", "<=") else prefixes >= bound
 
 
-def _start_with(held: Any, prefix: bytes) -> Any:
+def _start_with(prefixes: Any, prefix: bytes) -> Any:
     after = next_prefix(prefix)
-    below = held < boxed((after,), held) if after is not None else np.ones(len(held), np.bool_)
-    return (held >= boxed((prefix,), held)) & below
+    below = prefixes < to_array((after,), prefixes) if after is not None else np.ones(len(prefixes), np.bool_)
+    return (prefixes >= to_array((prefix,), prefixes)) & below
 
 
-def _checked(prefixes: list[bytes]) -> tuple[Any, ...]:
-    if len(prefixes) > _MOST:
-        raise LeftOut(f"more than {_MOST} prefixes")
-    found = np.empty(len(prefixes), np.object_)
-    found[:] = prefixes
-    return (found,)
+def _to_array(prefixes: list[bytes]) -> tuple[Any, ...]:
+    if len(prefixes) > _MOST_PREFIXES:
+        raise LeftOut(f"more than {_MOST_PREFIXES} prefixes")
+    array = np.empty(len(prefixes), np.object_)
+    array[:] = prefixes
+    return (array,)

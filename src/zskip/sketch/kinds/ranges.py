@@ -1,4 +1,4 @@
-"""`ranges(k)`: up to k intervals that do not touch, for values with gaps or outliers."""
+"""`ranges(k)`: up to k disjoint intervals, for values with gaps or outliers."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 from zskip.errors import InputError
 from zskip.predicate import Compare, Like, StartsWith
 from zskip.predicate.patterns import literal_prefix, next_prefix
-from zskip.sketch.arrays import ArraySketch, Stack, State, boxed, wanted
+from zskip.sketch.arrays import ArraySketch, Stack, State, equal_values, to_array
 from zskip.sketch.base import Part
-from zskip.sketch.column import Distinct
+from zskip.sketch.distinct import Distinct
 from zskip.sketch.registry import register
 
-_MEANWHILE = 64
-"""Intervals that are held for each of the last ones while a file is read."""
+_WHILE_READING = 64
+"""Intervals kept while a file is read, for each final one."""
 _LONGEST = 32
-"""Bytes of a bound."""
+"""Most bytes of a bound."""
 
 
 @register
 @dataclass(frozen=True)
 class Ranges(ArraySketch):
-    """At most `k` disjoint intervals that hold all values; of neighbors the nearest are put together.
+    """At most `k` disjoint intervals that cover all values; the nearest neighbors are merged.
 
-    Two arrays: the intervals' lower and upper ends, both inclusive and rising.
+    Two arrays: the lower and upper ends, inclusive and ascending.
     """
 
     kind: ClassVar[str] = "ranges"
@@ -37,20 +37,20 @@ class Ranges(ArraySketch):
         if isinstance(self.k, bool) or not isinstance(self.k, int) or not 1 <= self.k <= 1024:
             raise InputError(f"ranges({self.k}): give the number of intervals, from 1 to 1024: ranges(8)")
 
-    def collect(self, found: Distinct) -> tuple[Any, ...]:
+    def collect(self, distinct: Distinct) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        return _fewer(found.values, found.values, self.k * _MEANWHILE)
+        return _merge_nearest(distinct.values, distinct.values, self.k * _WHILE_READING)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """See `ArraySketch`."""
         lows, highs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-        return _fewer(*_disjoint(lows, highs), self.k * _MEANWHILE)
+        return _merge_nearest(*_merge_overlaps(lows, highs), self.k * _WHILE_READING)
 
     def finish(self, state: State) -> State:
         """See `Sketch`."""
-        lows, highs = _fewer(state.arrays[0], state.arrays[1], self.k)
+        lows, highs = _merge_nearest(state.arrays[0], state.arrays[1], self.k)
         if lows.dtype == np.object_:
-            lows, highs = _disjoint(*_shortened(lows, highs))
+            lows, highs = _merge_overlaps(*_shorten(lows, highs))
         return State((lows, highs), state.nulls, state.nan)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
@@ -60,31 +60,31 @@ class Ranges(ArraySketch):
     def flags(self, part: Part, stack: Stack) -> Any:
         """See `ArraySketch`."""
         lows, highs = stack.arrays
-        values = wanted(part)
+        values = equal_values(part)
         if values is not None:
-            return _hold_any(lows, highs, boxed(values, lows))
+            return _contain_any(lows, highs, to_array(values, lows))
         if isinstance(part, Compare):
-            value = boxed((part.value,), lows)
+            value = to_array((part.value,), lows)
             compared = {"<": lows < value, "<=": lows <= value, ">": highs > value, ">=": highs >= value}
             return compared[part.op]
         if isinstance(part, StartsWith | Like):
             prefix = part.prefix if isinstance(part, StartsWith) else literal_prefix(part.pattern, part.escape)
             after = next_prefix(prefix)
-            below = lows < boxed((after,), lows) if after is not None else np.ones(len(lows), np.bool_)
-            return (highs >= boxed((prefix,), highs)) & below
+            below = lows < to_array((after,), lows) if after is not None else np.ones(len(lows), np.bool_)
+            return (highs >= to_array((prefix,), highs)) & below
         return None
 
 
-def _hold_any(lows: Any, highs: Any, values: Any) -> Any:
-    """Which intervals hold some of the values, which rise."""
+def _contain_any(lows: Any, highs: Any, values: Any) -> Any:
+    """Tell which intervals contain some of the values, which are ascending."""
     if not len(values):
         return np.zeros(len(lows), np.bool_)
     first = np.searchsorted(values, lows)
     return (first < len(values)) & (values[np.minimum(first, len(values) - 1)] <= highs).astype(np.bool_)
 
 
-def _disjoint(lows: Any, highs: Any) -> tuple[Any, Any]:
-    """Intervals of any order as those that are apart."""
+def _merge_overlaps(lows: Any, highs: Any) -> tuple[Any, Any]:
+    """Merge overlapping intervals, in any order, into disjoint ones."""
     if not len(lows):
         return lows, highs
     order = np.argsort(lows, kind="stable")
@@ -93,8 +93,8 @@ def _disjoint(lows: Any, highs: Any) -> tuple[Any, Any]:
     return lows[starts], highs[np.concatenate([starts[1:], [True]])]
 
 
-def _fewer(lows: Any, highs: Any, most: int) -> tuple[Any, Any]:
-    """Put together the nearest of intervals that are apart until there are few enough."""
+def _merge_nearest(lows: Any, highs: Any, most: int) -> tuple[Any, Any]:
+    """Merge the nearest of disjoint intervals until there are few enough."""
     if len(lows) <= most:
         return lows, highs
     gaps = _gaps(lows[1:], highs[:-1])
@@ -103,7 +103,7 @@ def _fewer(lows: Any, highs: Any, most: int) -> tuple[Any, Any]:
 
 
 def _gaps(after: Any, before: Any) -> Any:
-    """How far each value is above the one before; of bytes, the first 8 that not all have in common."""
+    """Measure the gap before each value; for bytes, by the first 8 after the common prefix."""
     if after.dtype == np.int64:
         return after.view(np.uint64) - before.view(np.uint64)
     if after.dtype == np.object_:
@@ -118,8 +118,8 @@ def _leading(values: Any, start: int) -> Any:
     return np.array([int.from_bytes(v[start : start + 8].ljust(8, b"\0"), "big") for v in values], np.uint64)
 
 
-def _shortened(lows: Any, highs: Any) -> tuple[Any, Any]:
-    """Bounds of at most so many bytes, outside of the given ones."""
+def _shorten(lows: Any, highs: Any) -> tuple[Any, Any]:
+    """Shorten bounds outward to at most `_LONGEST` bytes."""
     below, above = lows.copy(), highs.copy()
     for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
         below[i] = low[:_LONGEST]

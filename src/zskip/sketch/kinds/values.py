@@ -1,4 +1,4 @@
-"""`values(cap)`: all distinct values of a file, where they are few."""
+"""`values(cap)`: all distinct values of a file, if they are few."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 
 from zskip.errors import InputError
 from zskip.predicate import Compare, Contains, EndsWith, In, Like, Not, StartsWith, TermLeaf, patterns
-from zskip.sketch.arrays import ArraySketch, Stack, boxed
+from zskip.sketch.arrays import ArraySketch, Stack, to_array
 from zskip.sketch.base import LeftOut, Part, leaf_of
-from zskip.sketch.column import Distinct
+from zskip.sketch.distinct import Distinct
 from zskip.sketch.registry import register
 
 
 @register
 @dataclass(frozen=True)
 class ValueSet(ArraySketch):
-    """All distinct values, of files that hold at most `cap`: answers every leaf on its term exactly.
+    """All distinct values of files with at most `cap`; answers every leaf on its term exactly.
 
-    One array: the values in rising order.
+    One array: the values in ascending order.
     """
 
     kind: ClassVar[str] = "values"
@@ -32,16 +32,16 @@ class ValueSet(ArraySketch):
         if isinstance(self.cap, bool) or not isinstance(self.cap, int) or not 1 <= self.cap <= 1_000_000:
             raise InputError(f"values({self.cap}): give the most values of a file, from 1 to 1000000: values(100)")
 
-    def collect(self, found: Distinct) -> tuple[Any, ...]:
+    def collect(self, distinct: Distinct) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        self._check(len(found))
-        return (found.values,)
+        self._check(len(distinct))
+        return (distinct.values,)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
         """See `ArraySketch`."""
-        together = np.unique(np.concatenate([part[0] for part in parts]))
-        self._check(len(together))
-        return (together,)
+        merged = np.unique(np.concatenate([part[0] for part in parts]))
+        self._check(len(merged))
+        return (merged,)
 
     def _check(self, count: int) -> None:
         if count > self.cap:
@@ -57,17 +57,17 @@ class ValueSet(ArraySketch):
 
 
 def _flags(leaf: TermLeaf, values: Any, negated: bool) -> Any:
-    """For which values a leaf, or its negation, may be true."""
+    """Tell for which values a leaf, or its negation, may be true."""
     if isinstance(leaf, EndsWith | Contains | Like):
         test = patterns.test(leaf)
         return np.array([test(value) is not negated for value in values], np.bool_)
-    found = np.asarray(_true(leaf, values), np.bool_)
-    return ~found if negated else found
+    matches = np.asarray(_matches(leaf, values), np.bool_)
+    return ~matches if negated else matches
 
 
-def _true(leaf: TermLeaf, values: Any) -> Any:
+def _matches(leaf: TermLeaf, values: Any) -> Any:
     if isinstance(leaf, Compare):
-        value = boxed((leaf.value,), values)
+        value = to_array((leaf.value,), values)
         return {
             "=": np.equal,
             "<": np.less,
@@ -76,10 +76,10 @@ def _true(leaf: TermLeaf, values: Any) -> Any:
             ">=": np.greater_equal,
         }[leaf.op](values, value)
     if isinstance(leaf, In):
-        listed = boxed(leaf.values, values)
+        listed = to_array(leaf.values, values)
         if not len(listed):
             return np.zeros(len(values), np.bool_)
-        place = np.minimum(np.searchsorted(listed, values), len(listed) - 1)
-        return listed[place] == values
+        index = np.minimum(np.searchsorted(listed, values), len(listed) - 1)
+        return listed[index] == values
     assert isinstance(leaf, StartsWith)
     return [value.startswith(leaf.prefix) for value in values]

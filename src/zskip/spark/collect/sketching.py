@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from zskip.predicate import Term, term_sql
 from zskip.records import Bools
-from zskip.sketch import Made, Maker, Sketch, SketchOn, follow
+from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder, compute_values
 from zskip.spark.collect.statistics import FilePositions
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
@@ -38,7 +38,7 @@ def build_sketches(
     *,
     timezone: str,
     budget: int | None = None,
-) -> list[dict[int, Made]]:
+) -> list[dict[int, BuiltState]]:
     """Build what files lack of some sketches; what is made of each, by places in the snapshot.
 
     lacking: for each sketch (files of the snapshot,); places: of the files; timezone: of the sketches' expressions;
@@ -54,15 +54,15 @@ def build_sketches(
     }
     frame = scan_whole(spark, schema, kept, settings)
     found = _made(frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
-    made: list[dict[int, Made]] = [{} for _ in sketches]
+    made: list[dict[int, BuiltState]] = [{} for _ in sketches]
     for row in found.to_pylist():
         place, states = places.of(row["file"]), made[row["sketch"]]
         if lacking[row["sketch"]][place]:
             # A state of some rows would lose the others.
-            states[place] = Made(None, _TWICE) if place in states else Made(row["state"], row["reason"])
+            states[place] = BuiltState(None, _TWICE) if place in states else BuiltState(row["state"], row["reason"])
     for states, files in zip(made, lacking, strict=True):
         for place in np.flatnonzero(files).tolist():
-            states.setdefault(place, Made(None, "the file holds no rows"))
+            states.setdefault(place, BuiltState(None, "the file holds no rows"))
     return made
 
 
@@ -109,25 +109,25 @@ def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[A
     """What runs in Spark's workers; a task has whole files."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        makers: dict[str, list[Maker]] = {}
+        builders: dict[str, list[StateBuilder]] = {}
         for batch in batches:
             names = batch.column(0).dictionary_encode()
             for code, name in enumerate(names.dictionary.to_pylist()):
                 rows = batch if len(names.dictionary) == 1 else batch.filter(pc.equal(names.indices, code))
-                if name not in makers:
-                    makers[name] = [
-                        Maker(plan.kind(*plan.parameters), _type_of(plan.type), budget=budget) for plan in plans
+                if name not in builders:
+                    builders[name] = [
+                        StateBuilder(plan.kind(*plan.parameters), _type_of(plan.type), budget=budget) for plan in plans
                     ]
-                for maker, plan in zip(makers[name], plans, strict=True):
-                    maker.feed(lambda plan=plan, rows=rows: follow(plan.recipe, rows))  # type: ignore[misc]
-        for name, of_file in makers.items():
-            made = [maker.done() for maker in of_file]
+                for builder, plan in zip(builders[name], plans, strict=True):
+                    builder.feed(lambda plan=plan, rows=rows: compute_values(plan.recipe, rows))  # type: ignore[misc]
+        for name, file_builders in builders.items():
+            states = [builder.finish() for builder in file_builders]
             yield pa.RecordBatch.from_pydict(
                 {
-                    "file": [name] * len(made),
-                    "sketch": pa.array(range(len(made)), pa.int32()),
-                    "state": pa.array([m.data for m in made], pa.binary()),
-                    "reason": [m.reason for m in made],
+                    "file": [name] * len(states),
+                    "sketch": pa.array(range(len(states)), pa.int32()),
+                    "state": pa.array([m.data for m in states], pa.binary()),
+                    "reason": [m.reason for m in states],
                 }
             )
 

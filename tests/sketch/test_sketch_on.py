@@ -17,19 +17,19 @@ from zskip.records import Field
 from zskip.sketch import (
     LeftOut,
     SketchOn,
+    build_state,
     geo_distance,
-    make,
     parse_sketch,
     parse_sketch_on,
-    read,
+    read_states,
     sketch_on,
 )
 from zskip.types import DataType
 
 COLUMNS = Columns(
     [
-        Field(name=name, type=DataType(held))
-        for name, held in {
+        Field(name=name, type=DataType(type_name))
+        for name, type_name in {
             "s": "string",
             "Email": "string",
             "ts": "timestamp",
@@ -56,13 +56,13 @@ def leaves(predicate: Predicate) -> list[TermLeaf]:
     ],
 )
 def test_what_a_sketch_is_on(text: str, printed: str) -> None:
-    found = parse_sketch_on(text, COLUMNS)
-    assert str(found) == printed
-    assert parse_sketch_on(printed, COLUMNS) == found
+    sketch_on = parse_sketch_on(text, COLUMNS)
+    assert str(sketch_on) == printed
+    assert parse_sketch_on(printed, COLUMNS) == sketch_on
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "told"),
+    ("text", "error", "message"),
     [
         ("bloom", InputError, "names no column"),
         ("bloom:", InputError, "names no column"),
@@ -75,8 +75,8 @@ def test_what_a_sketch_is_on(text: str, printed: str) -> None:
         ("blom:s", InputError, 'did you mean "bloom"'),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_what_cannot_be_is_refused(text: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         parse_sketch_on(text, COLUMNS)
 
 
@@ -102,25 +102,25 @@ TEXTS = st.lists(st.one_of(st.none(), st.text("abAB@", max_size=5)), max_size=8)
 def test_no_match_of_an_expression_is_hidden(files: list[list[str | None]], where: str, spec: str) -> None:
     on = parse_sketch_on(f"{spec}:lower(s)", COLUMNS)
     rows = [[{("s",): None if text is None else text.encode()} for text in file] for file in files]
-    made = []
+    blobs = []
     for file in rows:
-        held = [value(on.terms[0], row) for row in file]
-        made.append(make(on.sketch, [pa.array(held, pa.binary())], on.type).data)
-    asked = leaves(parse(where, COLUMNS))
-    answer = on.ask(asked, read(on.sketch, made), len(files))
+        values = [value(on.terms[0], row) for row in file]
+        blobs.append(build_state(on.sketch, [pa.array(values, pa.binary())], on.type).data)
+    parts = leaves(parse(where, COLUMNS))
+    answer = on.ask(parts, read_states(on.sketch, blobs), len(files))
     if answer is None:
         return
     for i, file in enumerate(rows):
-        matches = [row for row in file if all(truth(leaf, row) is True for leaf in asked)]
+        matches = [row for row in file if all(truth(leaf, row) is True for leaf in parts)]
         assert answer.may_match[i] or not matches
 
 
 def test_other_expressions_are_not_answered() -> None:
     on = parse_sketch_on("values(100):lower(s)", COLUMNS)
-    found = read(on.sketch, [make(on.sketch, [pa.array(["a"])], on.type).data])
+    states = read_states(on.sketch, [build_state(on.sketch, [pa.array(["a"])], on.type).data])
     for where in ("s = 'x'", "upper(s) = 'x'", "lower(email) = 'x'", "lower(trim(s)) = 'x'", "lower(s) = lower(email)"):
-        assert on.ask(leaves(parse(where, COLUMNS)), found, 1) is None
-    answer = on.ask(leaves(parse("lcase(S) = 'x'", COLUMNS)), found, 1)
+        assert on.ask(leaves(parse(where, COLUMNS)), states, 1) is None
+    answer = on.ask(leaves(parse("lcase(S) = 'x'", COLUMNS)), states, 1)
     assert answer is not None
     assert not answer.may_match[0]
 
@@ -133,12 +133,12 @@ def test_functions_of_users_are_computed_here() -> None:
         values = computed(on, columns)
         assert values.to_pylist() == ["x.org", None, "y.org"]
         assert [column.path for column in on.columns] == [("Email",)]
-        found = read(on.sketch, [make(on.sketch, [values], on.type).data])
+        states = read_states(on.sketch, [build_state(on.sketch, [values], on.type).data])
         for where, kept in (("domain(Email, '@') = 'y.org'", True), ("DOMAIN(email, '@') = 'z.org'", False)):
-            answer = on.ask(leaves(parse(where, COLUMNS)), found, 1)
+            answer = on.ask(leaves(parse(where, COLUMNS)), states, 1)
             assert answer is not None
             assert answer.may_match.tolist() == [kept]
-        assert on.ask(leaves(parse("domain(Email, '.') = 'z.org'", COLUMNS)), found, 1) is None
+        assert on.ask(leaves(parse("domain(Email, '.') = 'z.org'", COLUMNS)), states, 1) is None
         opaque._USER_FUNCTIONS["domain"] = opaque._UserFunction(DataType("string"), lambda text, mark: text[:1])
         with pytest.raises(LeftOut, match="gave 1 values for 3 rows"):
             computed(on, columns)
@@ -158,12 +158,12 @@ def test_boxes_and_circles_are_answered_by_sql() -> None:
     ]
     blobs = []
     for lat, lon in files:
-        held = {"lat": pa.array(lat), "lon": pa.array(lon)}
-        blobs.append(make(on.sketch, [computed(on, held)], on.type).data)
-    found, kept = read(on.sketch, blobs), 0
+        arrays = {"lat": pa.array(lat), "lon": pa.array(lon)}
+        blobs.append(build_state(on.sketch, [computed(on, arrays)], on.type).data)
+    states, kept = read_states(on.sketch, blobs), 0
     for a, b in [*centers[:30], (0.0, 179.9), (89.0, 0.0)]:
         where = f"geo_distance(lat, lon, {a:.4f}, {b:.4f}) < 100000 AND lat > {a - 1:.4f}"
-        answer = on.ask(leaves(parse(where, COLUMNS)), found, 100)
+        answer = on.ask(leaves(parse(where, COLUMNS)), states, 100)
         assert answer is not None
         for i, (lat, lon) in enumerate(files):
             near = geo_distance(lat, lon, round(a, 4), round(b, 4)) < 100_000
@@ -171,9 +171,9 @@ def test_boxes_and_circles_are_answered_by_sql() -> None:
         kept += int(answer.may_match.sum())
     assert kept < 32 * 4
     swapped = leaves(parse("geo_distance(lon, lat, 1.0, 2.0) < 1000", COLUMNS))
-    assert on.ask(swapped, found, 100) is None
+    assert on.ask(swapped, states, 100) is None
     far = leaves(parse("geo_distance(lat, lon, 1.0, 2.0) > 1000", COLUMNS))
-    assert on.ask(far, found, 100) is None
+    assert on.ask(far, states, 100) is None
 
 
 def test_sketches_of_terms_are_equal_only_with_their_zone() -> None:

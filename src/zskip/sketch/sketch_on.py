@@ -1,4 +1,4 @@
-"""Sketches of certain columns or expressions: `bloom(0.01):comment`, `values(100):lower(email)`, `geo(64):lat,lon`."""
+"""Sketches on columns or expressions: `bloom(0.01):comment`, `values(100):lower(email)`, `geo(64):lat,lon`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zskip.errors import InputError
 from zskip.predicate import Column, Columns, Predicate, Term, columns_under, parse_term, term_sql
 from zskip.predicate.sql.tokens import elements, tokens_of
 from zskip.sketch.base import Answer, Sketch
-from zskip.sketch.guard import Read, ask
+from zskip.sketch.guard import StackedStates, ask
 from zskip.sketch.recipe import Recipe, Struct, recipe_of
 from zskip.sketch.registry import parse_sketch
 from zskip.types import NESTED, DataType
@@ -17,7 +17,7 @@ from zskip.types import NESTED, DataType
 
 @dataclass(frozen=True)
 class SketchOn:
-    """A sketch and what it is on. A predicate can use it where it speaks of the same terms."""
+    """A sketch and its terms. A predicate can use it if it contains the same terms."""
 
     sketch: Sketch
     terms: tuple[Term, ...]
@@ -27,41 +27,41 @@ class SketchOn:
 
     @property
     def type(self) -> DataType:
-        """Of the values: of the term, or a struct of all."""
+        """The type of the values: that of the term, or a struct of several."""
         if len(self.terms) == 1:
             return self.terms[0].type
         return DataType(NESTED.name, tuple((f"v{i}", term.type) for i, term in enumerate(self.terms)))
 
     @property
     def columns(self) -> list[Column]:
-        """What has to be read of the files to build it."""
+        """The columns that have to be read to build it."""
         return list(dict.fromkeys(column for term in self.terms for column in columns_under(term)))
 
     def recipe(self, column: Callable[[Term], str]) -> Recipe:
-        """How its values are computed; column: as `recipe_of` takes it."""
+        """Return how its values are computed; column: as for `recipe_of`."""
         values = [recipe_of(term, column) for term in self.terms]
         return values[0] if len(values) == 1 else Struct([name for name, _ in self.type.fields], values)
 
-    def ask(self, parts: Sequence[Predicate], found: Read, files: int) -> Answer | None:
+    def ask(self, parts: Sequence[Predicate], states: StackedStates, files: int) -> Answer | None:
         """See `zskip.sketch.ask`."""
-        return ask(self.sketch, parts, self.terms, found, files)
+        return ask(self.sketch, parts, self.terms, states, files)
 
 
 @dataclass(frozen=True, slots=True)
-class Sketched:
-    """The sketches of the files of one snapshot, all in its order."""
+class FileSketches:
+    """The sketches of the files of one snapshot, in its order."""
 
     files: int
-    held: tuple[tuple[SketchOn, Read], ...]
+    sketches: tuple[tuple[SketchOn, StackedStates], ...]
 
     def answers(self, part: Predicate) -> list[Answer]:
-        """What each sketch says of where a leaf, its negation or an AND may be true; none that says nothing."""
-        found = (on.ask([part], states, self.files) for on, states in self.held)
-        return [answer for answer in found if answer is not None]
+        """Ask every sketch where a leaf, its negation, or an AND may be true; skips sketches that cannot tell."""
+        answers = (on.ask([part], states, self.files) for on, states in self.sketches)
+        return [answer for answer in answers if answer is not None]
 
 
 def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC") -> SketchOn:
-    """Read a sketch and what it is on; timezone: in which expressions of timestamps are meant.
+    """Read a sketch and its terms; timezone: the time zone of expressions on timestamps.
 
     Raises InputError, ColumnError or PredicateError, each with the way out.
 
@@ -73,22 +73,22 @@ def parse_sketch_on(text: str, columns: Columns, *, timezone: str = "UTC") -> Sk
     spec, colon, rest = text.partition(":")
     if not colon or not rest.strip():
         raise InputError(f'"{text}" names no column; write a sketch, a colon and a column: bloom(0.01):l_comment')
-    return sketch_on(parse_sketch(spec), _parts(rest), columns, timezone=timezone)
+    return sketch_on(parse_sketch(spec), _split_list(rest), columns, timezone=timezone)
 
 
 def sketch_on(sketch: Sketch, expressions: Sequence[str], columns: Columns, *, timezone: str = "UTC") -> SketchOn:
-    """A sketch on columns or expressions; raises as `parse_sketch_on` does."""
+    """Put a sketch on columns or expressions; raises as `parse_sketch_on` does."""
     if len(expressions) != sketch.arity:
-        wanted = "one column or expression" if sketch.arity == 1 else f"{sketch.arity} of them"
-        raise InputError(f"{sketch} on {', '.join(expressions)}: give {wanted}")
-    found = SketchOn(sketch, tuple(parse_term(sql, columns, timezone=timezone) for sql in expressions))
-    refusal = sketch.refusal(found.type)
+        expected = "one column or expression" if sketch.arity == 1 else f"{sketch.arity} of them"
+        raise InputError(f"{sketch} on {', '.join(expressions)}: give {expected}")
+    result = SketchOn(sketch, tuple(parse_term(sql, columns, timezone=timezone) for sql in expressions))
+    refusal = sketch.refusal(result.type)
     if refusal is not None:
-        raise InputError(f"{found}: {refusal}; leave it out, or take another sketch")
-    found.recipe(lambda term: "")  # Fails where it cannot be computed.
-    return found
+        raise InputError(f"{result}: {refusal}; leave it out, or take another sketch")
+    result.recipe(lambda term: "")  # Raises InputError if it cannot be computed.
+    return result
 
 
-def _parts(text: str) -> list[str]:
-    """The expressions of a list, cut at the commas outside of parentheses."""
+def _split_list(text: str) -> list[str]:
+    """Split a list of expressions at the commas outside parentheses."""
     return [text[part[0].start : part[-1].end + 1] if part else "" for part in elements(tokens_of(text))]
