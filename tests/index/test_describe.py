@@ -44,7 +44,7 @@ def test_each_column_has_a_row(path):
         ("partition", 4, 0),
     ]
     assert found["a"].reason == found["t"].reason == ""
-    assert "footers do not tell" in found["s.x"].reason
+    assert "footers have no statistics" in found["s.x"].reason
     assert "have no order" in found["l"].reason
     assert found["l"].bytes == found["p"].bytes == 0
     assert 0 < found["s.x"].bytes < found["a"].bytes < info.bytes

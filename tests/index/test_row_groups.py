@@ -93,7 +93,7 @@ def test_random_tables_lose_no_row(tmp_path: Path, storage_class: Any, snap: Cal
             kept = bound.prune(predicate).kept
             found = prune_row_groups(bound, predicate, kept)
             assert found is not None
-            assert set(found.of_file) == set(np.flatnonzero(kept).tolist()), "all are known"
+            assert set(found.by_file) == set(np.flatnonzero(kept).tolist()), "all are known"
             for i, rows in enumerate(table.files):
                 matching = {number for number, row in enumerate(rows) if True in fuzz.possible(predicate, row)}
                 held = pq.read_metadata(root / f"{i}.parquet")
@@ -101,7 +101,7 @@ def test_random_tables_lose_no_row(tmp_path: Path, storage_class: Any, snap: Cal
                 for group in range(held.num_row_groups):
                     count = held.row_group(group).num_rows
                     needed = bool(matching & set(range(at, at + count)))
-                    read = group in found.of_file.get(i, ())
+                    read = group in found.by_file.get(i, ())
                     assert read or not needed, (seed, to_sql(predicate), i, group)
                     done, skipped, at = done + 1, skipped + (not read), at + count
     assert skipped > 0.3 * done, "hardly any row group was skipped: the test says nothing"
@@ -168,7 +168,7 @@ def test_partitions_fields_of_structs_and_missing_columns(tmp_path: Path) -> Non
     inside = Compare("=", Column(("s", "x"), DataType("long")), 125)
     found = prune_row_groups(bound, inside, bound.prune(inside).kept)
     assert found is not None
-    assert {bound.snapshot.paths[i]: numbers for i, numbers in found.of_file.items()} == {"k=1/a.parquet": (2,)}
+    assert {bound.snapshot.paths[i]: numbers for i, numbers in found.by_file.items()} == {"k=1/a.parquet": (2,)}
     assert kept("late IS NOT NULL") == [("k=0/a.parquet", (0,)), ("k=1/a.parquet", (0,))]
     assert kept("k = 0 AND late IS NULL") == [("k=0/a.parquet", (1, 2)), ("k=0/b.parquet", (0, 1, 2))]
     assert kept("k = 0 OR a = 15")[2:] == [("k=1/a.parquet", (1,)), ("k=1/b.parquet", (1,))]
@@ -551,5 +551,5 @@ def test_what_a_format_says_of_a_file_is_not_said_of_its_row_groups(tmp_path: Pa
         predicate = parse(where, Columns(snapshot.fields))
         found = prune_row_groups(bound, predicate, bound.prune(predicate).kept)
         assert found is not None
-        assert found.of_file == {0: kept}
+        assert found.by_file == {0: kept}
     assert not bound.prune(parse("b = 8", Columns(snapshot.fields))).kept.any()

@@ -146,7 +146,7 @@ def test_a_total_budget_leaves_out_the_largest_states(storage, snap, tmp_path):
     whole = sketch(storage, snapshot, builder(tmp_path), specs).bind(snapshot).info().sketches
     sizes = sorted(
         len(state)
-        for record, on in Index.load(storage).bind(snapshot).sketches.held
+        for record, on in Index.load(storage).bind(snapshot).sketches.sketches
         for state in Index.load(storage).bind(snapshot).sketches.blobs(record, on)
     )
     assert sum(info.bytes for info in whole) == sum(sizes)

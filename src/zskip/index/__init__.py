@@ -1,7 +1,7 @@
 """The data-skipping index: statistics of every file, stored beside the table.
 
-`refresh` reads the footers of files that have no valid entry, `Index.load(...).bind(snapshot)` answers what is
-known of each live file, column by column. An entry is valid for one path, size and modification time.
+`refresh` reads the footers of files without a valid entry; `Index.load(...).bind(snapshot)` returns the statistics of
+each live file, column by column. An entry is valid for one path, size and modification time.
 """
 
 from __future__ import annotations

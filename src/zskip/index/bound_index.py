@@ -1,4 +1,4 @@
-"""An index seen from one snapshot: what is known of each live file, column by column."""
+"""An index bound to a snapshot: the statistics of each live file, column by column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, PruneRe
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
-"""Of the columns that a bound index keeps in memory."""
+"""The size limit of the columns that a bound index keeps in memory."""
 
 _ENTRY_BYTES = 200
 _OBJECT_BYTES = 33
@@ -29,31 +29,31 @@ _DTYPES: dict[Form, Any] = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYT
 _ZEROS: dict[Form, Any] = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}
 
 
-class _Cache:
-    """The columns that were asked for last: as many as do not take more than some bytes, but always the last one."""
+class _ColumnCache:
+    """The most recently used columns, up to a number of bytes; always keeps the latest one."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._used = 0
-        self._held: OrderedDict[tuple[str, ...], tuple[ColumnStats | None, int]] = OrderedDict()
+        self._columns: OrderedDict[tuple[str, ...], tuple[ColumnStats | None, int]] = OrderedDict()
 
     def __contains__(self, path: tuple[str, ...]) -> bool:
-        return path in self._held
+        return path in self._columns
 
     def get(self, path: tuple[str, ...]) -> ColumnStats | None:
-        self._held.move_to_end(path)
-        return self._held[path][0]
+        self._columns.move_to_end(path)
+        return self._columns[path][0]
 
     def put(self, path: tuple[str, ...], stats: ColumnStats | None) -> None:
         size = _size(path, stats)
-        self._held[path] = stats, size
+        self._columns[path] = stats, size
         self._used += size
-        while self._used > self._limit and len(self._held) > 1:
-            self._used -= self._held.popitem(last=False)[1][1]
+        while self._used > self._limit and len(self._columns) > 1:
+            self._used -= self._columns.popitem(last=False)[1][1]
 
 
 def _size(path: tuple[str, ...], stats: ColumnStats | None) -> int:
-    """Bytes that a column takes in memory, about."""
+    """The approximate number of bytes of a column in memory."""
     size = _ENTRY_BYTES + sum(map(len, path))
     if stats is None:
         return size
@@ -65,9 +65,9 @@ def _size(path: tuple[str, ...], stats: ColumnStats | None) -> int:
 
 
 class BoundIndex:
-    """What is known of the files of one snapshot; columns are read when they are first asked for.
+    """The statistics of one snapshot's files; a column is read when it is first needed.
 
-    Safe to share between threads. An entry that is missing, stale or damaged leaves its file unknown.
+    Safe to share between threads. A missing, stale or damaged entry leaves its file unknown.
     """
 
     def __init__(
@@ -84,30 +84,30 @@ class BoundIndex:
     ) -> None:
         self.sketches = sketches
         self.row_groups = row_groups
-        """The segments that describe row groups; None where the index is one of files alone."""
+        """The segments that describe row groups; None if the index describes only files."""
         self.snapshot = snapshot
         self.segments = tuple(segments)
         self._version = version
         self._size = size
         self.case_sensitive = case_sensitive
-        self._cache = _Cache(CACHE_BYTES)
+        self._cache = _ColumnCache(CACHE_BYTES)
         self._lock = threading.Lock()
         self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
         self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
-        """Rows of each file, -1 where unknown."""
+        """Rows of each file; -1 if unknown."""
         if snapshot.known is not None:
             self.rows[:] = snapshot.known.rows
         covered = np.zeros(len(snapshot), np.bool_)
         for segment in self.segments:
-            used = segment.live >= 0
-            self.rows[segment.live[used]] = segment.rows[used]
-            covered[segment.live[used]] = True
+            is_live = segment.live >= 0
+            self.rows[segment.live[is_live]] = segment.rows[is_live]
+            covered[segment.live[is_live]] = True
         self.coverage: int = int(covered.sum())
-        """Number of live files with a valid entry."""
+        """The number of live files with a valid entry."""
 
     def info(self) -> IndexInfo:
-        """Say what the index covers."""
+        """Summarize what the index covers."""
         known = {c.path for s in self.segments for c in s.reader.segment.columns if c.type is not None}
         return IndexInfo(
             version=self._version,
@@ -120,9 +120,9 @@ class BoundIndex:
         )
 
     def prune(self, predicate: Predicate, decided: Sequence[Decided] = ()) -> PruneResult:
-        """Decide for every file whether some row might match, by all that is known of it.
+        """Decide for every file whether some row might match, by all of its statistics.
 
-        decided: what else is known of parts of the predicate.
+        decided: other known facts about parts of the predicate.
         """
         sketches = None if self.sketches is None else self.sketches.for_predicate(predicate)
         result = prune(predicate, self, sketches, decided)
@@ -132,22 +132,22 @@ class BoundIndex:
         return dataclasses.replace(result, kept=result.kept | altered, full=result.full & ~altered)
 
     def versions(self) -> Ints:
-        """Version of the table that brought each file, or with which it was first indexed; -1 where unknown."""
-        found: Ints = np.full(len(self.snapshot), -1, np.int64)
+        """The table version that added each file, or that it was first indexed with; -1 if unknown."""
+        result: Ints = np.full(len(self.snapshot), -1, np.int64)
         for segment in self.segments:
-            used = segment.live >= 0
+            is_live = segment.live >= 0
             try:
                 versions = segment.listing().versions
                 assert versions is not None, "the list was read whole"
-                found[segment.live[used]] = versions[used]
+                result[segment.live[is_live]] = versions[is_live]
             except IndexFormatError as error:
                 self.warn(error)
-        return found
+        return result
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
-        """Give what is known of a column in each file; None where nothing is.
+        """The statistics of a column in each file; None if there are none.
 
-        The type is the table's; of a field inside a struct it is the type that the files agree on.
+        The type is the table's; for a field inside a struct it is the type that all files share.
         """
         path = fold(path, self.case_sensitive)
         with self._lock:
@@ -156,53 +156,53 @@ class BoundIndex:
             return self._cache.get(path)
 
     def tight(self, path: tuple[str, ...]) -> Bools:
-        """(files,) mask of the files whose bounds of a column are its least and greatest values.
+        """(files,) mask of the files whose bounds of a column are exactly its least and greatest value.
 
-        Those of the index are, apart from text, which is cut; what a table format itself says may be wider.
+        The index's own bounds are exact, except for text, which is cut; a table format's own bounds may be wider.
         """
         if self.snapshot.known is None:
             return np.ones(len(self.snapshot), np.bool_)
         path = fold(path, self.case_sensitive)
-        wanted = self.type_of(path)
-        if wanted is None or wanted.form is None:
+        data_type = self.type_of(path)
+        if data_type is None or data_type.form is None:
             return np.zeros(len(self.snapshot), np.bool_)
-        own = _unknown(wanted, len(self.snapshot))
+        own_stats = _empty_stats(data_type, len(self.snapshot))
         for segment in self.segments:
-            self._fill(own, segment, path, wanted)
-        return own.bounded
+            self._fill(own_stats, segment, path, data_type)
+        return own_stats.bounded
 
     def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for i, field in enumerate(self.snapshot.partition_fields):
             if fold((field.name,), self.case_sensitive) == path:
                 return _partition_stats(self.snapshot, i, field.type)
-        wanted = self.type_of(path)
-        if wanted is None or wanted.form is None:
+        data_type = self.type_of(path)
+        if data_type is None or data_type.form is None:
             return None
-        said = self._said(path, wanted)
-        stats = _unknown(wanted, len(self.snapshot)) if said is None else said
-        known = map_segments(lambda s: self._fill(stats, s, path, wanted), self.segments, files=len(self.snapshot))
-        return stats if any(known) or said is not None else None
+        format_stats = self._format_stats(path, data_type)
+        stats = _empty_stats(data_type, len(self.snapshot)) if format_stats is None else format_stats
+        known = map_segments(lambda s: self._fill(stats, s, path, data_type), self.segments, files=len(self.snapshot))
+        return stats if any(known) or format_stats is not None else None
 
-    def _said(self, path: tuple[str, ...], wanted: DataType) -> ColumnStats | None:
-        """What the table format itself says of a column, in arrays of our own; None where it says nothing."""
+    def _format_stats(self, path: tuple[str, ...], data_type: DataType) -> ColumnStats | None:
+        """The table format's own statistics of a column, copied; None if it has none."""
         if self.snapshot.known is None or len(path) > 1:
             return None
-        (place,) = positions_of(path[0], self._names)
-        found = self.snapshot.known.column(self.snapshot.fields[place].name)
-        return None if found is None or found.type != wanted else found.take(np.arange(len(self.snapshot)))
+        (position,) = positions_of(path[0], self._names)
+        stats = self.snapshot.known.column(self.snapshot.fields[position].name)
+        return None if stats is None or stats.type != data_type else stats.take(np.arange(len(self.snapshot)))
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
-        """The table's type of a column or a field of a struct; None where there is not just one."""
-        fields = [self.snapshot.fields[i] for i in positions_of(path[0], self._names)]
-        inside: Sequence[tuple[str, DataType]] = [(field.name, field.type) for field in fields]
+        """The table's type of a column or struct field; None if it is missing or ambiguous."""
+        columns = [self.snapshot.fields[i] for i in positions_of(path[0], self._names)]
+        fields: Sequence[tuple[str, DataType]] = [(column.name, column.type) for column in columns]
         for depth, name in enumerate(path):
-            found = [data_type for other, data_type in inside if fold((other,), self.case_sensitive) == (name,)]
-            if len(found) != 1:
+            types = [data_type for other, data_type in fields if fold((other,), self.case_sensitive) == (name,)]
+            if len(types) != 1:
                 return None
-            if depth < len(path) - 1 and not found[0].fields:
+            if depth < len(path) - 1 and not types[0].fields:
                 return self._agreed_type(path)
-            inside = found[0].fields
-        return found[0]
+            fields = types[0].fields
+        return types[0]
 
     def _agreed_type(self, path: tuple[str, ...]) -> DataType | None:
         names = {
@@ -213,40 +213,40 @@ class BoundIndex:
         }
         return DataType(names.pop()) if len(names) == 1 else None
 
-    def _fill(self, stats: ColumnStats, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> bool:
-        """Bring what one segment knows into the statistics; whether it knows anything."""
-        found = self.resolve(segment, path, wanted)
+    def _fill(self, stats: ColumnStats, segment: BoundSegment, path: tuple[str, ...], data_type: DataType) -> bool:
+        """Add one segment's entries to the statistics; returns whether it had any."""
+        answers = self.resolve(segment, path, data_type)
         known = False
-        for column in sorted({f for f in found if isinstance(f, int)}):
+        for column in sorted({f for f in answers if isinstance(f, int)}):
             try:
                 entries = segment.reader.entries(column)
             except IndexFormatError as error:
                 self.warn(error)
                 continue
-            answers = np.array([f == column for f in found], np.bool_)[segment.schema]
-            entries = _widened(entries, segment.reader.segment.columns[column].type, wanted)
-            known |= _scatter(stats, entries, np.where(answers, segment.live, -1), self.rows)
-        missing = np.array([f is Absent.MISSING for f in found], np.bool_)
+            has_column = np.array([f == column for f in answers], np.bool_)[segment.schema]
+            entries = _widen(entries, segment.reader.segment.columns[column].type, data_type)
+            known |= _scatter(stats, entries, np.where(has_column, segment.live, -1), self.rows)
+        missing = np.array([f is Absent.MISSING for f in answers], np.bool_)
         absent = segment.live[missing[segment.schema] & (segment.live >= 0)] if missing.any() else segment.live[:0]
         stats.nulls[absent] = self.rows[absent]
         stats.may_nan[absent] = False
         return known or len(absent) > 0
 
-    def resolve(self, segment: BoundSegment, path: tuple[str, ...], wanted: DataType) -> list[int | Absent]:
-        """Say for each schema of a segment which of the segment's columns answers."""
+    def resolve(self, segment: BoundSegment, path: tuple[str, ...], data_type: DataType) -> list[int | Absent]:
+        """Find, for each schema of a segment, the segment's column that answers for a path."""
         path, record = fold(path, self.case_sensitive), segment.reader.segment
         may_default = self.may_default(path)
-        found: list[int | Absent] = []
+        answers: list[int | Absent] = []
         for numbers in segment.related(path, self.case_sensitive):
             columns = [record.columns[n] for n in numbers]
-            answer = resolve(path, wanted, columns, case_sensitive=self.case_sensitive)
+            answer = resolve(path, data_type, columns, case_sensitive=self.case_sensitive)
             if answer is Absent.MISSING and may_default:
                 answer = Absent.UNKNOWN
-            found.append(answer if isinstance(answer, Absent) else numbers[answer])
-        return found
+            answers.append(answer if isinstance(answer, Absent) else numbers[answer])
+        return answers
 
     def may_default(self, path: tuple[str, ...]) -> bool:
-        """Whether files without a column may hold a default in it: any file may declare one, also one that is unknown.
+        """Whether files without a column may hold a default in it: any file, even an unknown one, may declare one.
 
         path: folded.
         """
@@ -259,7 +259,7 @@ def bind_without_index(snapshot: Snapshot, *, case_sensitive: bool = False) -> B
     return BoundIndex(snapshot, (), version=0, size=0, case_sensitive=case_sensitive)
 
 
-def _unknown(data_type: DataType, files: int) -> ColumnStats:
+def _empty_stats(data_type: DataType, files: int) -> ColumnStats:
     form = data_type.form
     assert form is not None
     lower: Values = np.full(files, _ZEROS[form], _DTYPES[form])
@@ -273,55 +273,55 @@ def _unknown(data_type: DataType, files: int) -> ColumnStats:
     )
 
 
-def _widened(entries: Entries, held: str | None, wanted: DataType) -> Entries:
+def _widen(entries: Entries, file_type: str | None, data_type: DataType) -> Entries:
     """The entries of a column in the form of the table's type."""
-    widen = None if held is None else widening(held, wanted)
+    widen = None if file_type is None else widening(file_type, data_type)
     assert widen is not None, "only columns that can be read as the table's type answer"
     return dataclasses.replace(entries, lower=widen(entries.lower), upper=widen(entries.upper))
 
 
 def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bool:
-    """Put the entries of a segment at the places of their files; whether any had one."""
-    at: Any = live[entries.files]
-    used: Any = at >= 0
-    if used.all():
-        used, at = slice(None), as_slice(at)
+    """Copy a segment's entries to the positions of their files; returns whether any file is live."""
+    positions: Any = live[entries.files]
+    is_live: Any = positions >= 0
+    if is_live.all():
+        is_live, positions = slice(None), as_slice(positions)
     else:
-        at = at[used]
-    stats.lower[at] = entries.lower[used]
-    stats.upper[at] = entries.upper[used]
-    stats.bounded[at] = entries.bounded[used]
-    stats.nulls[at] = entries.nulls[used]
+        positions = positions[is_live]
+    stats.lower[positions] = entries.lower[is_live]
+    stats.upper[positions] = entries.upper[is_live]
+    stats.bounded[positions] = entries.bounded[is_live]
+    stats.nulls[positions] = entries.nulls[is_live]
     if stats.type.form is Form.FLOAT:
-        nulls, nans, held = entries.nulls[used], entries.nans[used], rows[at]
-        stats.may_nan[at] = (nans != 0) & (nulls != held)
-        places = np.arange(len(rows))[at] if isinstance(at, slice) else at
-        empty = places[(nans > 0) & (nans + nulls == held)]
+        nulls, nans, file_rows = entries.nulls[is_live], entries.nans[is_live], rows[positions]
+        stats.may_nan[positions] = (nans != 0) & (nulls != file_rows)
+        indexes = np.arange(len(rows))[positions] if isinstance(positions, slice) else positions
+        empty = indexes[(nans > 0) & (nans + nulls == file_rows)]
         stats.lower[empty], stats.upper[empty], stats.bounded[empty] = np.inf, -np.inf, True
-    return bool(len(entries.files) if isinstance(at, slice) else len(at))
+    return bool(len(entries.files) if isinstance(positions, slice) else len(positions))
 
 
 def _partition_stats(snapshot: Snapshot, column: int, data_type: DataType) -> ColumnStats | None:
-    """Give the exact statistics of a partition column: one value for all rows of a file."""
+    """The exact statistics of a partition column: one value for all rows of a file."""
     if data_type.form is None:
         return None
     count = len(snapshot.partitions)
-    each = _unknown(data_type, count)
-    null = np.zeros(count, np.bool_)
+    by_partition = _empty_stats(data_type, count)
+    is_null = np.zeros(count, np.bool_)
     for i, partition in enumerate(snapshot.partitions):
         value = partition.values[column]
-        null[i] = value is None
+        is_null[i] = value is None
         is_nan = isinstance(value, float) and value != value
-        each.may_nan[i] = is_nan
+        by_partition.may_nan[i] = is_nan
         if value is not None and not is_nan:
-            each.lower[i] = each.upper[i] = value
-            each.bounded[i] = True
-    of = snapshot.partition_of
+            by_partition.lower[i] = by_partition.upper[i] = value
+            by_partition.bounded[i] = True
+    partition_of = snapshot.partition_of
     return ColumnStats(
         type=data_type,
-        lower=each.lower[of],
-        upper=each.upper[of],
-        bounded=each.bounded[of],
-        nulls=np.where(null[of], ALL_NULL, 0),
-        may_nan=each.may_nan[of],
+        lower=by_partition.lower[partition_of],
+        upper=by_partition.upper[partition_of],
+        bounded=by_partition.bounded[partition_of],
+        nulls=np.where(is_null[partition_of], ALL_NULL, 0),
+        may_nan=by_partition.may_nan[partition_of],
     )

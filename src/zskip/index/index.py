@@ -49,33 +49,33 @@ class Index:
     """One version of a table's index."""
 
     storage: Storage
-    """Where it lies."""
+    """The storage that holds the index."""
     manifest: Manifest
 
     @classmethod
     def load(cls, storage: Storage, table: str | None = None) -> Index | None:
-        """Load the newest version; None where there is no index.
+        """Load the newest version; None if there is no index.
 
-        table: root of the table, where `storage` is not the table's own. Raises IndexFormatError where another version
-        of zskip wrote the index or it is damaged, and InputError where it is that of another table.
+        table: root of the table, if `storage` is not the table's own. Raises IndexFormatError if another version of
+        zskip wrote the index or it is damaged, and InputError if it belongs to another table.
         """
         manifest = latest_manifest(storage, table)
         return None if manifest is None else cls(storage=storage, manifest=manifest)
 
     @property
     def version(self) -> int:
-        """Number of the version."""
+        """The number of the version."""
         return self.manifest.version
 
     @property
     def bytes(self) -> int:
-        """Size of the segments on disk, those of sketches included."""
-        of_sketches = sum(segment.bytes for record in self.manifest.sketches for segment in record.segments)
-        held = (*self.manifest.segments, *(self.manifest.row_group_segments or ()))
-        return of_sketches + sum(segment.bytes for segment in held)
+        """The size of the segments on disk, including those of sketches."""
+        sketch_bytes = sum(segment.bytes for record in self.manifest.sketches for segment in record.segments)
+        segments = (*self.manifest.segments, *(self.manifest.row_group_segments or ()))
+        return sketch_bytes + sum(segment.bytes for segment in segments)
 
     def bind(self, snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:
-        """See the index from a snapshot.
+        """Bind the index to a snapshot.
 
         Damaged segments are left out with a ZskipWarning, and their files count as unknown.
         """
@@ -92,7 +92,7 @@ class Index:
         )
 
     def listings(self) -> Iterator[Listing]:
-        """What each segment lists, the last word coming last; those that are damaged are left out."""
+        """The listing of each segment, in order of precedence, the last one winning; damaged ones are left out."""
         for reader in self._readers(self.manifest.segments):
             with contextlib.suppress(IndexFormatError):
                 yield reader.listing()
@@ -100,7 +100,7 @@ class Index:
     def sketches(
         self, snapshot: Snapshot, *, case_sensitive: bool = False, warn: WarnOnce | None = None
     ) -> BoundSketches:
-        """See the sketches from a snapshot."""
+        """Bind the sketches to a snapshot."""
         columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
         return BoundSketches(self.storage, snapshot, self.manifest.sketches, columns, warn=warn)
 
@@ -123,52 +123,52 @@ def refresh(
 ) -> Index:
     """Bring the index up to date with a snapshot.
 
-    Footers are read only of files without a valid entry (`full`: of all), what they do not tell is counted (`counting`;
-    None: left unknown), and many small segments are merged. Of several refreshes at once each adds to what the others
-    published. Data files that cannot be read get no entry and a ZskipWarning. Segments that are damaged are replaced:
-    by default (`check`) all of them are read for that, else only their sizes are looked at. The index lies in the
-    table, or in `index_storage`. It describes row groups, too, if `row_groups` says so (None: if it did before).
-    Where there are `workers`, they read footers that are many.
-    Raises IndexFormatError where another version of zskip wrote the index, StorageError where it cannot be written and
-    InputError where `index_storage` holds the index of another table.
+    Reads only the footers of files without a valid entry (`full`: of all), counts what they lack (`counting`; None:
+    leaves it unknown), and merges many small segments. Concurrent refreshes add to each other's results. Unreadable
+    data files get no entry and a ZskipWarning. Damaged segments are replaced: by default (`check`) all segments are
+    read to find them, otherwise only their sizes are checked. The index lies in the table, or in `index_storage`. It
+    describes row groups, too, if `row_groups` is true (None: if it did before). If there are `workers`, they read
+    footers that are many. Raises IndexFormatError if another version of zskip wrote the index, StorageError if it
+    cannot be written, and InputError if `index_storage` holds the index of another table.
     """
-    home = _Home(index_storage or storage, None if index_storage is None else storage.root)
-    base, newest = _base(home)
-    held_row_groups = base is not None and base.row_group_segments is not None
-    of_row_groups = held_row_groups if row_groups is None else row_groups
+    location = _IndexLocation(index_storage or storage, None if index_storage is None else storage.root)
+    base, newest = _load_base(location)
+    had_row_groups = base is not None and base.row_group_segments is not None
+    wants_row_groups = had_row_groups if row_groups is None else row_groups
     old = () if base is None else (*base.segments, *(base.row_group_segments or ()))
-    usable = [s for s in old if not full and (of_row_groups or not s.of_row_groups)]
-    sound = _sound(home.storage, usable, check=check)
+    usable = [s for s in old if not full and (wants_row_groups or not s.of_row_groups)]
+    sound = _open_sound(location.storage, usable, check=check)
     bound = bind_segments(snapshot, [r for r in sound if not r.segment.of_row_groups])
     parts = bind_segments(snapshot, [r for r in sound if r.segment.of_row_groups])
     removed = {s.name for s in old} - {s.reader.segment.name for s in (*bound, *parts)}
     covered = _covered(snapshot, bound)
-    lacking = ~_covered(snapshot, parts) & ~_empty(snapshot, bound) & of_row_groups
-    added = collect_footers(storage, snapshot, ~covered, lacking, progress, home.storage, workers)
-    bound += _bind_new(home.storage, snapshot, [s for s in added if not s.of_row_groups])
-    parts += _bind_new(home.storage, snapshot, [s for s in added if s.of_row_groups])
+    without_row_groups = ~_covered(snapshot, parts) & ~_empty(snapshot, bound) & wants_row_groups
+    added = collect_footers(storage, snapshot, ~covered, without_row_groups, progress, location.storage, workers)
+    bound += _bind_new(location.storage, snapshot, [s for s in added if not s.of_row_groups])
+    parts += _bind_new(location.storage, snapshot, [s for s in added if s.of_row_groups])
     if counting is not None:
         before = [s.reader.segment for s in bound]
-        seen = BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=case_sensitive)
-        after = fill_gaps(home.storage, seen, ~covered if counting.new_only else np.ones_like(covered), counting)
-        apply_changes = [new for new, was in zip(after, before, strict=True) if new != was]
-        removed |= {was.name for new, was in zip(after, before, strict=True) if new != was}
-        added = [*(s for s in added if s.name not in removed), *apply_changes]
-        bound = _bind_new(home.storage, snapshot, after) if apply_changes else bound
-    merged_names, merged = _compact(home.storage, [bound, parts])
-    kept_new = [s for s in [*added, *merged] if s.name not in merged_names]
-    gone = removed | merged_names
-    if newest and base is not None and not gone and not kept_new and of_row_groups == held_row_groups:
-        return Index(storage=home.storage, manifest=base)
-    manifest = _publish(home, snapshot.version, gone, kept_new, row_groups=row_groups)
-    _clean(home.storage)
-    return Index(storage=home.storage, manifest=manifest)
+        index_of_files = BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=case_sensitive)
+        countable = ~covered if counting.new_only else np.ones_like(covered)
+        after = fill_gaps(location.storage, index_of_files, countable, counting)
+        changed = [(one, other) for one, other in zip(before, after, strict=True) if one != other]
+        removed |= {one.name for one, _ in changed}
+        added = [*(s for s in added if s.name not in removed), *(other for _, other in changed)]
+        bound = _bind_new(location.storage, snapshot, after) if changed else bound
+    merged_names, merged = _compact(location.storage, [bound, parts])
+    new_segments = [s for s in [*added, *merged] if s.name not in merged_names]
+    dropped = removed | merged_names
+    if newest and base is not None and not dropped and not new_segments and wants_row_groups == had_row_groups:
+        return Index(storage=location.storage, manifest=base)
+    manifest = _publish(location, snapshot.version, dropped, new_segments, row_groups=row_groups)
+    _clean(location.storage)
+    return Index(storage=location.storage, manifest=manifest)
 
 
 def bind_footers(storage: Storage, snapshot: Snapshot) -> BoundIndex:
-    """See what the footers of a snapshot's files say, without an index; costs a ZskipWarning for unreadable files."""
-    home, everything = Overlay(storage), np.ones(len(snapshot), np.bool_)
-    bound = _bind_new(home, snapshot, collect_footers(storage, snapshot, everything, ~everything, None, home))
+    """Bind the footers of a snapshot's files without an index; warns with a ZskipWarning about unreadable files."""
+    overlay, everything = Overlay(storage), np.ones(len(snapshot), np.bool_)
+    bound = _bind_new(overlay, snapshot, collect_footers(storage, snapshot, everything, ~everything, None, overlay))
     return BoundIndex(snapshot, bound, version=0, size=0, case_sensitive=True)
 
 
@@ -177,7 +177,7 @@ def _bind_new(storage: Storage, snapshot: Snapshot, segments: Sequence[Segment])
 
 
 def _covered(snapshot: Snapshot, bound: Sequence[BoundSegment]) -> Bools:
-    """(files of the snapshot,) those that some segments describe."""
+    """(files of the snapshot,) mask of the files that the segments describe."""
     covered = np.zeros(len(snapshot), np.bool_)
     for segment in bound:
         covered[segment.live[segment.live >= 0]] = True
@@ -185,7 +185,7 @@ def _covered(snapshot: Snapshot, bound: Sequence[BoundSegment]) -> Bools:
 
 
 def _empty(snapshot: Snapshot, bound: Sequence[BoundSegment]) -> Bools:
-    """(files of the snapshot,) those that are known to have no rows, and so may have no row groups."""
+    """(files of the snapshot,) mask of the files that are known to have no rows, and so may have no row groups."""
     return _covered(snapshot, [segment.at(np.where(segment.rows == 0, segment.live, -1)) for segment in bound])
 
 
@@ -201,53 +201,52 @@ def refresh_sketches(
     case_sensitive: bool = False,
     total_budget: int | None = None,
 ) -> Index:
-    """Bring the sketches of an index up to date with a snapshot: build the states that files lack.
+    """Bring the sketches of an index up to date with a snapshot: build the missing states.
 
-    files: (files of the snapshot,) those that may be read; add: new sketches, in the session's `timezone`; drop: specs
-    as `SketchInfo` gives them, of which those in `add` are built anew; total_budget: bytes of all states of live files,
-    beyond which the largest of those that are built now are left out. Of several refreshes at once each adds to what
-    the others published.
+    files: (files of the snapshot,) mask of the files that may be read; add: new sketches, in the session's `timezone`;
+    drop: specs as in `SketchInfo`; those also in `add` are rebuilt; total_budget: bytes of all states of live files,
+    above which the largest of the new states are left out. Concurrent refreshes add to each other's results.
     """
-    manifest, home = index.manifest, _Home(index.storage, index.manifest.table)
+    manifest, location = index.manifest, _IndexLocation(index.storage, index.manifest.table)
     known = {record.spec for record in manifest.sketches}
     new = [SketchChange(spec=str(on), timezone=timezone) for on in add if str(on) not in known - {*drop}]
-    wanted = dataclasses.replace(
+    desired = dataclasses.replace(
         index, manifest=dataclasses.replace(manifest, sketches=apply_changes(manifest.sketches, new, drop))
     )
-    changes = update_sketches(wanted.sketches(snapshot, case_sensitive=case_sensitive), build, files, total_budget)
+    changes = update_sketches(desired.sketches(snapshot, case_sensitive=case_sensitive), build, files, total_budget)
     if not new and not changes and not known & set(drop):
         return index
-    published = _publish(home, snapshot.version, changes=[*new, *changes], dropped=drop)
-    _clean(home.storage)
-    return Index(storage=home.storage, manifest=published)
+    published = _publish(location, snapshot.version, changes=[*new, *changes], dropped_sketches=drop)
+    _clean(location.storage)
+    return Index(storage=location.storage, manifest=published)
 
 
-class _Home(NamedTuple):
-    """Where an index lies, and of which table it is, if it lies elsewhere."""
+class _IndexLocation(NamedTuple):
+    """The storage of an index, and its table's root if the index lies elsewhere."""
 
     storage: Storage
     table: str | None
 
 
-def _base(home: _Home) -> tuple[Manifest | None, bool]:
-    """The version to go on from, and whether it is the newest one: that may be damaged."""
+def _load_base(location: _IndexLocation) -> tuple[Manifest | None, bool]:
+    """The version to build on, and whether it is the newest one, which may be damaged."""
     try:
-        return latest_manifest(*home), True
+        return latest_manifest(*location), True
     except DamagedIndexError as error:
-        base = sound_manifest(*home)
-        mended = "building it anew" if base is None else f"going on from version {base.version}"
-        warnings.warn(f"{error}; {mended}", ZskipWarning, stacklevel=3)
+        base = sound_manifest(*location)
+        remedy = "building it anew" if base is None else f"going on from version {base.version}"
+        warnings.warn(f"{error}; {remedy}", ZskipWarning, stacklevel=3)
         return base, False
 
 
-def _sound(storage: Storage, segments: Sequence[Segment], *, check: bool) -> list[SegmentReader]:
+def _open_sound(storage: Storage, segments: Sequence[Segment], *, check: bool) -> list[SegmentReader]:
     """Readers of the segments that are not damaged."""
     listing = storage.list_dir(INDEX_DIR)
-    readers = [SegmentReader(storage, s) for s in segments if _is_whole(s, listing)]
-    return [reader for reader in readers if not check or _is_right(reader)]
+    readers = [SegmentReader(storage, s) for s in segments if _is_complete(s, listing)]
+    return [reader for reader in readers if not check or _is_sound(reader)]
 
 
-def _is_right(reader: SegmentReader) -> bool:
+def _is_sound(reader: SegmentReader) -> bool:
     try:
         reader.check()
     except IndexFormatError as error:
@@ -256,66 +255,68 @@ def _is_right(reader: SegmentReader) -> bool:
     return True
 
 
-def _is_whole(segment: Segment, listing: Sequence[FileInfo]) -> bool:
-    """Whether both files of a segment are there in full length."""
+def _is_complete(segment: Segment, listing: Sequence[FileInfo]) -> bool:
+    """Whether both files of a segment exist in full length."""
     sizes = {info.path.rpartition("/")[2]: info.size for info in listing}
-    wanted = {
+    expected = {
         segment.files_path: segment.listing.length,
         segment.entries_path: segment.footer.offset + segment.footer.length,
     }
-    return all(sizes.get(path.rpartition("/")[2]) == size for path, size in wanted.items())
+    return all(sizes.get(path.rpartition("/")[2]) == size for path, size in expected.items())
 
 
-def _compact(storage: Storage, kinds: Sequence[Sequence[BoundSegment]]) -> tuple[set[str], list[Segment]]:
-    """Merge what should be merged of each kind; the names of the segments that fall away, and the new ones."""
-    gone: set[str] = set()
+def _compact(storage: Storage, segment_lists: Sequence[Sequence[BoundSegment]]) -> tuple[set[str], list[Segment]]:
+    """Merge segments of each kind; returns the names of the merged segments, and the new ones."""
+    dropped: set[str] = set()
     merged: list[Segment] = []
-    for group in (group for segments in kinds for group in choose_groups(segments)):
+    for group in (group for segments in segment_lists for group in choose_groups(segments)):
         try:
             new = merge_segments(storage, group)
         except IndexFormatError as error:
             warn_damaged(error)
             continue
-        gone |= {s.reader.segment.name for s in group}
+        dropped |= {s.reader.segment.name for s in group}
         merged += [new] if new is not None else []
-    return gone, merged
+    return dropped, merged
 
 
 def _publish(
-    home: _Home,
+    location: _IndexLocation,
     table_version: int,
-    gone: Collection[str] = (),
+    dropped_segments: Collection[str] = (),
     added: Sequence[Segment] = (),
     *,
     changes: Sequence[SketchChange] = (),
-    dropped: Collection[str] = (),
+    dropped_sketches: Collection[str] = (),
     row_groups: bool | None = None,
 ) -> Manifest:
-    """Publish a version on top of the newest one; a refresh that comes second starts from the winner's.
+    """Publish a version on top of the newest one; a concurrent refresh that comes second builds on the winner's.
 
-    row_groups: whether it describes row groups; None for what the newest one does.
+    row_groups: whether it describes row groups; None to keep the newest version's choice.
     """
     for _ in range(_ATTEMPTS):
         try:
-            base = latest_manifest(*home)
+            base = latest_manifest(*location)
         except DamagedIndexError:
-            base = sound_manifest(*home)
-        version = next_version(home.storage.list_dir(INDEX_DIR))
+            base = sound_manifest(*location)
+        version = next_version(location.storage.list_dir(INDEX_DIR))
         old = base.segments if base is not None else ()
-        old_parts = base.row_group_segments if base is not None else None
-        of_row_groups = old_parts is not None if row_groups is None else row_groups
-        parts = (*(old_parts or ()), *(s for s in added if s.of_row_groups))
+        old_row_groups = base.row_group_segments if base is not None else None
+        wants_row_groups = old_row_groups is not None if row_groups is None else row_groups
+        row_group_segments = (*(old_row_groups or ()), *(s for s in added if s.of_row_groups))
         manifest = Manifest(
             version=version if base is None else max(version, base.version + 1),
-            table=home.table,
+            table=location.table,
             table_version=table_version,
             zskip=__version__,
-            segments=(*(s for s in old if s.name not in gone), *(s for s in added if not s.of_row_groups)),
-            row_group_segments=tuple(s for s in parts if s.name not in gone) if of_row_groups else None,
-            sketches=apply_changes(() if base is None else base.sketches, changes, dropped),
+            segments=(*(s for s in old if s.name not in dropped_segments), *(s for s in added if not s.of_row_groups)),
+            row_group_segments=tuple(s for s in row_group_segments if s.name not in dropped_segments)
+            if wants_row_groups
+            else None,
+            sketches=apply_changes(() if base is None else base.sketches, changes, dropped_sketches),
         )
         try:
-            home.storage.write(manifest_path(manifest.version), manifest.to_bytes())
+            location.storage.write(manifest_path(manifest.version), manifest.to_bytes())
         except FileExistsError:
             continue
         _LOG.info("index version %d: %d segments", manifest.version, len(manifest.segments))
@@ -324,7 +325,7 @@ def _publish(
 
 
 def _clean(storage: Storage) -> None:
-    """Remove what no reader needs; what cannot be removed stays for the next refresh."""
+    """Remove files that no reader needs; what cannot be removed stays for the next refresh."""
     try:
         for path, _ in find_garbage(storage):
             storage.delete(path)
@@ -333,39 +334,39 @@ def _clean(storage: Storage) -> None:
 
 
 def find_garbage(storage: Storage) -> list[tuple[str, str]]:
-    """What no reader needs, and why: versions replaced hours ago, segments that only they name, unfinished files.
+    """Files that no reader needs, with reasons: old versions, segments that only they name, unfinished files.
 
-    The newest version must be one that this zskip can read, and sound.
+    The newest version must be sound and readable for this zskip.
     """
-    horizon = time.time() * 1000 - _KEEP_HOURS * 3_600_000
+    newest_ms = time.time() * 1000 - _KEEP_HOURS * 3_600_000
     listing = storage.list_dir(INDEX_DIR)
     manifests = list(list_manifests(listing).items())
     live: set[str] = set()
     successor_ms = float("inf")
-    found: list[tuple[str, str]] = []
+    result: list[tuple[str, str]] = []
     for i, (_, info) in enumerate(manifests):
-        if successor_ms > horizon and i < _KEEP_MANIFESTS:
-            live |= _names(storage, info)
+        if successor_ms > newest_ms and i < _KEEP_MANIFESTS:
+            live |= _segment_names(storage, info)
         else:
-            found.append((f"{INDEX_DIR}/{info.path.rpartition('/')[2]}", "an old version of the index"))
+            result.append((f"{INDEX_DIR}/{info.path.rpartition('/')[2]}", "an old version of the index"))
         successor_ms = info.mtime_ms
     for info in listing:
         name = info.path.rpartition("/")[2]
         orphan = (name.startswith("segment-") and name.rsplit("-", 1)[0] not in live) or (
             name.startswith("sketch-") and name.removesuffix(".parquet") not in live
         )
-        if info.mtime_ms < horizon and (orphan or name.startswith(".")):
+        if info.mtime_ms < newest_ms and (orphan or name.startswith(".")):
             reason = "named by no version of the index" if orphan else "half written"
-            found.append((f"{INDEX_DIR}/{name}", reason))
-    return found
+            result.append((f"{INDEX_DIR}/{name}", reason))
+    return result
 
 
-def _names(storage: Storage, info: FileInfo) -> set[str]:
-    """Name the segments of a version; none where it is damaged."""
+def _segment_names(storage: Storage, info: FileInfo) -> set[str]:
+    """The names of a version's segments; none if it is damaged."""
     path = f"{INDEX_DIR}/{info.path.rpartition('/')[2]}"
     try:
         manifest = Manifest.from_bytes(storage.read(path), path)
-        of_sketches = {segment.name for record in manifest.sketches for segment in record.segments}
-        return of_sketches | {s.name for s in (*manifest.segments, *(manifest.row_group_segments or ()))}
+        sketch_segments = {segment.name for record in manifest.sketches for segment in record.segments}
+        return sketch_segments | {s.name for s in (*manifest.segments, *(manifest.row_group_segments or ()))}
     except (IndexFormatError, FileNotFoundError):
         return set()

@@ -1,4 +1,4 @@
-"""What an index keeps of each column and expression, and of how many files."""
+"""The columns and expressions that an index covers, and in how many files."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from zskip.records import ALL_NULL, Field, IndexedPart
 from zskip.types import DataType
 
 _BEHIND = "they are not in the index; bring it up to date"
-_UNKNOWN = "their footers do not tell, or what they tell cannot be believed"
+_UNKNOWN = "their footers have no statistics, or none that can be trusted"
 
 
 def list_indexed_parts(bound: BoundIndex, only: Collection[str] | None = None) -> tuple[IndexedPart, ...]:
     """The bounds of each column, the values of partition columns, and the sketches, in this order.
 
-    only: columns whose bounds are described; None for all.
+    only: columns whose bounds are listed; None for all.
     """
     snapshot = bound.snapshot
     fields = [field for field in snapshot.fields if only is None or field.name in only]
     bounds = [_bounds(bound, path, field.type) for field in fields for path in _paths(bound, field)]
     partitions = [
-        IndexedPart(on=_written((field.name,), field.type), kind="partition", files=len(snapshot))
+        IndexedPart(on=_to_sql((field.name,), field.type), kind="partition", files=len(snapshot))
         for field in snapshot.partition_fields
     ]
     sketches = () if bound.sketches is None else bound.sketches.info()
-    of_sketches = [
+    sketch_parts = [
         IndexedPart(
             on=sketch.spec.partition(":")[2],
             kind=sketch.spec.partition(":")[0],
@@ -39,17 +39,17 @@ def list_indexed_parts(bound: BoundIndex, only: Collection[str] | None = None) -
         )
         for sketch in sketches
     ]
-    return (*bounds, *partitions, *of_sketches)
+    return (*bounds, *partitions, *sketch_parts)
 
 
 def _paths(bound: BoundIndex, field: Field) -> list[tuple[str, ...]]:
-    """A column, or in its place the fields of structs that the index speaks of."""
-    held = (column.path for segment in bound.segments for column in segment.reader.segment.columns)
-    inside = dict.fromkeys(path for path in held if len(path) > 1 and path[0] == field.name)
-    return list(inside) or [(field.name,)]
+    """A column, or its struct fields in the index instead."""
+    paths = (column.path for segment in bound.segments for column in segment.reader.segment.columns)
+    fields = dict.fromkeys(path for path in paths if len(path) > 1 and path[0] == field.name)
+    return list(fields) or [(field.name,)]
 
 
-def _written(path: tuple[str, ...], data_type: DataType) -> str:
+def _to_sql(path: tuple[str, ...], data_type: DataType) -> str:
     return term_sql(Column(path, data_type))
 
 
@@ -60,7 +60,7 @@ def _bounds(bound: BoundIndex, path: tuple[str, ...], data_type: DataType) -> In
         known = stats.bounded | (stats.nulls == ALL_NULL) | ((bound.rows >= 0) & (stats.nulls == bound.rows))
     reason = "" if known.all() else _BEHIND if (bound.rows[~known] < 0).any() else _UNKNOWN
     return IndexedPart(
-        on=_written(path, data_type),
+        on=_to_sql(path, data_type),
         kind="minmax",
         files=int(known.sum()),
         bytes=_bytes(bound, path),
@@ -70,12 +70,12 @@ def _bounds(bound: BoundIndex, path: tuple[str, ...], data_type: DataType) -> In
 
 
 def _bytes(bound: BoundIndex, path: tuple[str, ...]) -> int:
-    """The share of a column in the entries of all segments, by their number."""
-    found = 0.0
+    """A column's share of all segments' size, by its number of entries."""
+    total = 0.0
     for segment in (bound_segment.reader.segment for bound_segment in bound.segments):
         size = segment.footer.offset + segment.footer.length
-        held = [i for i, column in enumerate(segment.columns) if column.path == path]
-        found += sum(
-            size * (segment.starts[i + 1] - segment.starts[i]) / segment.entries for i in held if segment.entries
+        numbers = [i for i, column in enumerate(segment.columns) if column.path == path]
+        total += sum(
+            size * (segment.starts[i + 1] - segment.starts[i]) / segment.entries for i in numbers if segment.entries
         )
-    return round(found)
+    return round(total)

@@ -1,6 +1,6 @@
-"""Which row groups of the kept files a query has to read: their statistics, evaluated as if each were a file.
+"""The row groups of the kept files that a query has to read, by their statistics, evaluated as if each were a file.
 
-A file whose row groups are not all known is read whole.
+A file is read whole unless all its row groups are known.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from zskip.types import DataType
 class KeptRowGroups:
     """The row groups that a query has to read."""
 
-    of_file: Mapping[int, tuple[int, ...]]
-    """By the place of a kept file in the snapshot; without those that must be read whole."""
+    by_file: Mapping[int, tuple[int, ...]]
+    """By a kept file's position in the snapshot; files that must be read whole are missing."""
     counts: Ints
-    """(files,) of the snapshot: row groups that the index lists."""
+    """(files of the snapshot,) the number of row groups in the index."""
     total: int | None
-    """Row groups of all files; None where those of any file are unknown."""
+    """The row groups of all files; None if those of any file are unknown."""
 
 
 def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> KeptRowGroups | None:
-    """Decide for the row groups of the kept files whether some row might match; None for an index of files alone.
+    """Decide for the kept files' row groups whether some row might match; None if the index describes only files.
 
-    kept: (files,) what `BoundIndex.prune` says.
+    kept: (files,) result of `BoundIndex.prune`.
     """
     if bound.row_groups is None:
         return None
@@ -41,31 +41,31 @@ def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> Ke
     counts, known = _known(bound, segments)
     if bound.snapshot.altered is not None:
         known &= ~bound.snapshot.altered
-    wanted = known & kept
-    seen = _BoundRowGroups(bound, segments, wanted)
-    may_match = prune(predicate, seen).kept
-    found: dict[int, list[int]] = {file: [] for file in np.flatnonzero(wanted).tolist()}
-    order = np.argsort(seen.numbers[may_match], kind="stable")
-    files, numbers = seen.files_of[may_match][order], seen.numbers[may_match][order]
+    pruned = known & kept
+    bound_row_groups = _BoundRowGroups(bound, segments, pruned)
+    may_match = prune(predicate, bound_row_groups).kept
+    kept_numbers: dict[int, list[int]] = {file: [] for file in np.flatnonzero(pruned).tolist()}
+    order = np.argsort(bound_row_groups.numbers[may_match], kind="stable")
+    files, numbers = bound_row_groups.files_of[may_match][order], bound_row_groups.numbers[may_match][order]
     for file, number in zip(files.tolist(), numbers.tolist(), strict=True):
-        found[file].append(number)
+        kept_numbers[file].append(number)
     return KeptRowGroups(
-        of_file={file: tuple(held) for file, held in found.items()},
+        by_file={file: tuple(ids) for file, ids in kept_numbers.items()},
         counts=counts,
         total=int(counts.sum()) if known.all() else None,
     )
 
 
 def _known(bound: BoundIndex, segments: Sequence[BoundSegment]) -> tuple[Ints, Bools]:
-    """(files,) how many row groups segments list of each file, and whether these are all that it has.
+    """(files,) the number of row groups in segments, and whether they are complete.
 
-    They are numbered from 0, and their rows add up to those of the file.
+    Complete ones are numbered from 0, and their rows add up to those of the file.
     """
-    used = [(segment, segment.live >= 0) for segment in segments]
-    files = _joined([segment.live[live] for segment, live in used])
-    numbers = _joined([_numbers(segment)[live] for segment, live in used])
+    live_files = [(segment, segment.live >= 0) for segment in segments]
+    files = _concatenate([segment.live[live] for segment, live in live_files])
+    numbers = _concatenate([_numbers(segment)[live] for segment, live in live_files])
     rows: Ints = np.zeros(len(bound.snapshot), np.int64)
-    np.add.at(rows, files, _joined([segment.rows[live] for segment, live in used]))
+    np.add.at(rows, files, _concatenate([segment.rows[live] for segment, live in live_files]))
     known = (bound.rows >= 0) & (rows == bound.rows)
     counts: Ints = np.bincount(files, minlength=len(rows))
     order = np.lexsort((numbers, files))
@@ -75,7 +75,7 @@ def _known(bound: BoundIndex, segments: Sequence[BoundSegment]) -> tuple[Ints, B
     return counts, known
 
 
-def _joined(parts: Sequence[Ints]) -> Ints:
+def _concatenate(parts: Sequence[Ints]) -> Ints:
     return np.concatenate([np.empty(0, np.int64), *parts])
 
 
@@ -85,36 +85,43 @@ def _numbers(segment: BoundSegment) -> Ints:
 
 
 class _BoundRowGroups(BoundIndex):
-    """What is known of the row groups of some files, which take the place of files.
+    """The statistics of some files' row groups, which take the place of files.
 
-    What is true of the table as a whole is asked of the index of its files.
+    Questions about the table as a whole go to the index of its files.
     """
 
-    def __init__(self, whole: BoundIndex, segments: Sequence[BoundSegment], files: Bools) -> None:
-        placed: list[BoundSegment] = []
+    def __init__(self, index_of_files: BoundIndex, segments: Sequence[BoundSegment], files: Bools) -> None:
+        bound_segments: list[BoundSegment] = []
         files_of: list[Ints] = []
         numbers: list[Ints] = []
         offset = 0
         for segment in segments:
-            used = segment.live >= 0
-            used[used] = files[segment.live[used]]
-            placed.append(segment.at(np.where(used, offset + np.cumsum(used) - 1, -1)))
-            files_of.append(segment.live[used])
-            numbers.append(_numbers(segment)[used])
-            offset += int(used.sum())
-        self.files_of: Ints = _joined(files_of)
-        """(row groups,) place of the file in the snapshot."""
-        self.numbers: Ints = _joined(numbers)
+            is_used = segment.live >= 0
+            is_used[is_used] = files[segment.live[is_used]]
+            bound_segments.append(segment.at(np.where(is_used, offset + np.cumsum(is_used) - 1, -1)))
+            files_of.append(segment.live[is_used])
+            numbers.append(_numbers(segment)[is_used])
+            offset += int(is_used.sum())
+        self.files_of: Ints = _concatenate(files_of)
+        """(row groups,) position of the file in the snapshot."""
+        self.numbers: Ints = _concatenate(numbers)
         """(row groups,) number within the file."""
-        self._whole = whole
-        # Each row group stands for its file; what the format says of that is not true of its parts.
-        snapshot = replace(whole.snapshot.take(self.files_of), known=None)
-        super().__init__(snapshot, placed, version=0, size=0, case_sensitive=whole.case_sensitive, warn=whole.warn)
+        self._index_of_files = index_of_files
+        # Each row group stands for its file; the format's statistics of the file do not hold for its parts.
+        snapshot = replace(index_of_files.snapshot.take(self.files_of), known=None)
+        super().__init__(
+            snapshot,
+            bound_segments,
+            version=0,
+            size=0,
+            case_sensitive=index_of_files.case_sensitive,
+            warn=index_of_files.warn,
+        )
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column."""
-        return self._whole.type_of(path)
+        return self._index_of_files.type_of(path)
 
     def may_default(self, path: tuple[str, ...]) -> bool:
         """Whether files without a column may hold a default in it."""
-        return self._whole.may_default(path)
+        return self._index_of_files.may_default(path)

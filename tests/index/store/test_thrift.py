@@ -15,7 +15,7 @@ from zskip.index import Index, refresh
 from zskip.index.store.leaves import Column
 from zskip.index.store.listing import FILES_SCHEMA
 from zskip.index.store.segment import BLOCK_ROWS, ENTRIES_SCHEMA, SegmentReader, new_name, write_segment
-from zskip.index.store.thrift import row_group_places, select_row_groups
+from zskip.index.store.thrift import row_group_offsets, select_row_groups
 
 FIELDS = {"a": "long", "t": "string"}
 
@@ -36,7 +36,7 @@ def test_a_part_of_a_footer_describes_its_row_groups(count, statistics):
     stream = io.BytesIO()
     pq.write_table(pa.table(columns), stream, row_group_size=3, write_statistics=statistics, compression="zstd")
     footer = footer_of(stream.getvalue())
-    whole, places = pq.read_metadata(stream), row_group_places(footer)
+    whole, places = pq.read_metadata(stream), row_group_offsets(footer)
     assert len(places) == count + 1
     for first, last in {(0, 0), (count - 1, count - 1), (0, count - 1), (count // 3, count // 2)}:
         part = pq.read_metadata(pa.BufferReader(select_row_groups(footer, places, first, last)))
@@ -52,17 +52,17 @@ def test_what_is_no_footer_is_refused():
     footer = footer_of(stream.getvalue())
     for data in (b"", b"\x00", footer[:20], b"\xff" * 40, footer.replace(b"\x19", b"\x1d", 1)):
         with pytest.raises((ValueError, IndexError)):
-            row_group_places(data)
+            row_group_offsets(data)
 
 
-def test_entries_are_the_same_with_and_without_places(storage, snap, tmp_path):
+def test_entries_are_the_same_with_and_without_offsets(storage, snap, tmp_path):
     paths = [f"{i}.parquet" for i in range(3)]
     for i, path in enumerate(paths):
         pq.write_table(pa.table({"a": [i, i + 10], "t": ["x", f"y{i}"]}), tmp_path / path)
     [segment] = refresh(storage, snap(storage, FIELDS)).manifest.segments
-    assert len(segment.places) == len(segment.blocks) + 1
+    assert len(segment.group_offsets) == len(segment.blocks) + 1
     assert Index.load(storage).manifest.segments == (segment,)
-    bare = dataclasses.replace(segment, places=())
+    bare = dataclasses.replace(segment, group_offsets=())
     for column in range(2):
         one, other = (SegmentReader(storage, s).table(column) for s in (segment, bare))
         assert one.equals(other)
@@ -90,8 +90,8 @@ def test_runs_of_rows_over_many_blocks(storage):
 
     segment = write_segment(storage, new_name(), listing, held, [tuple(range(columns))], (), entries())
     assert len(segment.blocks) > 16
-    for places in (segment.places, ()):
-        reader = SegmentReader(storage, dataclasses.replace(segment, places=places))
+    for offsets in (segment.group_offsets, ()):
+        reader = SegmentReader(storage, dataclasses.replace(segment, group_offsets=places))
         for start, end in itertools.pairwise([0, 1, BLOCK_ROWS, 100_000, 400_000, files * columns]):
             found = reader.rows(start, end, ("file", "int_min"))
             row = np.arange(start, end)

@@ -1,4 +1,4 @@
-"""Gather footers' statistics, file after file, into the columns of a segment."""
+"""Builds a segment from footer statistics, file after file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUFFERED_ENTRIES = 200_000
 
 
 class SegmentBuilder:
-    """A segment in the making: Arrow arrays, and short lists of what came last."""
+    """A segment under construction: Arrow arrays, and short lists of the latest entries."""
 
     def __init__(self, *, of_row_groups: bool = False) -> None:
         self.entries = 0
@@ -31,30 +31,30 @@ class SegmentBuilder:
         self._numbers: dict[int, tuple[tuple[Column, ...], tuple[int, ...]]] = {}
         self._defaults: set[str] = set()
         self._pending: dict[tuple[int, int], list[tuple[int, tuple[int, ...], LeafLists]]] = {}
-        """What came last, by the identities of two tuples that it holds: they say which columns it is of."""
+        """The latest entries, by the identities of two tuples that they hold and that define their columns."""
         self._done: list[list[pa.Table]] = []
         self._buffered = 0
 
     def __len__(self) -> int:
         return len(self._files["path"])
 
-    def add(self, file: DataFile, found: FooterStats, table_version: int, row_group: int = 0) -> None:
-        """Add what a footer says of a file, that a version of the table holds, or of one of its row groups."""
-        numbers = self._numbers_of(found.columns)
-        place = len(self)
+    def add(self, file: DataFile, footer: FooterStats, table_version: int, row_group: int = 0) -> None:
+        """Add a footer's statistics of a file in a version of the table, or of one of its row groups."""
+        numbers = self._numbers_of(footer.columns)
+        number = len(self)
         schema = self._schemas.setdefault(numbers, len(self._schemas))
-        values = (file.path, file.size, file.mtime_ms, found.rows, schema, table_version, row_group)
-        for held, value in zip(self._files.values(), values, strict=False):
-            held.append(value)
-        self._pending.setdefault((id(numbers), id(found.leaves.columns)), []).append((place, numbers, found.leaves))
-        self._defaults |= found.defaults
-        self.entries += len(found.leaves.columns)
-        self._buffered += len(found.leaves.columns)
+        row = (file.path, file.size, file.mtime_ms, footer.rows, schema, table_version, row_group)
+        for values, value in zip(self._files.values(), row, strict=False):
+            values.append(value)
+        self._pending.setdefault((id(numbers), id(footer.leaves.columns)), []).append((number, numbers, footer.leaves))
+        self._defaults |= footer.defaults
+        self.entries += len(footer.leaves.columns)
+        self._buffered += len(footer.leaves.columns)
         if self._buffered >= _BUFFERED_ENTRIES:
             self._pack()
 
     def _numbers_of(self, columns: tuple[Column, ...]) -> tuple[int, ...]:
-        """Give the numbers of a file's columns; files of one schema share the tuple, so its identity finds them."""
+        """The numbers of a file's columns; files of one schema share the tuple, so it is found by identity."""
         known = self._numbers.get(id(columns))
         if known is not None:
             return known[1]
@@ -68,16 +68,16 @@ class SegmentBuilder:
     def _pack(self) -> None:
         rows: dict[int, list[list[Any]]] = {}
         for files in self._pending.values():
-            places = [place for place, _, _ in files]
+            ids = [file_number for file_number, _, _ in files]
             _, numbers, leaves = files[0]
-            by_column = (zip(*lists, strict=True) for lists in zip(*(found[1:] for _, _, found in files), strict=True))
+            by_column = (zip(*lists, strict=True) for lists in zip(*(part[1:] for _, _, part in files), strict=True))
             for column, *values in zip(leaves.columns, *by_column, strict=True):
-                held = rows.setdefault(numbers[column], [[], [], [], [], []])
-                for target, new in zip(held, (places, *values), strict=True):
+                target_lists = rows.setdefault(numbers[column], [[], [], [], [], []])
+                for target, new in zip(target_lists, (ids, *values), strict=True):
                     target.extend(new)
         columns = list(self._columns)
-        for number, held in rows.items():
-            table = _pack_rows(number, columns[number], *held)
+        for number, lists in rows.items():
+            table = _pack_rows(number, columns[number], *lists)
             self._done[number].append(table.sort_by("file") if len(self._pending) > 1 else table)
         self._pending = {}
         self._buffered = 0
@@ -98,7 +98,7 @@ class SegmentBuilder:
 def _pack_rows(
     number: int, column: Column, files: list[int], nulls: list[int], lower: list[Any], upper: list[Any], nans: list[int]
 ) -> pa.Table:
-    """What is known of a column; files of which nothing is have no row."""
+    """The entries of a column; files without statistics have none."""
     form = DataType(column.type or "").form
     assert form is not None, "only columns with an order have statistics"
     if -1 in nulls:

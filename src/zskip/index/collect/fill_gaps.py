@@ -1,7 +1,7 @@
-"""Complete the statistics of footers by what a pass over the rows counted.
+"""Fills gaps in footer statistics with counts from a pass over the rows.
 
-Footers leave gaps: bounds that may not be believed, timestamps of 96 bits, the number of NaN. A segment that went
-through is marked, so that nothing is counted twice.
+Footers leave gaps: bounds that cannot be trusted, timestamps of 96 bits, the number of NaN. A counted segment is
+marked, so that nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from zskip.types import DataType, Form
 
 Path = tuple[str, ...]
 CALENDAR_TYPES = ("date", "timestamp", "timestamp_ntz")
-"""Of which the values depend on a calendar."""
+"""Types whose values depend on a calendar."""
 _DAY_MICROS = 86_400_000_000
-_SURE_DAY = -25_567 + 2
-"""Two days into 1900: from there on values are the same in all calendars, and in whatever zone they were rebased."""
+_FIRST_UNAMBIGUOUS_DAY = -25_567 + 2
+"""Two days into 1900: from then on values are the same in all calendars and rebase time zones."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class CountedColumn:
-    """What files hold of one column; arrays of (files of the snapshot,)."""
+    """The counted statistics of one column; arrays of (files of the snapshot,)."""
 
     type: DataType
     nulls: Ints
     nans: Ints
     lower: Values
-    """Of the values that are neither null nor NaN; of strings and binary some first bytes, more than bounds have."""
+    """The least value that is neither null nor NaN; a prefix of strings and binary, longer than a bound."""
     upper: Values
     bounded: Bools
-    """Whether there are such values."""
+    """Whether there is any such value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Gaps:
-    """What to count."""
+    """The files and columns to count."""
 
     files: Bools
     """(files of the snapshot,)"""
@@ -55,7 +55,7 @@ class Gaps:
 
 
 Count = Callable[[Gaps], tuple[Ints, Mapping[Path, CountedColumn]]]
-"""Counts the rows of files, and what they hold of columns."""
+"""Counts the rows of files, and the statistics of columns."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -66,81 +66,83 @@ class Counting:
     new_only: bool = False
     """Count only in files that had no entry."""
     everything: bool = False
-    """Count what footers tell, too, and what was counted before."""
+    """Also count what footers state, and what was counted before."""
 
 
 def ordered_columns(fields: Sequence[Field]) -> Iterator[tuple[Path, DataType]]:
-    """The columns whose types have an order, fields of structs included.
+    """The columns whose types have an order, including fields of structs.
 
     >>> [path for path, _ in ordered_columns([Field(name="a", type=DataType("long"), nullable=True)])]
     [('a',)]
     """
-    todo: list[tuple[Path, DataType]] = [((field.name,), field.type) for field in fields]
-    while todo:
-        path, data_type = todo.pop(0)
+    pending: list[tuple[Path, DataType]] = [((field.name,), field.type) for field in fields]
+    while pending:
+        path, data_type = pending.pop(0)
         if data_type.form is not None:
             yield path, data_type
-        todo = [((*path, name), inner) for name, inner in data_type.fields] + todo
+        pending = [((*path, name), inner) for name, inner in data_type.fields] + pending
 
 
 def fill_gaps(storage: Storage, bound: BoundIndex, files: Bools, counting: Counting) -> list[Segment]:
-    """Count what segments lack, and give them with it: in new segments, marked as filled, or as they were.
+    """Count the statistics that segments lack; returns new segments, marked as filled, or the unchanged ones.
 
-    files: (files of the snapshot,) those of which rows may be read.
+    files: (files of the snapshot,) mask of the files whose rows may be read.
     """
-    gaps = _gaps_of(bound, files, everything=counting.everything)
+    gaps = _find_gaps(bound, files, everything=counting.everything)
     rows, counted = counting.count(gaps) if gaps.files.any() else (np.empty(0, np.int64), {})
 
-    def filled(segment: BoundSegment) -> Segment:
+    def fill_or_keep(segment: BoundSegment) -> Segment:
         try:
-            return _filled(storage, bound, segment, gaps, files, rows, counted)
+            return _fill_segment(storage, bound, segment, gaps, files, rows, counted)
         except IndexFormatError as error:
             warn_damaged(error)
             return segment.reader.segment
 
-    return [filled(segment) for segment in bound.segments]
+    return [fill_or_keep(segment) for segment in bound.segments]
 
 
-def _gaps_of(bound: BoundIndex, files: Bools, *, everything: bool) -> Gaps:
-    open_files: Bools = np.zeros(len(bound.snapshot), np.bool_)
+def _find_gaps(bound: BoundIndex, files: Bools, *, everything: bool) -> Gaps:
+    gap_files: Bools = np.zeros(len(bound.snapshot), np.bool_)
     columns: dict[Path, DataType] = {}
     for segment in bound.segments:
         if not everything and segment.reader.segment.filled:
             continue
         for path, data_type in ordered_columns(bound.snapshot.fields):
-            for number, answers in _answers(bound, segment, path, data_type):
-                lacking = answers if everything else answers & _is_open(segment, number)
-                at = segment.live[lacking & (segment.live >= 0)]
-                at = at[files[at]]
-                open_files[at] = True
-                if len(at):
+            for number, has_column in _matching_columns(bound, segment, path, data_type):
+                has_gap = has_column if everything else has_column & _has_gap(segment, number)
+                positions = segment.live[has_gap & (segment.live >= 0)]
+                positions = positions[files[positions]]
+                gap_files[positions] = True
+                if len(positions):
                     columns[path] = data_type
-    return Gaps(files=open_files, columns=tuple(columns.items()))
+    return Gaps(files=gap_files, columns=tuple(columns.items()))
 
 
-def _answers(bound: BoundIndex, segment: BoundSegment, path: Path, data_type: DataType) -> Iterator[tuple[int, Bools]]:
-    """The columns of a segment that hold a column of the table in just its type, each with the files it does so in."""
-    found = bound.resolve(segment, path, data_type)
-    for number in sorted({f for f in found if isinstance(f, int)}):
+def _matching_columns(
+    bound: BoundIndex, segment: BoundSegment, path: Path, data_type: DataType
+) -> Iterator[tuple[int, Bools]]:
+    """The columns of a segment with exactly a table column's type, each with a mask of its files."""
+    answers = bound.resolve(segment, path, data_type)
+    for number in sorted({f for f in answers if isinstance(f, int)}):
         if segment.reader.segment.columns[number].type == data_type.name:
-            yield number, np.array([f == number for f in found], np.bool_)[segment.schema]
+            yield number, np.array([f == number for f in answers], np.bool_)[segment.schema]
 
 
-def _is_open(segment: BoundSegment, number: int) -> Bools:
-    """(files of the segment,) whether a column is not wholly known in a file, and was never counted."""
+def _has_gap(segment: BoundSegment, number: int) -> Bools:
+    """(files of the segment,) whether a column's statistics are incomplete in a file and were never counted."""
     rows = segment.rows
-    found: Bools = rows > 0
+    gaps: Bools = rows > 0
     try:
         entries = segment.reader.entries(number)
     except IndexFormatError:
-        return np.zeros_like(found)
+        return np.zeros_like(gaps)
     empty = entries.nulls == rows[entries.files]
     known = empty | ((entries.nulls >= 0) & entries.bounded & (entries.lower.dtype != np.float64))
-    found[entries.files[known | (entries.nans >= 0)]] = False
-    return found
+    gaps[entries.files[known | (entries.nans >= 0)]] = False
+    return gaps
 
 
-def _filled(
+def _fill_segment(
     storage: Storage,
     bound: BoundIndex,
     segment: BoundSegment,
@@ -149,29 +151,29 @@ def _filled(
     rows: Ints,
     counted: Mapping[Path, CountedColumn],
 ) -> Segment:
-    """A segment with what was counted of its files, apart from those that have other rows than their footers say."""
+    """A segment with counts added for its files, except those whose row count differs from their footer's."""
     record = segment.reader.segment
     usable = segment.live >= 0
-    at = segment.live[usable]
-    whole = record.filled or bool(files[at].all())
-    if not gaps.files[at].any():
-        return dataclasses.replace(record, filled=whole)
-    usable[usable] = gaps.files[at] & (rows[at] == segment.rows[usable])
-    of_column: dict[int, list[tuple[CountedColumn, Bools]]] = {}
-    for path, found in counted.items():
-        for number, answers in _answers(bound, segment, path, found.type):
-            of_column.setdefault(number, []).append((found, answers & usable))
+    positions = segment.live[usable]
+    is_filled = record.filled or bool(files[positions].all())
+    if not gaps.files[positions].any():
+        return dataclasses.replace(record, filled=is_filled)
+    usable[usable] = gaps.files[positions] & (rows[positions] == segment.rows[usable])
+    counted_columns: dict[int, list[tuple[CountedColumn, Bools]]] = {}
+    for path, column_counts in counted.items():
+        for number, has_column in _matching_columns(bound, segment, path, column_counts.type):
+            counted_columns.setdefault(number, []).append((column_counts, has_column & usable))
 
     def tables() -> Iterator[pa.Table]:
         for number, column in enumerate(record.columns):
-            if number not in of_column:
+            if number not in counted_columns:
                 yield segment.reader.table(number)
                 continue
             form = DataType(column.type or "").form
             assert form is not None, "only columns with an order are counted"
             entries = segment.reader.entries(number)
-            for found, files in of_column[number]:
-                entries = _merged(entries, found, files, segment.live)
+            for column_counts, files in counted_columns[number]:
+                entries = _merge_counts(entries, column_counts, files, segment.live)
             yield entries_table(
                 number,
                 form,
@@ -191,45 +193,46 @@ def _filled(
         record.schemas,
         record.defaults,
         tables(),
-        filled=whole,
+        filled=is_filled,
     )
 
 
-def _merged(entries: Entries, found: CountedColumn, files: Bools, live: Ints) -> Entries:
-    """Entries of a column with what was counted in place of what the footers of some files say."""
-    given = np.flatnonzero(files)
+def _merge_counts(entries: Entries, counted: CountedColumn, files: Bools, live: Ints) -> Entries:
+    """The entries of a column, with counts in place of some files' footer statistics."""
+    counted_files = np.flatnonzero(files)
     kept = np.flatnonzero(~files[entries.files])
-    at = live[given]
-    lower, upper, bounded = _bounds(found, at)
+    at = live[counted_files]
+    lower, upper, bounded = _bounds(counted, at)
     old = np.full(len(files), -1, np.int64)
     old[entries.files] = np.arange(len(entries.files))
-    told = old[given]
-    # Footers that are believed know ancient days; counted ones depend on the calendar of whoever reads.
-    footers = ~bounded & found.bounded[at] & (told >= 0)
-    footers[footers] = entries.bounded[told[footers]]
-    lower[footers], upper[footers] = entries.lower[told[footers]], entries.upper[told[footers]]
-    all_files = np.concatenate([entries.files[kept], given]).astype(np.int32)
+    before = old[counted_files]
+    # Trusted footers know ancient days; counted ones depend on the reader's calendar.
+    from_footers = ~bounded & counted.bounded[at] & (before >= 0)
+    from_footers[from_footers] = entries.bounded[before[from_footers]]
+    lower[from_footers] = entries.lower[before[from_footers]]
+    upper[from_footers] = entries.upper[before[from_footers]]
+    all_files = np.concatenate([entries.files[kept], counted_files]).astype(np.int32)
     order = np.argsort(all_files, kind="stable")
 
-    def joined(before: Any, after: Any) -> Any:
-        return np.concatenate([before[kept], after])[order]
+    def joined(footers: Any, counts: Any) -> Any:
+        return np.concatenate([footers[kept], counts])[order]
 
     return Entries(
         files=all_files[order],
-        nulls=joined(entries.nulls, found.nulls[at]),
-        nans=joined(entries.nans, found.nans[at]),
+        nulls=joined(entries.nulls, counted.nulls[at]),
+        nans=joined(entries.nans, counted.nans[at]),
         lower=joined(entries.lower, lower),
         upper=joined(entries.upper, upper),
-        bounded=joined(entries.bounded, bounded | footers),
+        bounded=joined(entries.bounded, bounded | from_footers),
     )
 
 
-def _bounds(found: CountedColumn, at: Ints) -> tuple[Values, Values, Bools]:
-    """Bounds as the index keeps them, of the files at some places of the snapshot."""
-    lower, upper, bounded = found.lower[at].copy(), found.upper[at].copy(), found.bounded[at].copy()
-    if found.type.name in CALENDAR_TYPES:
-        bounded &= lower >= first_unambiguous(found.type)
-    if found.type.form is Form.BYTES and not found.type.is_decimal:
+def _bounds(counted: CountedColumn, at: Ints) -> tuple[Values, Values, Bools]:
+    """Bounds in the index's form, for the files at some positions of the snapshot."""
+    lower, upper, bounded = counted.lower[at].copy(), counted.upper[at].copy(), counted.bounded[at].copy()
+    if counted.type.name in CALENDAR_TYPES:
+        bounded &= lower >= first_unambiguous(counted.type)
+    if counted.type.form is Form.BYTES and not counted.type.is_decimal:
         for i in np.flatnonzero(bounded).tolist():
             top = shorten_upper(cast(bytes, upper[i]))
             lower[i], upper[i] = lower[i][:MAX_BOUND_BYTES], top if top is not None else b""
@@ -239,4 +242,4 @@ def _bounds(found: CountedColumn, at: Ints) -> tuple[Values, Values, Bools]:
 
 def first_unambiguous(data_type: DataType) -> int:
     """The first day or time, in the form of its type, that is the same in all calendars."""
-    return _SURE_DAY if data_type.name == "date" else _SURE_DAY * _DAY_MICROS
+    return _FIRST_UNAMBIGUOUS_DAY if data_type.name == "date" else _FIRST_UNAMBIGUOUS_DAY * _DAY_MICROS

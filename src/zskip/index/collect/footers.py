@@ -1,4 +1,4 @@
-"""Read the statistics of one Parquet file from its footer, as far as they can be trusted."""
+"""Reads the trustworthy statistics of one Parquet file from its footer."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ _MICROS_1900 = _DAY_1900 * 86_400_000_000
 
 
 class LeafStats(NamedTuple):
-    """What one file's footer says of one column."""
+    """A footer's statistics of one column."""
 
     column: int
-    """Place in `FooterStats.columns`."""
+    """Position in `FooterStats.columns`."""
     nulls: int
-    """-1 where unknown."""
+    """-1 if unknown."""
     lower: Encoded | None
-    """In the form of the column's type; None where unknown, and then so is `upper`."""
+    """In the form of the column's type; None if unknown, and then so is `upper`."""
     upper: Encoded | None
     nans: int = -1
-    """-1 where unknown."""
+    """-1 if unknown."""
 
 
 class LeafLists(NamedTuple):
-    """What a footer says of all its columns: lists of the fields of `LeafStats`, faster than thousands of those."""
+    """A footer's statistics of all columns: a list for each field of `LeafStats`, faster than thousands of those."""
 
     columns: tuple[int, ...]
-    """Footers that are read alike share it."""
+    """Shared by footers with the same plan."""
     nulls: list[int]
     lower: list[Encoded | None]
     upper: list[Encoded | None]
@@ -51,27 +51,27 @@ class LeafLists(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FooterStats:
-    """What one file's footer says."""
+    """The statistics in one file's footer."""
 
     rows: int
     columns: tuple[Column, ...]
-    """All columns the file holds, those that cannot be indexed too."""
+    """All columns of the file, including those that cannot be indexed."""
     defaults: frozenset[str]
-    """Top-level columns that files without them hold a default in, not nulls."""
+    """Top-level columns with a default, which files without the column hold instead of nulls."""
     leaves: LeafLists
-    """Of the columns that can be indexed."""
+    """Statistics of the columns that can be indexed."""
     row_groups: tuple[FooterStats, ...] = ()
-    """The same of each row group, where it was asked for."""
+    """The same for each row group, if requested."""
 
     @property
     def stats(self) -> tuple[LeafStats, ...]:
-        """Column by column, those of which something is known."""
-        each = (LeafStats(*values) for values in zip(*self.leaves, strict=True))
-        return tuple(x for x in each if x.nulls >= 0 or x.lower is not None)
+        """The known statistics, column by column."""
+        leaves = (LeafStats(*values) for values in zip(*self.leaves, strict=True))
+        return tuple(leaf for leaf in leaves if leaf.nulls >= 0 or leaf.lower is not None)
 
 
 class FooterReader:
-    """Reads the footers of files, remembering what their schemas mean; safe to share between threads.
+    """Reads the footers of files and caches the plans for their schemas; safe to share between threads.
 
     >>> import io, pyarrow as pa, pyarrow.parquet as pq
     >>> stream = io.BytesIO()
@@ -81,12 +81,12 @@ class FooterReader:
     """
 
     def __init__(self) -> None:
-        self._known: list[tuple[pq.ParquetSchema, Leaves, dict[tuple[Trust, frozenset[str]], Plan]]] = []
+        self._cached: list[tuple[pq.ParquetSchema, Leaves, dict[tuple[Trust, frozenset[str]], Plan]]] = []
 
     def read(self, stream: BinaryIO, size: int, *, row_groups: bool = False) -> FooterStats:
-        """Read the footer of a file of `size` bytes; row_groups: say of each of them what it says of the file.
+        """Read the footer of a file of `size` bytes; row_groups: also return the statistics of each row group.
 
-        Raises ValueError, OSError or a pyarrow error where the file is not a readable Parquet file.
+        Raises ValueError, OSError or a pyarrow error if the file is not a readable Parquet file.
         """
         footer, tail = _read_tail(stream, size)
         metadata = _Footer(pa.BufferReader(tail)).metadata
@@ -98,20 +98,26 @@ class FooterReader:
         rows = [group.num_rows for group in groups]
         if sum(rows) != metadata.num_rows:
             raise ValueError("its row groups do not add up to its rows")
-        found = [read_group_stats(plan, group) for group in groups]
+        group_leaves = [read_group_stats(plan, group) for group in groups]
 
-        def told(count: int, leaves: LeafLists, parts: tuple[FooterStats, ...] = ()) -> FooterStats:
-            return FooterStats(rows=count, columns=plan.columns, defaults=defaults, leaves=leaves, row_groups=parts)
+        def make_stats(count: int, leaves: LeafLists, row_group_stats: tuple[FooterStats, ...] = ()) -> FooterStats:
+            return FooterStats(
+                rows=count, columns=plan.columns, defaults=defaults, leaves=leaves, row_groups=row_group_stats
+            )
 
-        parts = tuple(map(told, rows, found)) if row_groups else ()
-        return told(metadata.num_rows, found[0] if len(found) == 1 else _merged(plan, rows, found), parts)
+        row_group_stats = tuple(map(make_stats, rows, group_leaves)) if row_groups else ()
+        return make_stats(
+            metadata.num_rows,
+            group_leaves[0] if len(group_leaves) == 1 else _merge_groups(plan, rows, group_leaves),
+            row_group_stats,
+        )
 
     def _plan(self, schema: pq.ParquetSchema, trust: Trust, collated: frozenset[str]) -> Plan:
-        same = next((x for x in self._known if x[0].equals(schema)), None)
-        if same is None:
-            same = (schema, read_leaves(schema), {})
-            self._known = [same, *self._known[:15]]
-        _, leaves, plans = same
+        cached = next((x for x in self._cached if x[0].equals(schema)), None)
+        if cached is None:
+            cached = (schema, read_leaves(schema), {})
+            self._cached = [cached, *self._cached[:15]]
+        _, leaves, plans = cached
         plan = plans.get((trust, collated))
         if plan is None:
             plan = plans[trust, collated] = plan_footers(leaves, trust, collated)
@@ -119,25 +125,25 @@ class FooterReader:
 
 
 class _Footer(pq.ParquetFile):  # type: ignore[misc]
-    """A file of which only the footer is looked at."""
+    """A file of which only the footer is read."""
 
     def _build_nested_paths(self) -> dict[str, list[int]]:
-        """None: pyarrow finds columns by them as it reads rows, and they take a sixth of the time."""
+        """Empty: pyarrow needs them only to read rows, and they take a sixth of the time."""
         return {}
 
 
 class Step(NamedTuple):
-    """How the statistics of one leaf are read."""
+    """How one leaf's statistics are read."""
 
     ordinal: int
     column: int
-    """Place in `Plan.columns`."""
+    """Position in `Plan.columns`."""
     required: bool
-    believed: bool
-    """Whether bounds count at all."""
+    trusted: bool
+    """Whether bounds can be trusted."""
     decode: Decode | None
     least: int | None
-    """Lower bounds below it depend on the calendar."""
+    """Lower bounds below this value depend on the calendar."""
     cut: bool
     """Whether bounds are shortened."""
     tells_nan: bool
@@ -146,7 +152,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """How the footers of one schema are read that are trusted alike."""
+    """How footers with one schema and one level of trust are read."""
 
     columns: tuple[Column, ...]
     steps: tuple[Step, ...]
@@ -155,12 +161,12 @@ class Plan:
 
 
 def plan_footers(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan:
-    """Plan how to read footers; collated: top-level columns whose order is not that of their bytes."""
+    """Plan how to read footers; collated: top-level columns that are not ordered by their bytes."""
     columns = leaves.columns
-    unsure = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
-    if collated or unsure:
+    shifted = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
+    if collated or shifted:
         columns = tuple(
-            Column(c.path, None) if c.path[0] in collated or i in unsure else c for i, c in enumerate(columns)
+            Column(c.path, None) if c.path[0] in collated or i in shifted else c for i, c in enumerate(columns)
         )
     steps = tuple(_step(leaf, trust) for leaf in leaves.indexed if columns[leaf.column].type is not None)
     return Plan(columns=columns, steps=steps, leaves=tuple(step.column for step in steps))
@@ -168,14 +174,14 @@ def plan_footers(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan
 
 def _step(leaf: Leaf, trust: Trust) -> Step:
     form = leaf.type.form
-    disordered = leaf.by_bytes and not trust.ordered
-    spoilt = (form is Form.FLOAT and not trust.floats) or (leaf.decimal_bytes and not trust.decimal_bytes)
+    is_unordered = leaf.by_bytes and not trust.ordered
+    is_wrong = (form is Form.FLOAT and not trust.floats) or (leaf.decimal_bytes and not trust.decimal_bytes)
     first = _DAY_1900 if leaf.type.name == "date" else _MICROS_1900
     return Step(
         ordinal=leaf.ordinal,
         column=leaf.column,
         required=leaf.required,
-        believed=not (disordered or spoilt),
+        trusted=not (is_unordered or is_wrong),
         decode=leaf.decode,
         least=first if leaf.calendar and not trust.proleptic else None,
         cut=form is Form.BYTES and not leaf.type.is_decimal,
@@ -184,7 +190,7 @@ def _step(leaf: Leaf, trust: Trust) -> Step:
 
 
 def _read_tail(stream: BinaryIO, size: int) -> tuple[bytes, bytes]:
-    """Give the footer's bytes, and the end of the file from the footer on."""
+    """The footer's bytes, and the end of the file from the footer on."""
     if size < _TRAILER_BYTES + len(_MAGIC):
         raise ValueError("it is too short to be a Parquet file")
     tail = _read_range(stream, max(0, size - _TAIL_BYTES), size)
@@ -193,12 +199,12 @@ def _read_tail(stream: BinaryIO, size: int) -> tuple[bytes, bytes]:
     if tail[-4:] != _MAGIC:
         raise ValueError("it does not end as a Parquet file does")
     length = int.from_bytes(tail[-8:-4], "little")
-    whole = length + _TRAILER_BYTES
-    if whole > size:
+    footer_size = length + _TRAILER_BYTES
+    if footer_size > size:
         raise ValueError("its footer is longer than the file")
-    if whole > len(tail):
-        tail = _read_range(stream, size - whole, size)
-    return tail[-whole:-_TRAILER_BYTES], tail[-whole:]
+    if footer_size > len(tail):
+        tail = _read_range(stream, size - footer_size, size)
+    return tail[-footer_size:-_TRAILER_BYTES], tail[-footer_size:]
 
 
 def _read_range(stream: BinaryIO, start: int, end: int) -> bytes:
@@ -214,11 +220,11 @@ def _read_range(stream: BinaryIO, start: int, end: int) -> bytes:
 
 
 def read_group_stats(plan: Plan, group: Any) -> LeafLists:
-    """What a row group says of each leaf, in one loop without calls of its own: there are millions."""
+    """The statistics of a row group's leaves, in one loop without calls of its own: there are millions."""
     column, rows = group.column, group.num_rows
-    found = LeafLists(plan.leaves, [], [], [], [])
-    add_nulls, add_lower, add_upper, add_nans = (values.append for values in found[1:])
-    for ordinal, _, required, believed, decode, least, cut, tells_nan in plan.steps:
+    lists = LeafLists(plan.leaves, [], [], [], [])
+    add_nulls, add_lower, add_upper, add_nans = (values.append for values in lists[1:])
+    for ordinal, _, required, trusted, decode, least, cut, tells_nan in plan.steps:
         stats = column(ordinal).statistics
         nulls = -1
         if required or not rows:
@@ -228,7 +234,7 @@ def read_group_stats(plan: Plan, group: Any) -> LeafLists:
             nulls = count if count is not None and 0 <= count <= rows else -1
         lower: Any = None
         upper: Any = None
-        if believed and nulls != rows and stats is not None and stats.has_min_max:
+        if trusted and nulls != rows and stats is not None and stats.has_min_max:
             lower, upper = stats.min_raw, stats.max_raw
             if decode is not None:
                 lower, upper = decode(lower), decode(upper)
@@ -242,18 +248,20 @@ def read_group_stats(plan: Plan, group: Any) -> LeafLists:
         add_lower(lower)
         add_upper(upper)
         add_nans(0 if tells_nan and lower is not None else -1)
-    return found
+    return lists
 
 
-def _merged(plan: Plan, rows: Sequence[int], found: Sequence[LeafLists]) -> LeafLists:
-    """What row groups say together: one that has values and no bounds leaves the file unbounded."""
+def _merge_groups(plan: Plan, rows: Sequence[int], groups: Sequence[LeafLists]) -> LeafLists:
+    """The statistics of all row groups together: a group with values but no bounds leaves the file unbounded."""
     merged = LeafLists(plan.leaves, [], [], [], [])
     for i, step in enumerate(plan.steps):
-        nulls = [x.nulls[i] for x in found]
-        valued = [x for x, none, count in zip(found, nulls, rows, strict=True) if none != count]
-        lows: list[Any] = [x.lower[i] for x in valued]
-        highs: list[Any] = [x.upper[i] for x in valued]
-        bounded = bool(valued) and None not in lows
+        nulls = [x.nulls[i] for x in groups]
+        with_values = [
+            x for x, nulls_in_group, count in zip(groups, nulls, rows, strict=True) if nulls_in_group != count
+        ]
+        lows: list[Any] = [x.lower[i] for x in with_values]
+        highs: list[Any] = [x.upper[i] for x in with_values]
+        bounded = bool(with_values) and None not in lows
         merged.nulls.append(-1 if -1 in nulls else sum(nulls))
         merged.lower.append(min(lows) if bounded else None)
         merged.upper.append(max(highs) if bounded else None)
@@ -262,7 +270,7 @@ def _merged(plan: Plan, rows: Sequence[int], found: Sequence[LeafLists]) -> Leaf
 
 
 def shorten_upper(value: bytes) -> bytes | None:
-    r"""Give a bound of at most `MAX_BOUND_BYTES` that is not below `value`; None where there is none.
+    r"""A bound of at most `MAX_BOUND_BYTES` that is not below `value`; None if there is none.
 
     >>> shorten_upper(b"a" * 100) == b"a" * 63 + b"b"
     True

@@ -1,4 +1,4 @@
-"""Read the footers of many files, in parallel, into segments."""
+"""Reads the footers of many files in parallel and writes them to segments."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from zskip.records import Bools, DataFile, Snapshot
 from zskip.storage import MANY_FILES, Storage, Workers
 
 Progress = Callable[[int, int], None]
-"""Called with the number of files read and the number of all."""
+"""Called with the number of files read and the total."""
 
 THREADS = 8
-"""Much of the work holds the interpreter's lock, so that more threads than cores only help where files are far away."""
+"""Much of the work holds the interpreter's lock, so more threads than cores help only for remote files."""
 
 _FAR_THREADS = 32
-"""Where each file is a request: it waits for most of the time."""
+"""For storages where each file is a request and threads mostly wait."""
 _FAR_BATCH = 8
 _BATCH = 64
-_NAMED = 3
+_EXAMPLES = 3
 
-_Found = tuple[int, DataFile, FooterStats | str]
-"""Place in the snapshot, file, and what its footer says or why nothing."""
+_FileFooter = tuple[int, DataFile, FooterStats | str]
+"""Position in the snapshot, file, and its footer's statistics or the reason why there are none."""
 
 
 class _Output:
-    """Segments of one kind, in a place of their own; each file goes into one of them as a whole."""
+    """Writes segments of one kind; each file goes into exactly one of them."""
 
     def __init__(self, home: Storage, *, of_row_groups: bool = False) -> None:
         self._home = home
@@ -46,7 +46,7 @@ class _Output:
         self.segments: list[Segment] = []
 
     def close(self, entries: int = 0) -> None:
-        """Write what there is, if it is some entries or more."""
+        """Write the current segment if it has at least some entries."""
         if len(self.builder) and self.builder.entries >= entries:
             self.segments.append(self.builder.finish(self._home))
             self.builder = SegmentBuilder(of_row_groups=self._of_row_groups)
@@ -61,92 +61,96 @@ def collect_footers(
     index_storage: Storage | None = None,
     workers: Workers | None = None,
 ) -> list[Segment]:
-    """Read the footers of files and write what they say to new segments, of files and of row groups.
+    """Read the footers of files and write their statistics to new segments, of files and of row groups.
 
-    files, row_groups: (files of the snapshot,) those to describe, and those whose row groups to describe;
-    index_storage: where the index lies, if not in the table; workers: what reads the footers where they are many.
+    files, row_groups: (files of the snapshot,) masks of the files to describe, and of those whose row groups to
+    describe; index_storage: the index's storage, if not the table's; workers: read the footers if there are many.
 
-    A file that cannot be read gets no entry, and all such files together one ZskipWarning. Raises StorageError
-    where the segments cannot be written.
+    Unreadable files get no entry, and together one ZskipWarning. Raises StorageError if the segments cannot be written.
     """
-    home = index_storage or storage
-    whole, parts = _Output(home), _Output(home, of_row_groups=True)
+    index_home = index_storage or storage
+    file_output, row_group_output = _Output(index_home), _Output(index_home, of_row_groups=True)
     unreadable: list[str] = []
-    which = np.flatnonzero(files | row_groups).tolist()
+    positions = np.flatnonzero(files | row_groups).tolist()
     done = 0
-    for batch in _read_all(storage, snapshot, which, row_groups, workers):
-        for place, file, found in batch:
-            if not isinstance(found, FooterStats):
-                unreadable.append(f"{ascii(file.path)[1:-1]} ({found})")
+    for batch in _read_all(storage, snapshot, positions, row_groups, workers):
+        for position, file, footer in batch:
+            if not isinstance(footer, FooterStats):
+                unreadable.append(f"{ascii(file.path)[1:-1]} ({footer})")
                 continue
-            if files[place]:
-                whole.builder.add(file, found, snapshot.version)
-            for i, part in enumerate(found.row_groups):
-                parts.builder.add(file, part, snapshot.version, i)
-        whole.close(MAX_ENTRIES)
-        parts.close(MAX_ENTRIES)
+            if files[position]:
+                file_output.builder.add(file, footer, snapshot.version)
+            for i, part in enumerate(footer.row_groups):
+                row_group_output.builder.add(file, part, snapshot.version, i)
+        file_output.close(MAX_ENTRIES)
+        row_group_output.close(MAX_ENTRIES)
         done += len(batch)
         if progress is not None:
-            progress(done, len(which))
-    whole.close()
-    parts.close()
+            progress(done, len(positions))
+    file_output.close()
+    row_group_output.close()
     if unreadable:
         _warn(unreadable)
-    return whole.segments + parts.segments
+    return file_output.segments + row_group_output.segments
 
 
 def _read_all(
-    storage: Storage, snapshot: Snapshot, which: Sequence[int], row_groups: Bools, workers: Workers | None
-) -> Iterator[list[_Found]]:
-    """Read footers batch by batch; what the workers learn nothing of is read here."""
-    if workers is None or len(which) < MANY_FILES:
-        yield from _read_here(storage, snapshot, which, row_groups)
+    storage: Storage, snapshot: Snapshot, positions: Sequence[int], row_groups: Bools, workers: Workers | None
+) -> Iterator[list[_FileFooter]]:
+    """Read footers batch by batch; files that the workers could not parse are read locally."""
+    if workers is None or len(positions) < MANY_FILES:
+        yield from _read_locally(storage, snapshot, positions, row_groups)
         return
-    left: list[int] = []
-    for parts in (False, True):
-        asked = [i for i in which if bool(row_groups[i]) == parts]
-        readable = [i for i in asked if is_text(snapshot.paths[i])]
-        left += sorted({*asked} - {*readable})
-        yield from _read_there(workers, snapshot, readable, parts, left)
-    yield from _read_here(storage, snapshot, left, row_groups)
+    remaining: list[int] = []
+    for with_row_groups in (False, True):
+        requested = [i for i in positions if bool(row_groups[i]) == with_row_groups]
+        readable = [i for i in requested if is_text(snapshot.paths[i])]
+        remaining += sorted({*requested} - {*readable})
+        yield from _read_by_workers(workers, snapshot, readable, with_row_groups, remaining)
+    yield from _read_locally(storage, snapshot, remaining, row_groups)
 
 
-def _read_there(
-    workers: Workers, snapshot: Snapshot, which: Sequence[int], row_groups: bool, left: list[int]
-) -> Iterator[list[_Found]]:
-    """Read footers by workers; adds to `left` what they learn nothing of."""
-    todo, reader = iter(which), PlainFooterReader()
-    files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in which]
+def _read_by_workers(
+    workers: Workers, snapshot: Snapshot, positions: Sequence[int], row_groups: bool, remaining: list[int]
+) -> Iterator[list[_FileFooter]]:
+    """Read footers with workers; adds the files that they could not parse to `remaining`."""
+    pending, reader = iter(positions), PlainFooterReader()
+    files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in positions]
     for batch in workers.parse_files("read the footers", make_footer_parser(row_groups), files) if files else ():
-        places = list(itertools.islice(todo, len(batch)))
-        left += [i for i, plain in zip(places, batch, strict=True) if plain is None]
-        told = ((i, plain) for i, plain in zip(places, batch, strict=True) if plain is not None)
-        yield [(i, snapshot.file(i), reader.read(plain)) for i, plain in told]
+        batch_positions = list(itertools.islice(pending, len(batch)))
+        remaining += [i for i, plain in zip(batch_positions, batch, strict=True) if plain is None]
+        parsed = ((i, plain) for i, plain in zip(batch_positions, batch, strict=True) if plain is not None)
+        yield [(i, snapshot.file(i), reader.read(plain)) for i, plain in parsed]
 
 
-def _read_here(storage: Storage, snapshot: Snapshot, which: Sequence[int], row_groups: Bools) -> Iterator[list[_Found]]:
-    """Read footers batch by batch, in order, with a few batches under way at any time."""
+def _read_locally(
+    storage: Storage, snapshot: Snapshot, positions: Sequence[int], row_groups: Bools
+) -> Iterator[list[_FileFooter]]:
+    """Read footers batch by batch, in order, with a few batches in flight."""
     reader = FooterReader()
 
-    def read_batch(places: Sequence[int]) -> list[_Found]:
-        files = [snapshot.file(i) for i in places]
-        wanted = row_groups[places].tolist()
-        return [(i, f, _read(storage, reader, f, parts)) for i, f, parts in zip(places, files, wanted, strict=True)]
+    def read_batch(batch_positions: Sequence[int]) -> list[_FileFooter]:
+        files = [snapshot.file(i) for i in batch_positions]
+        with_row_groups = row_groups[batch_positions].tolist()
+        return [
+            (i, f, _read(storage, reader, f, parts))
+            for i, f, parts in zip(batch_positions, files, with_row_groups, strict=True)
+        ]
 
-    under_way: collections.deque[Future[list[_Found]]] = collections.deque()
-    far = storage.kind != "disk"
-    threads = _FAR_THREADS if far else min(THREADS, os.cpu_count() or 1)
-    size = _FAR_BATCH if far else _BATCH
+    in_flight: collections.deque[Future[list[_FileFooter]]] = collections.deque()
+    is_remote = storage.kind != "disk"
+    threads = _FAR_THREADS if is_remote else min(THREADS, os.cpu_count() or 1)
+    size = _FAR_BATCH if is_remote else _BATCH
     with ThreadPoolExecutor(threads, thread_name_prefix="zskip-footers") as pool:
         try:
-            for start in range(0, len(which), size):
-                under_way.append(pool.submit(read_batch, which[start : start + size]))
-                if len(under_way) > 2 * threads:
-                    yield under_way.popleft().result()
-            while under_way:
-                yield under_way.popleft().result()
+            for start in range(0, len(positions), size):
+                in_flight.append(pool.submit(read_batch, positions[start : start + size]))
+                if len(in_flight) > 2 * threads:
+                    yield in_flight.popleft().result()
+            while in_flight:
+                yield in_flight.popleft().result()
         finally:
-            for future in under_way:
+            for future in in_flight:
                 future.cancel()
 
 
@@ -156,12 +160,12 @@ def _read(storage: Storage, reader: FooterReader, file: DataFile, row_groups: bo
     try:
         with storage.open(file.path, file.size) as stream:
             return reader.read(stream, file.size, row_groups=row_groups)
-    except Exception as error:  # whatever a broken footer sets off must cost no more than its entry
+    except Exception as error:  # no error in a broken footer may cost more than its entry
         return " ".join(str(error).split()) or type(error).__name__
 
 
 def _warn(unreadable: Sequence[str]) -> None:
-    named = "; ".join(unreadable[:_NAMED])
-    more = f" and {len(unreadable) - _NAMED} more" if len(unreadable) > _NAMED else ""
-    message = f"no statistics of {named}{more}: every query will read such files"
+    examples = "; ".join(unreadable[:_EXAMPLES])
+    more = f" and {len(unreadable) - _EXAMPLES} more" if len(unreadable) > _EXAMPLES else ""
+    message = f"no statistics of {examples}{more}: every query will read such files"
     warnings.warn(message, ZskipWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""What footers say in tuples and numbers alone, in which one process tells it to another."""
+"""Footer statistics as plain tuples and numbers, for transfer between processes."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from zskip.storage import FileParser
 
 
 def make_footer_parser(row_groups: bool) -> Callable[[], FileParser]:
-    """Makes what looks at footers; row_groups: whether it tells of them, too. Nothing of it is tied to this process."""
+    """The factory of a parser of footers that is not tied to this process; row_groups: whether it includes them."""
 
-    def make() -> FileParser:
+    def make_parser() -> FileParser:
         reader = FooterReader()
-        known: dict[int, tuple[object, Any]] = {}
+        cached: dict[int, tuple[object, Any]] = {}
 
-        def plain(found: FooterStats) -> Any:
-            # Footers that are read alike share their columns, also on the way to another process.
-            held = known.get(id(found.columns))
-            if held is None:
-                held = known[id(found.columns)] = (found.columns, tuple((*column,) for column in found.columns))
-            parts = [plain(part) for part in found.row_groups]
-            return found.rows, held[1], sorted(found.defaults), (*found.leaves,), parts
+        def to_plain(footer: FooterStats) -> Any:
+            # Footers with the same plan share their columns, even when pickled for another process.
+            shared = cached.get(id(footer.columns))
+            if shared is None:
+                shared = cached[id(footer.columns)] = (footer.columns, tuple((*column,) for column in footer.columns))
+            parts = [to_plain(part) for part in footer.row_groups]
+            return footer.rows, shared[1], sorted(footer.defaults), (*footer.leaves,), parts
 
-        def look(stream: BinaryIO, size: int) -> Any:
-            return plain(reader.read(stream, size, row_groups=row_groups))
+        def parse(stream: BinaryIO, size: int) -> Any:
+            return to_plain(reader.read(stream, size, row_groups=row_groups))
 
-        return look
+        return parse
 
-    return make
+    return make_parser
 
 
 class PlainFooterReader:
-    """Undoes `looker`; what files have in common is one object again."""
+    """Restores `FooterStats` from plain values; equal parts become one shared object again."""
 
     def __init__(self) -> None:
         self._columns: dict[Any, tuple[Column, ...]] = {}
@@ -42,7 +42,7 @@ class PlainFooterReader:
         self._last: tuple[object, tuple[Column, ...]] = (None, ())
 
     def read(self, plain: Any) -> FooterStats:
-        """What a footer says."""
+        """Restore one footer's statistics."""
         rows, columns, defaults, (leaves, *lists), parts = plain
         if columns is not self._last[0]:
             known = self._columns.get(columns)

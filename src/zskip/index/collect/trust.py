@@ -1,19 +1,18 @@
-"""Which statistics of a Parquet footer may be believed, by who wrote the file and how.
+"""Which statistics of a Parquet footer can be trusted, depending on the writer.
 
-The rules, each for a bug or a convention that would otherwise make a query lose rows:
+Each rule covers a bug or a convention that would otherwise make a query lose rows:
 
-- byte arrays, unsigned integers and decimals in byte arrays have an order only where the footer
-  declares `column_orders`; older footers hold bounds of signed bytes (PARQUET-686, PARQUET-251);
-- decimals in byte arrays were ordered wrongly by several writers even so (parquet-cpp before Arrow 4,
-  Polars, ClickHouse): only writers known to be right are believed, and where the arrays differ in length none
-  (arrow-rs);
-- parquet-cpp of before Arrow 3 spoilt the bounds of floats that met a NaN (PARQUET-1225);
-- bounds of floats say nothing of NaN, which most writers leave out of them: only for Spark on parquet-mr 1.10 to 1.17,
-  to which NaN is the greatest value of all, does an upper bound that is a number mean that there is none;
-- days and timestamps before 1900 may be in the hybrid Julian calendar, which Spark rebases as it reads,
-  unless the footer says that Spark 3 or later wrote them as they are;
-- timestamps of 96 bits have no bounds; those of other writers than parquet-mr Spark shifts by a time zone, if it is
-  told to (`spark.sql.parquet.int96TimestampConversion`), so that not even their type is known.
+- byte arrays, unsigned integers and decimals in byte arrays are ordered only if the footer declares
+  `column_orders`; older footers hold bounds of signed bytes (PARQUET-686, PARQUET-251);
+- even so, several writers ordered decimals in byte arrays wrongly (parquet-cpp before Arrow 4, Polars,
+  ClickHouse): only writers known to be right are trusted, and none if the arrays differ in length (arrow-rs);
+- parquet-cpp before Arrow 3 corrupted the bounds of floats that met a NaN (PARQUET-1225);
+- bounds of floats say nothing about NaN, which most writers leave out of them: only for Spark on parquet-mr 1.10
+  to 1.17, which orders NaN above all values, does a numeric upper bound mean that there is none;
+- days and timestamps before 1900 may be in the hybrid Julian calendar, which Spark rebases as it reads, unless
+  the footer says that Spark 3 or later wrote them unchanged;
+- timestamps of 96 bits have no bounds; Spark shifts those of writers other than parquet-mr by a time zone if
+  `spark.sql.parquet.int96TimestampConversion` is set, so that not even their type is known.
 """
 
 from __future__ import annotations
@@ -28,31 +27,31 @@ from zskip.index.store.thrift import varint
 _VERSION = re.compile(r"(.*?)\s*version\s+v?(\d+)(?:\.(\d+))?")
 _SPARK_VERSION = b"org.apache.spark.version"
 _COPIED = b"original.created.by"
-"""Says that row groups were copied from files of another writer."""
+"""Marks row groups that were copied from another writer's files."""
 _SPARK_LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _COLLATIONS = "__COLLATIONS"
 _DEFAULT = "EXISTS_DEFAULT"
 
 _RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), "DuckDB": (0, 0)}
-"""Writers whose bounds of decimals in fixed byte arrays are right, and since which version."""
+"""Writers with correct bounds of decimals in fixed byte arrays, and their first correct version."""
 
 _NAN_IS_GREATEST = ((1, 10), (1, 17))
-"""First and last version of parquet-mr that counts NaN in an upper bound; later ones leave it out."""
+"""The first and last version of parquet-mr that includes NaN in an upper bound."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trust:
-    """What may be believed of one file's statistics."""
+    """What can be trusted in one file's statistics."""
 
     ordered: bool
-    """The footer declares the order of its bounds, so that those of bytes and unsigned integers count."""
+    """The footer declares the order of its bounds, so those of bytes and unsigned integers count."""
     decimal_bytes: bool
-    """Bounds of decimals that lie in fixed byte arrays are right."""
+    """Bounds of decimals in fixed byte arrays are correct."""
     floats: bool
     """Bounds of floats hold for the values that are not NaN."""
     nan_in_bounds: bool = False
-    """Where there is a NaN, the upper bound is NaN."""
+    """If there is a NaN, the upper bound is NaN."""
     proleptic: bool
     """Days and timestamps before 1900 are in the calendar Spark uses."""
     utc_int96: bool = False
@@ -60,9 +59,9 @@ class Trust:
 
 
 def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes, bytes] | None) -> Trust:
-    """Say what may be believed of a file.
+    """Decide what can be trusted in a file's statistics.
 
-    footer: the bytes of the Thrift `FileMetaData`, as they stand in the file; columns: its number of leaf columns.
+    footer: the bytes of the Thrift `FileMetaData`, as in the file; columns: its number of leaf columns.
     """
     writer, version = _writer(created_by)
     keys = metadata or {}
@@ -81,10 +80,10 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
 
 
 def column_orders(columns: int) -> bytes:
-    """Give the bytes with which a footer ends that declares the standard order for all its columns.
+    """The final bytes of a footer that declares the standard order for all its columns.
 
     It is field 7, the last one of an unencrypted file, in Thrift's compact protocol: pyarrow does not
-    show it, and the deprecated bounds that it reads in its absence must be told from the sound ones.
+    expose it, and without it reads deprecated bounds, which must be distinguished from sound ones.
 
     >>> column_orders(1).hex()
     '191c1c000000'
@@ -94,10 +93,10 @@ def column_orders(columns: int) -> bytes:
 
 
 def find_special_columns(metadata: Mapping[bytes, bytes] | None) -> tuple[frozenset[str], frozenset[str]]:
-    """Name the top-level columns that Spark's own schema in a footer marks as special.
+    """Find the top-level columns that Spark's own schema in a footer marks as special.
 
-    Returns those with a collation, whose order is not that of their bytes, and those with a default, which files
-    without the column hold in place of nulls.
+    Returns columns with a collation, which are not ordered by their bytes, and columns with a default, which files
+    without the column hold instead of nulls.
     """
     text = (metadata or {}).get(_SPARK_SCHEMA, b"").decode(errors="replace")
     if _COLLATIONS not in text and _DEFAULT not in text:

@@ -1,4 +1,4 @@
-"""Which files of a snapshot the segments of an index describe: by path, size and modification time."""
+"""Segments bound to a snapshot: which live files they describe, by path, size and modification time."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ _THREADS = 4
 _MANY_FILES = 100_000
 _FIRST_STEP = 256
 _FILES_PER_RUN = 500
-"""Runs of names are looked for while there is not more than one of them for so many files; then names are hashed."""
+"""Files for each run of names, on average, below which names are hashed instead of compared in runs."""
 
 
 def map_segments(work: Callable[[_In], _Out], items: Sequence[_In], *, files: int) -> list[_Out]:
-    """Do the same for each segment, of large indexes for several at once."""
+    """Apply a function to each segment; in large indexes, to several at once."""
     if files < _MANY_FILES or len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1), thread_name_prefix="zskip-segments") as pool:
-        found = list(pool.map(work, items))
+        results = list(pool.map(work, items))
     pa.default_memory_pool().release_unused()
-    return found
+    return results
 
 
 class BoundSegment:
-    """A segment, with the place of each of its files in the snapshot."""
+    """A segment, and the position of each of its files in the snapshot."""
 
     def __init__(self, reader: SegmentReader, listing: Listing, live: Ints) -> None:
         self.reader = reader
         self.rows: Ints = listing.rows
         """(files of the segment,)"""
         self.schema: npt.NDArray[np.int32] = listing.schema
-        """(files of the segment,) place in `Segment.schemas`."""
+        """(files of the segment,) position in `Segment.schemas`."""
         self.row_groups = listing.row_groups
-        """(files of the segment,) number within the data file, of a segment of row groups."""
+        """(files of the segment,) number within the data file, for segments of row groups."""
         self.live = live
-        """(files of the segment,) place in the snapshot; -1 where the file is not live."""
+        """(files of the segment,) position in the snapshot; -1 if the file is not live."""
         self._names: dict[bool, list[str]] = {}
         self._schemas = [frozenset(schema) for schema in reader.segment.schemas]
 
     def at(self, live: Ints) -> BoundSegment:
-        """The same segment with other places."""
-        moved = copy.copy(self)
-        moved.live = live
-        return moved
+        """The same segment with other positions."""
+        segment = copy.copy(self)
+        segment.live = live
+        return segment
 
     def listing(self) -> Listing:
-        """Read the whole list of files again, which for its names is not kept."""
+        """Read the whole listing again, which is not kept because of its names."""
         return self.reader.listing(whole=True)
 
     def related(self, path: tuple[str, ...], case_sensitive: bool) -> list[list[int]]:
-        """For each schema of the segment its columns of the same top-level column; path: folded."""
+        """The columns, for each schema of the segment, that share a path's top-level column; path: folded."""
         names = self._names.get(case_sensitive)
         if names is None:
             names = fold_names(self.reader.segment.columns.tops(), case_sensitive)
@@ -77,22 +77,22 @@ class BoundSegment:
 
 
 def fold_names(names: list[str], case_sensitive: bool) -> list[str]:
-    """Bring names to the form in which they are compared."""
+    """Fold names to the form in which they are compared."""
     return names if case_sensitive else [name.lower() for name in names]
 
 
 def positions_of(name: str, names: list[str]) -> list[int]:
-    """Give all the places where a name stands, of thousands in some microseconds.
+    """All positions of a name, among thousands in a few microseconds.
 
     >>> places_of("b", ["a", "b", "c", "b"])
     [1, 3]
     """
-    found: list[int] = []
+    positions: list[int] = []
     try:
         while True:
-            found.append(names.index(name, found[-1] + 1 if found else 0))
+            positions.append(names.index(name, positions[-1] + 1 if positions else 0))
     except ValueError:
-        return found
+        return positions
 
 
 def warn_damaged(error: IndexFormatError) -> None:
@@ -102,13 +102,13 @@ def warn_damaged(error: IndexFormatError) -> None:
 
 
 class WarnOnce:
-    """Warns of the first part of an index that is left out, and of no other."""
+    """Warns about the first part of an index that is left out, and about no other."""
 
     def __init__(self) -> None:
         self.done = False
 
     def __call__(self, error: IndexFormatError) -> None:
-        """Warn, unless that was done."""
+        """Warn, unless that has been done."""
         if not self.done:
             self.done = True
             warn_damaged(error)
@@ -119,12 +119,12 @@ def bind_segments(
 ) -> list[BoundSegment]:
     """Match the files of segments with the live ones, by path, size and modification time.
 
-    A segment whose list of files cannot be read is left out with a warning. Where several segments describe
-    a file, the last one counts.
+    A segment with an unreadable listing is left out with a warning. If several segments describe a file, the last one
+    counts.
     """
-    found = _bind_each(snapshot, readers)
-    bound = [segment for segment in found if isinstance(segment, BoundSegment)]
-    damaged = [error for error in found if isinstance(error, IndexFormatError)]
+    results = _bind_each(snapshot, readers)
+    bound = [segment for segment in results if isinstance(segment, BoundSegment)]
+    damaged = [error for error in results if isinstance(error, IndexFormatError)]
     if damaged:
         warn(damaged[0])
     _keep_last(bound, len(snapshot))
@@ -139,74 +139,79 @@ def _bind_each(snapshot: Snapshot, readers: Sequence[SegmentReader]) -> list[Bou
             listing = reader.listing()
         except IndexFormatError as error:
             return error
-        place = match_live_files(snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms)
-        place[listing.rows < 0] = -1
-        return BoundSegment(reader, listing, place)
+        positions = match_live_files(snapshot, live, listing.paths, listing.sizes, listing.mtimes_ms)
+        positions[listing.rows < 0] = -1
+        return BoundSegment(reader, listing, positions)
 
     return map_segments(bind, readers, files=len(snapshot))
 
 
 def _keep_last(bound: Sequence[BoundSegment], files: int) -> None:
-    """Let each file belong to the last segment that describes it."""
+    """Assign each file to the last segment that describes it."""
     owner = np.full(files, -1, np.int16 if len(bound) < 1 << 15 else np.int64)
     for i, segment in enumerate(bound):
         owner[segment.live[segment.live >= 0]] = i
     for i, segment in enumerate(bound[:-1]):
-        used = np.flatnonzero(segment.live >= 0)
-        segment.live[used[owner[segment.live[used]] != i]] = -1
+        positions = np.flatnonzero(segment.live >= 0)
+        segment.live[positions[owner[segment.live[positions]] != i]] = -1
 
 
 def match_live_files(snapshot: Snapshot, live: pa.Array, listed: pa.Array, sizes: Ints, mtimes_ms: Ints) -> Ints:
-    """Give for each listed file its place in the snapshot, -1 where it is not the live file of that name.
+    """The position of each listed file in the snapshot; -1 if it is not the live file of that name.
 
     live: the snapshot's `path_array`; listed, sizes, mtimes_ms: (listed files,).
     """
-    place = find_positions(listed, live, snapshot.paths)
+    positions = find_positions(listed, live, snapshot.paths)
     if not len(snapshot):
-        return place
-    at = as_slice(place)
-    same = sizes == snapshot.sizes[at]
-    same &= mtimes_ms == snapshot.mtimes_ms[at]
-    place[~same] = -1
-    return place
+        return positions
+    index = as_slice(positions)
+    is_same = sizes == snapshot.sizes[index]
+    is_same &= mtimes_ms == snapshot.mtimes_ms[index]
+    positions[~is_same] = -1
+    return positions
 
 
-def as_slice(places: Ints) -> Ints | slice:
-    """Places that follow upon each other as a slice, which copies faster."""
-    if len(places) and places[0] >= 0 and places[-1] - places[0] == len(places) - 1 and (np.diff(places) == 1).all():
-        return slice(int(places[0]), int(places[-1]) + 1)
-    return places
+def as_slice(positions: Ints) -> Ints | slice:
+    """Consecutive positions as a slice, which copies faster."""
+    if (
+        len(positions)
+        and positions[0] >= 0
+        and positions[-1] - positions[0] == len(positions) - 1
+        and (np.diff(positions) == 1).all()
+    ):
+        return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions
 
 
 def find_positions(listed: pa.Array, live: pa.Array, paths: Sequence[str]) -> Ints:
-    """Give the place of each name among the live ones, -1 where it is not there.
+    """The position of each name among the live ones; -1 if it is missing.
 
-    live, paths: the live names in order, twice. Segments mostly list files that follow upon each other in the snapshot,
-    too: such runs are compared as a whole.
+    live, paths: the live names in order, in both forms. Segments mostly list files that are also consecutive in the
+    snapshot, so such runs are compared as a whole.
 
-    >>> find_places(pa.array(["a", "b", "x"]), pa.array(["a", "b", "c"]), ("a", "b", "c")).tolist()
+    >>> find_positions(pa.array(["a", "b", "x"]), pa.array(["a", "b", "c"]), ("a", "b", "c")).tolist()
     [0, 1, -1]
     """
-    place: Ints = np.full(len(listed), -1, np.int64)
-    patience = 16 + (len(listed) + len(paths)) // _FILES_PER_RUN
+    positions: Ints = np.full(len(listed), -1, np.int64)
+    runs_left = 16 + (len(listed) + len(paths)) // _FILES_PER_RUN
     i = 0
     while i < len(listed):
-        if not patience:
-            place[i:] = pc.index_in(listed.slice(i), value_set=live).fill_null(-1).to_numpy()
+        if not runs_left:
+            positions[i:] = pc.index_in(listed.slice(i), value_set=live).fill_null(-1).to_numpy()
             break
-        patience -= 1
+        runs_left -= 1
         name = listed[i].as_py()
         start = bisect.bisect_left(paths, name)
         count = 1
         if start < len(paths) and paths[start] == name:
             count = _run_length(listed.slice(i), live.slice(start))
-            place[i : i + count] = np.arange(start, start + count)
+            positions[i : i + count] = np.arange(start, start + count)
         i += count
-    return place
+    return positions
 
 
 def _run_length(a: pa.Array, b: pa.Array) -> int:
-    """Count the names at the beginning that are the same."""
+    """The number of equal names at the beginning."""
     done, step = 1, _FIRST_STEP
     while step := min(step, len(a) - done, len(b) - done):
         one, other = a.slice(done, step), b.slice(done, step)
@@ -217,7 +222,7 @@ def _run_length(a: pa.Array, b: pa.Array) -> int:
 
 
 def path_array(paths: Sequence[str]) -> pa.Array:
-    """Names as Arrow holds them; empty where they are not UTF-8."""
+    """Paths as an Arrow array; empty for those that are not UTF-8."""
     try:
         return pa.array(paths, pa.string())
     except UnicodeEncodeError:
@@ -225,7 +230,7 @@ def path_array(paths: Sequence[str]) -> pa.Array:
 
 
 def is_text(path: str) -> bool:
-    """Whether a path can be written as UTF-8: file systems hold names that cannot."""
+    """Whether a path can be encoded as UTF-8; file systems also hold names that cannot."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Merge segments into fewer, leaving out the entries of files that are gone."""
+"""Merges segments into fewer ones, without the entries of dead files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ MAX_SEGMENTS = 8
 
 
 def choose_groups(segments: Sequence[BoundSegment]) -> list[list[BoundSegment]]:
-    """Choose what to merge: groups of segments that each become one, none larger than a segment may be.
+    """Choose groups of segments to merge, none larger than a segment may be.
 
-    A segment that is mostly dead is rewritten by itself; when there are too many, all smaller ones are merged.
+    A mostly dead segment is rewritten by itself; if there are too many segments, all smaller ones are merged.
     """
-    crowded = len(segments) > MAX_SEGMENTS
+    too_many = len(segments) > MAX_SEGMENTS
     groups: list[list[BoundSegment]] = []
     size = 0
     for segment in segments:
-        entries = segment.reader.segment.entries * _live(segment) // max(len(segment.live), 1)
-        if not (_is_mostly_dead(segment) or (crowded and 2 * entries < MAX_ENTRIES)):
+        entries = segment.reader.segment.entries * _count_live(segment) // max(len(segment.live), 1)
+        if not (_is_mostly_dead(segment) or (too_many and 2 * entries < MAX_ENTRIES)):
             continue
         if not groups or size + entries > MAX_ENTRIES:
             groups.append([])
@@ -37,18 +37,18 @@ def choose_groups(segments: Sequence[BoundSegment]) -> list[list[BoundSegment]]:
     return [group for group in groups if len(group) > 1 or _is_mostly_dead(group[0])]
 
 
-def _live(segment: BoundSegment) -> int:
+def _count_live(segment: BoundSegment) -> int:
     return int((segment.live >= 0).sum())
 
 
 def _is_mostly_dead(segment: BoundSegment) -> bool:
-    return 2 * _live(segment) < len(segment.live)
+    return 2 * _count_live(segment) < len(segment.live)
 
 
 def merge_segments(storage: Storage, segments: Sequence[BoundSegment]) -> Segment | None:
-    """Write the live entries of some segments to one new segment; None where there are none.
+    """Write the live entries of some segments to one new segment; None if there are none.
 
-    Raises IndexFormatError where a segment is damaged and StorageError where the new one cannot be written.
+    Raises IndexFormatError if a segment is damaged, and StorageError if the new one cannot be written.
     """
     columns: dict[Column, int] = {}
     schemas: dict[tuple[int, ...], int] = {}
@@ -56,22 +56,24 @@ def merge_segments(storage: Storage, segments: Sequence[BoundSegment]) -> Segmen
     offset = 0
     renumbered: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = []
     for segment in segments:
-        record, said = segment.reader.segment, segment.listing()
+        record, listing = segment.reader.segment, segment.listing()
         numbers = [columns.setdefault(column, len(columns)) for column in record.columns]
         mapped = [tuple(numbers[n] for n in schema) for schema in record.schemas]
         schema_of = np.array([schemas.setdefault(schema, len(schemas)) for schema in mapped], np.int32)
         keep = segment.live >= 0
         renumbered.append(np.where(keep, offset + np.cumsum(keep) - 1, -1).astype(np.int32))
         offset += int(keep.sum())
-        whole = dataclasses.replace(said, schema=schema_of[said.schema]).table()
-        listings.append(whole.filter(pa.array(keep)))
+        table = dataclasses.replace(listing, schema=schema_of[listing.schema]).table()
+        listings.append(table.filter(pa.array(keep)))
     if offset == 0:
         return None
     defaults = {name for segment in segments for name in segment.reader.segment.defaults}
     tables = _merge_columns(segments, renumbered, columns)
     filled = all(segment.reader.segment.filled for segment in segments)
-    listing = pa.concat_tables(listings)
-    return write_segment(storage, new_name(), listing, tuple(columns), tuple(schemas), defaults, tables, filled=filled)
+    merged_listing = pa.concat_tables(listings)
+    return write_segment(
+        storage, new_name(), merged_listing, tuple(columns), tuple(schemas), defaults, tables, filled=filled
+    )
 
 
 def _merge_columns(
@@ -79,14 +81,14 @@ def _merge_columns(
     renumbered: Sequence[np.ndarray[tuple[int], np.dtype[np.int32]]],
     columns: dict[Column, int],
 ) -> Iterator[pa.Table]:
-    """Give the entries of one column after another, with the numbers of the merged segment."""
-    places = [{column: i for i, column in enumerate(s.reader.segment.columns)} for s in segments]
+    """The entries of one column after another, renumbered for the merged segment."""
+    positions = [{column: i for i, column in enumerate(s.reader.segment.columns)} for s in segments]
     for column, number in columns.items():
         parts = [ENTRIES_SCHEMA.empty_table()]
-        for segment, new, place in zip(segments, renumbered, places, strict=True):
-            if column in place:
-                table = segment.reader.table(place[column])
-                files = new[table["file"].to_numpy()]
+        for segment, new_numbers, position in zip(segments, renumbered, positions, strict=True):
+            if column in position:
+                table = segment.reader.table(position[column])
+                files = new_numbers[table["file"].to_numpy()]
                 table = table.set_column(
                     0, ENTRIES_SCHEMA.field(0), pa.repeat(pa.scalar(number, pa.int32()), len(files))
                 )

@@ -1,4 +1,4 @@
-"""The leaf columns of a Parquet schema: their paths, the types Spark gives them, how their bounds are read."""
+"""The leaf columns of a Parquet schema: their paths, their types in Spark, and how to decode their bounds."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import pyarrow.parquet as pq
 from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
 
 Decode = Callable[[Any], Encoded | None]
-"""From the raw bound in a footer to the form of the type; None where the value is none of the type."""
+"""Converts a footer's raw bound to the form of the type; None for values outside of the type."""
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Column(NamedTuple):
-    """A column as a file holds it."""
+    """A column of a file."""
 
     path: tuple[str, ...]
     """Names from the top-level column down; ends at the first list or map."""
     type: str | None
-    """None where it cannot be indexed."""
+    """None if it cannot be indexed."""
 
 
 class ColumnList(Sequence[Column]):
-    """Columns that are made when they are asked for: there may be thousands, of which a query looks at a few.
+    """Columns that are created on demand: there may be thousands, and a query needs only a few.
 
     >>> columns = ColumnList(["a", ["s", "b"]], ["long", None])
     >>> columns[1], columns.index(Column(("a",), "long"))
@@ -63,26 +63,26 @@ class ColumnList(Sequence[Column]):
 
     @classmethod
     def of(cls, columns: Iterable[Column]) -> ColumnList:
-        """A list of columns that are there already."""
-        held = list(columns)
-        return cls([c.path[0] if len(c.path) == 1 else c.path for c in held], [c.type for c in held])
+        """A list of existing columns."""
+        column_list = list(columns)
+        return cls([c.path[0] if len(c.path) == 1 else c.path for c in column_list], [c.type for c in column_list])
 
     @property
     def names(self) -> Sequence[str | Sequence[str]]:
-        """The name of each, or of a field inside structs the names from the top down."""
+        """The name of each column, or the names from the top down of a field inside structs."""
         return self._names
 
-    def pick(self, places: Sequence[int]) -> ColumnList:
-        """Some of them, in that order."""
-        return ColumnList([self._names[i] for i in places], [self._types[i] for i in places])
+    def pick(self, positions: Sequence[int]) -> ColumnList:
+        """The columns at some positions, in that order."""
+        return ColumnList([self._names[i] for i in positions], [self._types[i] for i in positions])
 
     def tops(self) -> list[str]:
-        """The names of the top-level columns that they are, or lie in."""
+        """The names of the columns' top-level columns."""
         return [name if isinstance(name, str) else name[0] for name in self._names]
 
     @property
     def types(self) -> Sequence[str | None]:
-        """The types alone."""
+        """The types of the columns."""
         return self._types
 
 
@@ -91,25 +91,25 @@ class Leaf:
     """A leaf column that can be indexed."""
 
     ordinal: int
-    """Its place among the leaves of the Parquet schema."""
+    """Its position among the leaves of the Parquet schema."""
     column: int
-    """Its place in `Leaves.columns`."""
+    """Its position in `Leaves.columns`."""
     type: DataType
     decode: Decode | None
-    """None where the raw bound is the value already."""
+    """None if the raw bound already is the value."""
     required: bool
     by_bytes: bool
-    """Whether the order of its bounds had to be declared: bytes and unsigned integers."""
+    """Whether its bounds need a declared order: bytes and unsigned integers."""
     decimal_bytes: bool
     calendar: bool
     """Whether its values depend on the calendar."""
     int96: bool
-    """Whether it holds the timestamps of old, which have no bounds and in some files another time zone."""
+    """Whether it holds 96-bit timestamps, which have no bounds and in some files another time zone."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Leaves:
-    """What a Parquet schema means to the index."""
+    """The columns of a Parquet schema, and those that can be indexed."""
 
     columns: tuple[Column, ...]
     indexed: tuple[Leaf, ...]
@@ -118,21 +118,21 @@ class Leaves:
 def read_leaves(schema: pq.ParquetSchema) -> Leaves:
     """Find the columns of a schema.
 
-    Raises ValueError where the paths of nested columns cannot be made out.
+    Raises ValueError if the paths of nested columns cannot be determined.
     """
     columns: dict[tuple[str, ...], str | None] = {}
-    found: list[Leaf] = []
+    leaves: list[Leaf] = []
     for ordinal, (path, repeated) in enumerate(_paths(schema)):
         leaf = schema.column(ordinal)
-        meaning = None if repeated else _meaning(leaf)
+        type_and_decode = None if repeated else _spark_type(leaf)
         if path in columns:
             columns[path] = None
             continue
-        columns[path] = meaning[0] if meaning else None
-        if meaning:
-            found.append(_leaf(ordinal, len(columns) - 1, leaf, *meaning))
-    placed = tuple(Column(path, name) for path, name in columns.items())
-    return Leaves(columns=placed, indexed=tuple(x for x in found if placed[x.column].type is not None))
+        columns[path] = type_and_decode[0] if type_and_decode else None
+        if type_and_decode:
+            leaves.append(_leaf(ordinal, len(columns) - 1, leaf, *type_and_decode))
+    column_list = tuple(Column(path, name) for path, name in columns.items())
+    return Leaves(columns=column_list, indexed=tuple(x for x in leaves if column_list[x.column].type is not None))
 
 
 def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None) -> Leaf:
@@ -153,19 +153,19 @@ def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None
 
 
 def _paths(schema: pq.ParquetSchema) -> list[tuple[tuple[str, ...], bool]]:
-    """Give the path of each leaf and whether it lies in a list or map; names may contain dots."""
+    """The path of each leaf, and whether it lies in a list or map; names may contain dots."""
     dotted = [schema.column(i).path for i in range(len(schema.names))]
     if not any("." in path for path in dotted):
         return [((path,), bool(schema.column(i).max_repetition_level)) for i, path in enumerate(dotted)]
     arrow = schema.to_arrow_schema()
-    paths = [found for field in arrow for found in _walk(field, ())]
+    paths = [path for field in arrow for path in _walk(field, ())]
     if len(paths) != len(dotted) or not all(map(_agrees, paths, dotted)):
         raise ValueError("the nested columns cannot be made out")
     return paths
 
 
-def _agrees(found: tuple[tuple[str, ...], bool], dotted: str) -> bool:
-    path, repeated = found
+def _agrees(path_and_repeated: tuple[tuple[str, ...], bool], dotted: str) -> bool:
+    path, repeated = path_and_repeated
     name = ".".join(path)
     return dotted == name or (repeated and dotted.startswith(f"{name}."))
 
@@ -194,8 +194,8 @@ def _leaf_count(data_type: pa.DataType) -> int:
     return _leaf_count(data_type.value_type)
 
 
-def _meaning(leaf: Any) -> tuple[str, Decode | None] | None:
-    """Give the type Spark reads a leaf as, and how its bounds are decoded; None where it has no order."""
+def _spark_type(leaf: Any) -> tuple[str, Decode | None] | None:
+    """The type that Spark reads a leaf as, and how its bounds are decoded; None if it has no order."""
     logical = json.loads(leaf.logical_type.to_json())
     kind, physical = logical["Type"], leaf.physical_type
     if kind == "None":
@@ -233,13 +233,13 @@ def _decimal(physical: str, precision: int, scale: int) -> tuple[str, Decode] | 
     if not (0 < precision <= 38 and 0 <= scale <= precision):
         return None
     data_type = DataType(f"decimal({precision},{scale})")
-    limit, as_it_is = 10**precision, data_type.form is Form.INT
+    limit, is_integer = 10**precision, data_type.form is Form.INT
 
     def decode(raw: int | bytes) -> Encoded | None:
         unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
         if not -limit < unscaled < limit:
             return None
-        return unscaled if as_it_is else encode_decimal(unscaled, data_type)
+        return unscaled if is_integer else encode_decimal(unscaled, data_type)
 
     return data_type.name, _never if physical == "BYTE_ARRAY" else decode
 

@@ -1,4 +1,4 @@
-"""What a segment lists: data files, or the row groups of data files; a row's number is theirs within the segment."""
+"""The listing of a segment: data files or their row groups; the row number is their number within the segment."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Listing:
     """The data files that a segment describes, or their row groups; arrays of (listed,)."""
 
     paths: pa.Array
-    """Of the data files, as sizes and times are."""
+    """Of the data files, like sizes and times."""
     sizes: Ints
     mtimes_ms: Ints
     rows: Ints
     """Of the files or row groups."""
     schema: npt.NDArray[np.int32]
-    """Place in `Segment.schemas`."""
+    """Position in `Segment.schemas`."""
     versions: Ints | None = None
-    """Version of the table that brought each file, or with which it was first indexed; None where that was not read."""
+    """The table version that added each file, or that it was first indexed with; None if not read."""
     row_groups: npt.NDArray[np.int32] | None = None
-    """Number of each row group within its file; None where files are listed."""
+    """The number of each row group within its file; None for listings of files."""
 
     @classmethod
     def of(cls, table: pa.Table) -> Listing:
-        """Take the list from its table, with the versions if they are there."""
+        """Build a listing from its table, with the versions if it has them."""
         names = set(table.column_names)
         return cls(
             paths=_one_chunk(table["path"]),
@@ -55,7 +55,7 @@ class Listing:
         )
 
     def table(self) -> pa.Table:
-        """Give the list as it is written."""
+        """The listing as a table for writing."""
         assert self.versions is not None, "a list that is written was read whole"
         values = [self.paths, self.sizes, self.mtimes_ms, self.rows, self.schema, self.versions]
         schema = FILES_SCHEMA if self.row_groups is None else ROW_GROUPS_SCHEMA

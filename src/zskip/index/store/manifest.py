@@ -1,6 +1,6 @@
-"""Manifests: which segments make up the index, published one number a version, never changed.
+"""Manifests: the segments of each index version, published under its number and never changed.
 
-`docs/index-format.md` is their specification.
+Their specification is `docs/index-format.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from zskip.storage import FileInfo, Storage, is_same_location
 from zskip.types import DataType
 
 FORMAT = 1
-"""Version of the format; another one is refused."""
+"""The version of the format; others are refused."""
 
 _NAME = re.compile(r"manifest-([0-9]{10,18})\.json")
 _HEAD = re.compile(rb'\{"crc": "([0-9a-f]{8})", ')
@@ -34,7 +34,7 @@ _SKETCH = re.compile(r"sketch-[0-9a-f]{32}")
 
 
 class DamagedIndexError(IndexFormatError):
-    """An index of this version that cannot be read; a refresh builds it anew."""
+    """An unreadable index of this format version; a refresh rebuilds it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,33 +43,33 @@ class Manifest:
 
     version: int
     table_version: int
-    """Of the snapshot that it was last refreshed with."""
+    """The table version of its latest refresh."""
     zskip: str
-    """The release that wrote it."""
+    """The zskip release that wrote it."""
     segments: tuple[Segment, ...]
     table: str | None = None
-    """Root of the table, of an index that lies elsewhere."""
+    """The root of the table, if the index lies elsewhere."""
     sketches: tuple[SketchRecord, ...] = ()
     row_group_segments: tuple[Segment, ...] | None = None
-    """Those that describe row groups; None where the index is one of files alone."""
+    """The segments that describe row groups; None if the index describes only files."""
 
     def to_bytes(self) -> bytes:
-        """Give the manifest as JSON that begins with a checksum of the rest."""
+        """The manifest as JSON that begins with a checksum of the rest."""
         columns: dict[Column, int] = {}
         segments = [_segment_json(segment, columns) for segment in self.segments]
-        of_row_groups = self.row_group_segments
-        row_group_segments = None if of_row_groups is None else [_segment_json(s, columns) for s in of_row_groups]
-        held = ColumnList.of(columns)
-        types = {name: i for i, name in enumerate(dict.fromkeys(held.types))}
+        row_groups = self.row_group_segments
+        row_group_segments = None if row_groups is None else [_segment_json(s, columns) for s in row_groups]
+        column_list = ColumnList.of(columns)
+        types = {name: i for i, name in enumerate(dict.fromkeys(column_list.types))}
         body = {
             "format": FORMAT,
             "zskip": self.zskip,
             "version": self.version,
             "table_version": self.table_version,
             "table": self.table,
-            "columns": held.names,
+            "columns": column_list.names,
             "types": list(types),
-            "type_of": [types[name] for name in held.types],
+            "type_of": [types[name] for name in column_list.types],
             "segments": segments,
             "row_group_segments": row_group_segments,
             "sketches": [_sketch_json(record) for record in self.sketches],
@@ -81,18 +81,18 @@ class Manifest:
     def from_bytes(cls, data: bytes, name: str) -> Manifest:
         """Read a manifest.
 
-        Raises IndexFormatError where another version wrote it or it is damaged.
+        Raises IndexFormatError if another version wrote it or it is damaged.
         """
         try:
-            body = _body(data)
+            body = _parse_body(data)
             if body["format"] != FORMAT:
                 raise IndexFormatError(
                     f"{name} has format {body['format']}, this zskip reads {FORMAT}: update zskip, or delete "
                     f"{INDEX_DIR} to have the index built anew"
                 )
             columns = _read_columns(body)
-            of_row_groups = body.get("row_group_segments")
-            if not _all_whole([body["version"]]) or not _all_whole([body["table_version"]], most=(1 << 63) - 1):
+            row_groups = body.get("row_group_segments")
+            if not _all_integers([body["version"]]) or not _all_integers([body["table_version"]], most=(1 << 63) - 1):
                 raise ValueError("its versions are not numbers")
             return cls(
                 version=body["version"],
@@ -102,8 +102,8 @@ class Manifest:
                 table=body["table"],
                 sketches=tuple(map(_read_sketch, body.get("sketches", ()))),
                 row_group_segments=None
-                if of_row_groups is None
-                else tuple(_read_segment(s, columns, of_row_groups=True) for s in of_row_groups),
+                if row_groups is None
+                else tuple(_read_segment(s, columns, of_row_groups=True) for s in row_groups),
             )
         except (
             ValueError,
@@ -118,8 +118,8 @@ class Manifest:
             raise DamagedIndexError(f"{name} is damaged ({error})") from error
 
 
-def _body(data: bytes) -> Mapping[str, Any]:
-    """The document; raises ValueError where it is not whole."""
+def _parse_body(data: bytes) -> Mapping[str, Any]:
+    """The JSON document; raises ValueError if its checksum does not match."""
     head = _HEAD.match(data)
     if head is None or int(head[1], 16) != zlib.crc32(data[head.end() :]):
         raise ValueError("its checksum does not match")
@@ -128,62 +128,62 @@ def _body(data: bytes) -> Mapping[str, Any]:
 
 
 def _read_columns(body: Mapping[str, Any]) -> ColumnList:
-    """All columns of all segments, in C as far as that goes: there may be thousands."""
+    """All columns of all segments; checked in C where possible, since there may be thousands."""
     names, types, type_of = body["columns"], body["types"], body["type_of"]
     if not _all_text(names):
         for name in names:
             _check_name(name)
-    if not _all_whole(type_of) or not _all_text(name for name in types if name is not None):
+    if not _all_integers(type_of) or not _all_text(name for name in types if name is not None):
         raise ValueError("the types of its columns are not types")
     if len(names) != len(type_of):
         raise ValueError("its columns have not one type each")
     return ColumnList(names, [types[i] for i in type_of])
 
 
-def _check_name(given: object) -> None:
-    path = given if isinstance(given, list) else [given]
+def _check_name(name: object) -> None:
+    path = name if isinstance(name, list) else [name]
     if not path or not _all_text(path):
-        raise ValueError(f"{given!r} is no column")
+        raise ValueError(f"{name!r} is no column")
 
 
 def manifest_path(version: int) -> str:
-    """Give the path of one version of the manifest."""
+    """The path of one version of the manifest."""
     return f"{INDEX_DIR}/manifest-{version:010d}.json"
 
 
 def list_manifests(listing: Sequence[FileInfo]) -> dict[int, FileInfo]:
-    """Find the manifests in a listing of the index's directory, by version, the newest first."""
+    """The manifests in a listing of the index directory, by version, newest first."""
     names = {info.path.rpartition("/")[2]: info for info in listing if not info.is_dir}
-    found = {int(m[1]): (name, info) for name, info in names.items() if (m := _NAME.fullmatch(name))}
-    newest = sorted(found.items(), reverse=True)
-    return {version: info for version, (name, info) in newest if manifest_path(version).endswith(f"/{name}")}
+    named = {int(m[1]): (name, info) for name, info in names.items() if (m := _NAME.fullmatch(name))}
+    sorted_versions = sorted(named.items(), reverse=True)
+    return {version: info for version, (name, info) in sorted_versions if manifest_path(version).endswith(f"/{name}")}
 
 
 def next_version(listing: Sequence[FileInfo]) -> int:
-    """Give the number of the version after all those in a listing of the index's directory, sound or not."""
+    """The version after all versions in a listing of the index directory, sound or not."""
     matches = (_NAME.fullmatch(info.path.rpartition("/")[2]) for info in listing)
     return max((int(m[1]) for m in matches if m), default=0) + 1
 
 
 def latest_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
-    """Read the newest manifest; None where there is no index.
+    """Read the newest manifest; None if there is no index.
 
-    table: root of the table, where the index lies elsewhere. Raises IndexFormatError where another version wrote it or
-    it is damaged, StorageError where it cannot be read, and InputError where it is the index of another table.
+    table: root of the table, if the index lies elsewhere. Raises IndexFormatError if another version wrote it or it is
+    damaged, StorageError if it cannot be read, and InputError if it belongs to another table.
     """
     for _ in range(3):
-        found = list_manifests(storage.list_dir(INDEX_DIR))
-        if not found:
+        manifests = list_manifests(storage.list_dir(INDEX_DIR))
+        if not manifests:
             return None
         try:
-            return _read_manifest(storage, *next(iter(found.items())), table)
+            return _read_manifest(storage, *next(iter(manifests.items())), table)
         except FileNotFoundError:
-            continue  # a refresh of another process has just removed it: there is a newer one
+            continue  # another process's refresh has just removed it: there is a newer one
     raise StorageError(f"{INDEX_DIR} changes faster than it can be read")
 
 
 def sound_manifest(storage: Storage, table: str | None = None) -> Manifest | None:
-    """Read the newest manifest that is not damaged, which says what there was before; raises as `latest_manifest`."""
+    """Read the newest manifest that is not damaged; raises like `latest_manifest`."""
     for version, info in list_manifests(storage.list_dir(INDEX_DIR)).items():
         with contextlib.suppress(DamagedIndexError, FileNotFoundError):
             return _read_manifest(storage, version, info, table)
@@ -215,7 +215,7 @@ def _segment_json(segment: Segment, columns: dict[Column, int]) -> dict[str, Any
         "starts": segment.starts,
         "blocks": segment.blocks,
         "footer": segment.footer,
-        "places": segment.places,
+        "places": segment.group_offsets,
         "listing": segment.listing,
         "filled": segment.filled,
     }
@@ -226,18 +226,18 @@ def _read_segment(data: Mapping[str, Any], columns: ColumnList, *, of_row_groups
         name=data["name"],
         files=data["files"],
         entries=data["entries"],
-        columns=columns.pick(_numbers(data["columns"], len(columns))),
-        schemas=tuple(_numbers(schema, len(columns)) for schema in data["schemas"]),
+        columns=columns.pick(_expand_runs(data["columns"], len(columns))),
+        schemas=tuple(_expand_runs(schema, len(columns)) for schema in data["schemas"]),
         defaults=tuple(data["defaults"]),
         starts=tuple(data["starts"]),
         blocks=tuple(Block(*block) for block in data["blocks"]),
         footer=Block(*data["footer"]),
-        places=tuple(data.get("places", ())),
+        group_offsets=tuple(data.get("places", ())),
         listing=Block(*data["listing"]),
         filled=data["filled"],
         of_row_groups=of_row_groups,
     )
-    _check(segment)
+    _check_segment(segment)
     return segment
 
 
@@ -254,7 +254,7 @@ def _read_sketch(data: Mapping[str, Any]) -> SketchRecord:
         SketchSegment(name=name, files=files, bytes=size, crc=crc) for name, files, size, crc in data["segments"]
     )
     numbers = [number for s in segments for number in (s.files, s.bytes, s.crc)]
-    if not _all_text([data["spec"], data["timezone"]]) or not _all_whole(numbers):
+    if not _all_text([data["spec"], data["timezone"]]) or not _all_integers(numbers):
         raise ValueError("what it says of its sketches is wrong")
     if not all(isinstance(s.name, str) and _SKETCH.fullmatch(s.name) for s in segments):
         raise ValueError("a name in it is none of a sketch's segment")
@@ -262,7 +262,7 @@ def _read_sketch(data: Mapping[str, Any]) -> SketchRecord:
 
 
 def _runs(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers as the first of each run of them that follow upon each other, and how many they are."""
+    """Encode numbers as runs of consecutive ones: each run's first number and its length."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and number == sum(runs[-1]):
@@ -272,42 +272,42 @@ def _runs(numbers: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def _numbers(runs: Sequence[Sequence[int]], limit: int) -> tuple[int, ...]:
-    """The numbers of some runs; raises ValueError where one is not below the limit."""
-    if any(not _all_whole([first, count]) or first + count > limit for first, count in runs):
+def _expand_runs(runs: Sequence[Sequence[int]], limit: int) -> tuple[int, ...]:
+    """Decode runs of numbers; raises ValueError if a number is not below the limit."""
+    if any(not _all_integers([first, count]) or first + count > limit for first, count in runs):
         raise ValueError("its columns are not those it has")
     return tuple(itertools.chain.from_iterable(range(first, first + count) for first, count in runs))
 
 
-def _check(segment: Segment) -> None:
-    """Raise ValueError where the parts of a segment do not fit together.
+def _check_segment(segment: Segment) -> None:
+    """Raise ValueError if the parts of a segment do not fit together.
 
-    Its files are found by its name alone, which therefore can name nothing outside the directory of the index.
+    Its files are found by name alone, so the name must not lead outside of the index directory.
     """
     if not _SEGMENT.fullmatch(segment.name):
         raise ValueError(f"{segment.name!r} is no name of a segment")
-    numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing, *segment.places]
+    offsets = segment.group_offsets
+    numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing, *offsets]
     numbers += [number for block in segment.blocks for number in block]
-    if not _all_whole(numbers) or not isinstance(segment.filled, bool):
+    if not _all_integers(numbers) or not isinstance(segment.filled, bool):
         raise ValueError(f"what it says of {segment.name} is not numbers")
     starts = np.array(segment.starts, np.int64)
     if len(starts) != len(segment.columns) + 1 or starts[0] != 0 or starts[-1] != segment.entries:
         raise ValueError(f"the columns of {segment.name} do not add up")
-    held = np.diff(starts)
-    if held.min(initial=0) < 0 or held.max(initial=0) > segment.files:
+    counts = np.diff(starts)
+    if counts.min(initial=0) < 0 or counts.max(initial=0) > segment.files:
         raise ValueError(f"the columns of {segment.name} do not add up")
     if len(segment.blocks) != -(-segment.entries // BLOCK_ROWS):
         raise ValueError(f"the row groups of {segment.name} do not add up")
     ends = [*segment.blocks, segment.footer]
     if any(a.offset + a.length != b.offset for a, b in itertools.pairwise(ends)) or segment.listing.offset:
         raise ValueError(f"the row groups of {segment.name} do not add up")
-    places = segment.places
-    rising = all(a < b for a, b in itertools.pairwise(places))
-    if places and not (rising and len(places) == len(segment.blocks) + 1 and places[-1] < segment.footer.length):
+    is_rising = all(a < b for a, b in itertools.pairwise(offsets))
+    if offsets and not (is_rising and len(offsets) == len(segment.blocks) + 1 and offsets[-1] < segment.footer.length):
         raise ValueError(f"the row groups of {segment.name} do not add up")
     types = segment.columns.types
     unordered = {name for name in set(types) if DataType(name or "").form is None}
-    if unordered and any(n and name in unordered for name, n in zip(types, held.tolist(), strict=True)):
+    if unordered and any(n and name in unordered for name, n in zip(types, counts.tolist(), strict=True)):
         raise ValueError(f"{segment.name} has entries of columns that have no order")
     if any(max(schema, default=-1) >= len(segment.columns) for schema in segment.schemas):
         raise ValueError(f"the schemas of {segment.name} name columns it does not have")
@@ -315,10 +315,10 @@ def _check(segment: Segment) -> None:
         raise ValueError(f"the defaults of {segment.name} are not names")
 
 
-def _all_whole(numbers: Sequence[object], *, most: int = 1 << 53) -> bool:
-    """Whether all are whole numbers of 0 to `most`."""
-    whole: Any = numbers
-    return set(map(type, numbers)) <= {int} and (not whole or (min(whole) >= 0 and max(whole) <= most))
+def _all_integers(numbers: Sequence[object], *, most: int = 1 << 53) -> bool:
+    """Whether all are integers from 0 to `most`."""
+    integers: Any = numbers
+    return set(map(type, numbers)) <= {int} and (not integers or (min(integers) >= 0 and max(integers) <= most))
 
 
 def _all_text(names: Iterable[object]) -> bool:

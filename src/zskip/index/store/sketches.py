@@ -1,8 +1,9 @@
-"""Sketches in the index: which there are, the states of files, and those that a predicate can use.
+"""Sketches in the index: their records, the states of files, and the selection for a predicate.
 
 The states of one sketch lie in segments of their own, Parquet files with one row for each data file: its path, size and
-modification time, the type of the values, the state as bytes, or why there is none. A state counts for just that file,
-as entries do, and while its values are of just that type: the same number is other bits in a wider one.
+modification time, the type of the values, and the state as bytes or the reason why there is none. Like an entry, a
+state is valid for exactly that file, and only while the type of its values stays the same: a wider type has other bits
+for the same number.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ STATES_SCHEMA = pa.schema(
     }
 )
 _FILE = ("path", "size", "mtime_ms", "type")
-_LEFT_OUT, _UNSEEN = -1, -2
+_LEFT_OUT, _NO_STATE = -1, -2
 _MAX_SEGMENTS = 8
 """More segments of one sketch than this are merged."""
 
 BuildSketches = Callable[[Sequence[SketchOn], Sequence[str], Sequence[Bools]], Sequence[Mapping[int, BuiltState]]]
-"""From sketches, for each its time zone and the files that lack it, to what was made, by places in the snapshot."""
+"""Maps sketches, their time zones and the files that lack them to new states by positions in the snapshot."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SketchSegment:
-    """All that the manifest says of a file with states."""
+    """The manifest's description of a file with states."""
 
     name: str
     files: int
@@ -59,7 +60,7 @@ class SketchSegment:
 
     @property
     def path(self) -> str:
-        """Where it lies."""
+        """The path of the file."""
         return f"{INDEX_DIR}/{self.name}.parquet"
 
 
@@ -68,27 +69,27 @@ class SketchRecord:
     """One sketch of an index."""
 
     spec: str
-    """As `parse_sketch_on` reads it."""
+    """In the form that `parse_sketch_on` reads."""
     timezone: str
-    """In which expressions of timestamps are meant."""
+    """The time zone of its timestamp expressions."""
     segments: tuple[SketchSegment, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SketchChange:
-    """What a refresh does to one sketch; one without segments adds it."""
+    """A refresh's change to one sketch; one without segments adds the sketch."""
 
     spec: str
     timezone: str
-    gone: frozenset[str] = frozenset()
-    """Names of segments."""
+    dropped: frozenset[str] = frozenset()
+    """Names of dropped segments."""
     added: tuple[SketchSegment, ...] = ()
 
 
-def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, made: Mapping[int, BuiltState]) -> SketchSegment:
-    """Write the states of files at some places of a snapshot; they count once a manifest names the segment."""
-    places = sorted(made)
-    files = [snapshot.file(place) for place in places]
+def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Mapping[int, BuiltState]) -> SketchSegment:
+    """Write the states of files at some positions of a snapshot; they are valid once a manifest names the segment."""
+    positions = sorted(states)
+    files = [snapshot.file(position) for position in positions]
     return _write(
         storage,
         pa.table(
@@ -97,8 +98,8 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, made: Mappi
                 "size": [file.size for file in files],
                 "mtime_ms": [file.mtime_ms for file in files],
                 "type": [_type_of(on)] * len(files),
-                "state": [made[place].data for place in places],
-                "reason": [made[place].reason or None for place in places],
+                "state": [states[position].data for position in positions],
+                "reason": [states[position].reason or None for position in positions],
             },
             schema=STATES_SCHEMA,
         ),
@@ -121,26 +122,26 @@ def _write(storage: Storage, table: pa.Table) -> SketchSegment:
 
 
 def _read(storage: Storage, segment: SketchSegment, columns: Sequence[str] = STATES_SCHEMA.names) -> pa.Table:
-    """Read some columns of a segment; raises IndexFormatError where it is missing or damaged."""
+    """Read some columns of a segment; raises IndexFormatError if it is missing or damaged."""
     try:
         data = storage.read(segment.path)
         if len(data) != segment.bytes or zlib.crc32(data) != segment.crc:
             raise ValueError("it is damaged")
         source = pq.ParquetFile(pa.BufferReader(data))
         if source.schema_arrow.remove_metadata() != STATES_SCHEMA or source.metadata.num_rows != segment.files:
-            raise ValueError("it does not hold the states the manifest tells of")
+            raise ValueError("its states are not those in the manifest")
         table = source.read(list(columns), use_threads=False)
         if any(table[name].null_count for name in _FILE):
-            raise ValueError("it does not say of which files it speaks")
+            raise ValueError("it does not name its files")
         return table
     except (pa.ArrowException, OSError, ValueError, StorageError) as error:
         raise IndexFormatError(f"cannot read {segment.path}: {error}") from error
 
 
 class BoundSketches:
-    """The sketches of an index seen from one snapshot; states are read when a predicate first needs them.
+    """The sketches of an index bound to one snapshot; states are read when a predicate first needs them.
 
-    Safe to share between threads. A state that is missing, stale or damaged leaves its file unknown.
+    Safe to share between threads. A missing, stale or damaged state leaves its file unknown.
     """
 
     def __init__(
@@ -157,61 +158,61 @@ class BoundSketches:
         self._warn = warn or WarnOnce()
         self._lock = threading.Lock()
         self._cache: dict[int, StackedStates] = {}
-        self.held: list[tuple[SketchRecord, SketchOn]] = []
+        self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
-                self.held.append((record, parse_sketch_on(record.spec, columns, timezone=record.timezone)))
+                self.sketches.append((record, parse_sketch_on(record.spec, columns, timezone=record.timezone)))
             except ZskipError:
-                continue  # Its column is gone, or its kind is not registered here: its files stay.
+                continue  # Its column is gone, or its kind is not registered here: its files are kept.
 
     def for_predicate(self, predicate: Predicate) -> FileSketches | None:
-        """The sketches on columns that a predicate speaks of; None where there are none."""
-        named = set(columns_of(predicate)) if self.held else set()
-        wanted = [i for i, (_, on) in enumerate(self.held) if named & set(on.columns)]
-        if not wanted:
+        """The sketches on columns of a predicate; None if there are none."""
+        named = set(columns_of(predicate)) if self.sketches else set()
+        usable = [i for i, (_, on) in enumerate(self.sketches) if named & set(on.columns)]
+        if not usable:
             return None
-        return FileSketches(len(self._snapshot), tuple((self.held[i][1], self._states(i)) for i in wanted))
+        return FileSketches(len(self._snapshot), tuple((self.sketches[i][1], self._states(i)) for i in usable))
 
     def _states(self, number: int) -> StackedStates:
         with self._lock:
             if number not in self._cache:
-                record, on = self.held[number]
+                record, on = self.sketches[number]
                 self._cache[number] = read_states(on.sketch, self.blobs(record, on))
             return self._cache[number]
 
     def blobs(self, record: SketchRecord, on: SketchOn) -> list[bytes | None]:
         """The state of each file of the snapshot as bytes."""
-        found: list[bytes | None] = [None] * len(self._snapshot)
-        for table, places in self._tables(record, on, ("state",)):
-            for place, state in zip(places.tolist(), table["state"].to_pylist(), strict=True):
-                if place >= 0:
-                    found[place] = state
-        return found
+        states: list[bytes | None] = [None] * len(self._snapshot)
+        for table, positions in self._tables(record, on, ("state",)):
+            for position, state in zip(positions.tolist(), table["state"].to_pylist(), strict=True):
+                if position >= 0:
+                    states[position] = state
+        return states
 
     def coverage(self, record: SketchRecord, on: SketchOn) -> _Coverage:
-        """Of which files there is a state, or a reason why there is none."""
-        looked_at: Bools = np.zeros(len(self._snapshot), np.bool_)
-        sound = live = 0
-        for _, places in self._tables(record, on, ()):
-            at = places[places >= 0]
-            looked_at[at] = True
-            sound, live = sound + 1, live + len(at)
-        return _Coverage(looked_at=looked_at, sound=sound, live=live)
+        """Which files have a state, or a reason why there is none."""
+        has_result: Bools = np.zeros(len(self._snapshot), np.bool_)
+        readable = live = 0
+        for _, positions in self._tables(record, on, ()):
+            at = positions[positions >= 0]
+            has_result[at] = True
+            readable, live = readable + 1, live + len(at)
+        return _Coverage(has_result=has_result, readable=readable, live=live)
 
     def info(self) -> tuple[SketchInfo, ...]:
-        """How many files each sketch covers, and what it takes."""
-        return tuple(self._info(record, on) for record, on in self.held)
+        """The number of files and bytes that each sketch covers."""
+        return tuple(self._info(record, on) for record, on in self.sketches)
 
     def _info(self, record: SketchRecord, on: SketchOn) -> SketchInfo:
-        lengths: Ints = np.full(len(self._snapshot), _UNSEEN, np.int64)
+        lengths: Ints = np.full(len(self._snapshot), _NO_STATE, np.int64)
         reasons: dict[int, str | None] = {}
-        for table, places in self._tables(record, on, ("state", "reason")):
-            live = pa.array(places >= 0)
-            at, states = places[places >= 0], table["state"].filter(live)
+        for table, positions in self._tables(record, on, ("state", "reason")):
+            live = pa.array(positions >= 0)
+            at, states = positions[positions >= 0], table["state"].filter(live)
             lengths[at] = pc.binary_length(states).fill_null(_LEFT_OUT).to_numpy()
             without = states.is_null()
-            given = table["reason"].filter(live).filter(without).to_pylist()
-            reasons |= zip(at[without.to_numpy()].tolist(), given, strict=True)
+            new_reasons = table["reason"].filter(live).filter(without).to_pylist()
+            reasons |= zip(at[without.to_numpy()].tolist(), new_reasons, strict=True)
         left_out = np.flatnonzero(lengths == _LEFT_OUT)
         return SketchInfo(
             spec=str(on),
@@ -222,8 +223,8 @@ class BoundSketches:
         )
 
     def _tables(self, record: SketchRecord, on: SketchOn, columns: Sequence[str]) -> list[tuple[pa.Table, Ints]]:
-        """The sound segments of a sketch, each with the places of its files in the snapshot, -1 for others."""
-        found = []
+        """The readable segments of a sketch, each with its files' positions in the snapshot, -1 for others."""
+        tables = []
         for segment in record.segments:
             try:
                 table = _read(self._storage, segment, (*_FILE, *columns))
@@ -232,78 +233,80 @@ class BoundSketches:
                 continue
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
-            places = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
-            places[~np.asarray(pc.equal(table["type"], _type_of(on)).fill_null(False))] = -1
-            found.append((table, places))
-        return found
+            positions = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
+            positions[~np.asarray(pc.equal(table["type"], _type_of(on)).fill_null(False))] = -1
+            tables.append((table, positions))
+        return tables
 
     @cached_property
     def paths(self) -> pa.Array:
-        """Of the snapshot; empty where they are not UTF-8, so that no state can name them."""
+        """The snapshot's paths; empty for those that are not UTF-8, so that no state can name them."""
         return path_array(self._snapshot.paths)
 
     def change(
-        self, record: SketchRecord, on: SketchOn, covered: _Coverage, made: Mapping[int, BuiltState]
+        self, record: SketchRecord, on: SketchOn, covered: _Coverage, states: Mapping[int, BuiltState]
     ) -> SketchChange:
-        """New states of a sketch; many segments, or those mostly of files that are gone, become one."""
-        added = (write_states(self._storage, self._snapshot, on, made),) if made else ()
-        held, segments = sum(s.files for s in record.segments), len(record.segments)
-        if covered.sound == segments and segments + len(added) <= _MAX_SEGMENTS and 2 * covered.live >= held:
+        """Add new states of a sketch; many segments, or mostly dead ones, are merged into one."""
+        added = (write_states(self._storage, self._snapshot, on, states),) if states else ()
+        listed, segments = sum(s.files for s in record.segments), len(record.segments)
+        if covered.readable == segments and segments + len(added) <= _MAX_SEGMENTS and 2 * covered.live >= listed:
             return SketchChange(spec=record.spec, timezone=record.timezone, added=added)
         tables = [
-            table.filter(pa.array(places >= 0)) for table, places in self._tables(record, on, ("state", "reason"))
+            table.filter(pa.array(positions >= 0)) for table, positions in self._tables(record, on, ("state", "reason"))
         ]
         tables += [_read(self._storage, segment) for segment in added]
         merged = pa.concat_tables([*tables, STATES_SCHEMA.empty_table()])
         return SketchChange(
             spec=record.spec,
             timezone=record.timezone,
-            gone=frozenset(segment.name for segment in record.segments),
+            dropped=frozenset(segment.name for segment in record.segments),
             added=(_write(self._storage, merged),) if merged.num_rows else (),
         )
 
 
 class _Coverage(NamedTuple):
-    looked_at: Bools
+    has_result: Bools
     """(files,) whether there is a state, or a reason why there is none."""
-    sound: int
+    readable: int
     """Segments that can be read."""
     live: int
-    """Their rows that are about live files."""
+    """Their rows of live files."""
 
 
 def update_sketches(
     bound: BoundSketches, build: BuildSketches, files: Bools, total_budget: int | None = None
 ) -> list[SketchChange]:
-    """Build the states that files lack; the changes for the manifest.
+    """Build the states that files lack; returns the changes for the manifest.
 
-    files: (files of the snapshot,) those that may be read; total_budget: see `refresh_sketches`.
+    files: (files of the snapshot,) mask of the files that may be read; total_budget: see `refresh_sketches`.
     """
-    named = np.asarray(pc.not_equal(bound.paths, ""))
-    covered = [bound.coverage(record, on) for record, on in bound.held]
-    lacking = [files & named & ~found.looked_at for found in covered]
-    wanted = [i for i, missing in enumerate(lacking) if missing.any()]
-    held = [bound.held[i] for i in wanted]
-    zones = [record.timezone for record, _ in held]
-    made = build([on for _, on in held], zones, [lacking[i] for i in wanted]) if wanted else []
+    has_name = np.asarray(pc.not_equal(bound.paths, ""))
+    covered = [bound.coverage(record, on) for record, on in bound.sketches]
+    without_result = [files & has_name & ~coverage.has_result for coverage in covered]
+    incomplete = [i for i, mask in enumerate(without_result) if mask.any()]
+    pending = [bound.sketches[i] for i in incomplete]
+    zones = [record.timezone for record, _ in pending]
+    states = build([on for _, on in pending], zones, [without_result[i] for i in incomplete]) if incomplete else []
     if total_budget is not None:
-        made = fit_budget(made, total_budget, sum(info.bytes for info in bound.info()))
-    by_number = dict(zip(wanted, made, strict=True))
-    changes = [bound.change(record, on, covered[i], by_number.get(i, {})) for i, (record, on) in enumerate(bound.held)]
-    return [change for change in changes if change.gone or change.added]
+        states = fit_budget(states, total_budget, sum(info.bytes for info in bound.info()))
+    by_number = dict(zip(incomplete, states, strict=True))
+    changes = [
+        bound.change(record, on, covered[i], by_number.get(i, {})) for i, (record, on) in enumerate(bound.sketches)
+    ]
+    return [change for change in changes if change.dropped or change.added]
 
 
 def apply_changes(
     records: Sequence[SketchRecord], changes: Sequence[SketchChange], dropped: Collection[str]
 ) -> tuple[SketchRecord, ...]:
-    """The sketches of the next version of an index, on top of those of whichever version is the newest."""
-    found = {record.spec: record for record in records if record.spec not in dropped}
+    """The sketches of the next index version, on top of the newest one's."""
+    updated = {record.spec: record for record in records if record.spec not in dropped}
     for change in changes:
-        if change.spec not in found and (change.gone or change.added):
+        if change.spec not in updated and (change.dropped or change.added):
             continue  # Another refresh has just dropped it.
-        old = found.get(change.spec) or SketchRecord(spec=change.spec, timezone=change.timezone)
+        old = updated.get(change.spec) or SketchRecord(spec=change.spec, timezone=change.timezone)
         if old.timezone != change.timezone:
             continue  # Another refresh has just made it in that zone.
-        kept = tuple(segment for segment in old.segments if segment.name not in change.gone)
-        found[change.spec] = replace(old, segments=(*kept, *change.added))
-    return tuple(found.values())
+        kept = tuple(segment for segment in old.segments if segment.name not in change.dropped)
+        updated[change.spec] = replace(old, segments=(*kept, *change.added))
+    return tuple(updated.values())

@@ -1,6 +1,6 @@
-"""Footers of Parquet files cut down to some of their row groups, as bytes of Thrift's compact protocol.
+"""Parquet footers reduced to some of their row groups, in bytes of Thrift's compact protocol.
 
-A footer of hundreds of row groups takes longer to parse than a row group takes to read.
+Parsing a footer of hundreds of row groups takes longer than reading a row group.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from collections.abc import Sequence
 
 _TRAILER_BYTES = 8
 _ROW_GROUPS = 4
-"""Number of the field in `FileMetaData`."""
+"""The number of the field in `FileMetaData`."""
 _STRUCT = 12
 _SHORT_LIST = 15
-"""Lists of so many elements and more have their length after the first byte."""
+"""The size marker of longer lists, whose length follows the first byte."""
 _NO_BYTES, _ONE_BYTE, _NUMBERS, _DOUBLE, _BINARY, _LISTS = (1, 2), 3, (4, 5, 6), 7, 8, (9, 10)
 
 
 def varint(value: int) -> bytes:
-    """A whole number as seven bits a byte, the last ones first.
+    """Encode an integer with seven bits in each byte, the lowest first.
 
     >>> varint(300).hex()
     'ac02'
@@ -30,10 +30,10 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def row_group_places(footer: bytes) -> tuple[int, ...]:
-    """Where in the end of a file, from its footer on, each row group's description begins, and the last one ends.
+def row_group_offsets(footer: bytes) -> tuple[int, ...]:
+    """Offsets, from the footer's start, at which the row groups' descriptions begin, and at which the last one ends.
 
-    Raises ValueError or IndexError where it is no footer.
+    Raises ValueError or IndexError if it is not a footer.
     """
     at, field = 0, 0
     while footer[at]:
@@ -43,44 +43,44 @@ def row_group_places(footer: bytes) -> tuple[int, ...]:
             raise ValueError("its fields are not in their order")
         field += step
         if field == _ROW_GROUPS:
-            count, _, at = _list_head(footer, at)
-            places = [at]
+            count, _, at = _decode_list_head(footer, at)
+            offsets = [at]
             for _ in range(count):
-                places.append(_after(footer, places[-1], _STRUCT))
-            return tuple(places)
-        at = _after(footer, at, kind)
+                offsets.append(_skip_value(footer, offsets[-1], _STRUCT))
+            return tuple(offsets)
+        at = _skip_value(footer, at, kind)
     raise ValueError("it has no row groups")
 
 
-def select_row_groups(footer: bytes, places: Sequence[int], first: int, last: int) -> bytes:
-    """The end of a file that describes only some neighboring row groups; footer, places: as `row_group_places` has."""
-    start, end = places[0] - len(_head_of_list(len(places) - 1)), places[-1]
+def select_row_groups(footer: bytes, offsets: Sequence[int], first: int, last: int) -> bytes:
+    """The end of a file that describes only some adjacent row groups; footer, offsets: as in `row_group_offsets`."""
+    start, end = offsets[0] - len(_encode_decode_list_head(len(offsets) - 1)), offsets[-1]
     parts = [
         footer[:start],
-        _head_of_list(last - first + 1),
-        footer[places[first] : places[last + 1]],
+        _encode_decode_list_head(last - first + 1),
+        footer[offsets[first] : offsets[last + 1]],
         footer[end:-_TRAILER_BYTES],
     ]
     length = sum(map(len, parts))
     return b"".join([*parts, length.to_bytes(4, "little"), footer[-4:]])
 
 
-def _head_of_list(count: int) -> bytes:
+def _encode_decode_list_head(count: int) -> bytes:
     if count < _SHORT_LIST:
         return bytes([count << 4 | _STRUCT])
     return bytes([_SHORT_LIST << 4 | _STRUCT]) + varint(count)
 
 
-def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
-    """Length and kind of a list, and where its elements begin."""
+def _decode_list_head(data: bytes, at: int) -> tuple[int, int, int]:
+    """The length and element kind of a list, and the offset of its first element."""
     count, kind = data[at] >> 4, data[at] & 0xF
     at += 1
     if count == _SHORT_LIST:
-        count, at = _number(data, at)
+        count, at = _decode_varint(data, at)
     return count, kind, at
 
 
-def _number(data: bytes, at: int) -> tuple[int, int]:
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while data[at] >= 0x80:
         value |= (data[at] & 0x7F) << shift
@@ -88,8 +88,8 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
     return value | data[at] << shift, at + 1
 
 
-def _after(data: bytes, at: int, kind: int) -> int:
-    """Where a value ends."""
+def _skip_value(data: bytes, at: int, kind: int) -> int:
+    """The offset at which a value ends."""
     if kind in _NO_BYTES:
         return at
     if kind in _NUMBERS:
@@ -97,20 +97,20 @@ def _after(data: bytes, at: int, kind: int) -> int:
             at += 1
         return at + 1
     if kind == _BINARY:
-        size, at = _number(data, at)
+        size, at = _decode_varint(data, at)
         return at + size
     if kind == _STRUCT:
         while data[at]:
             head = data[at]
             at += 1
             if not head >> 4:
-                at = _after(data, at, _NUMBERS[0])
-            at = _after(data, at, head & 0xF)
+                at = _skip_value(data, at, _NUMBERS[0])
+            at = _skip_value(data, at, head & 0xF)
         return at + 1
     if kind in _LISTS:
-        count, inner, at = _list_head(data, at)
+        count, inner, at = _decode_list_head(data, at)
         for _ in range(count):
-            at = at + 1 if inner in _NO_BYTES else _after(data, at, inner)
+            at = at + 1 if inner in _NO_BYTES else _skip_value(data, at, inner)
         return at
     if kind in (_ONE_BYTE, _DOUBLE):
         return at + (1 if kind == _ONE_BYTE else 8)

@@ -67,7 +67,7 @@ def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tup
     row_groups = prune_row_groups(bound, predicate, kept)
     share, idle = None, None
     if row_groups is not None and row_groups.total:
-        share = sum(map(len, row_groups.of_file.values())) / row_groups.total
+        share = sum(map(len, row_groups.by_file.values())) / row_groups.total
         idle = _idle(snapshot, row_groups)
     columns = {".".join(column.path) for column in columns_of(predicate)}
     cost = Asked(
@@ -90,8 +90,8 @@ def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tup
 
 def _idle(snapshot: Snapshot, row_groups: KeptRowGroups) -> tuple[int, int]:
     """Count kept files without a matching row group, and the bytes in all row groups without a match."""
-    files = np.array(list(row_groups.of_file), np.int64)
-    needed = np.array([len(numbers) for numbers in row_groups.of_file.values()], np.int64)
+    files = np.array(list(row_groups.by_file), np.int64)
+    needed = np.array([len(numbers) for numbers in row_groups.by_file.values()], np.int64)
     idle = 1 - needed / np.maximum(row_groups.counts[files], 1)
     return int((needed == 0).sum()), int((snapshot.sizes[files] * idle).sum())
 

@@ -120,11 +120,11 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     stats = bind_index(handle, snapshot, warn=where is not None)
     result = stats.prune(predicate)
     row_groups = prune_row_groups(stats, predicate, result.kept)
-    of_file = {} if row_groups is None else row_groups.of_file
-    kept = [i for i in np.flatnonzero(result.kept).tolist() if of_file.get(i) != ()]
+    by_file = {} if row_groups is None else row_groups.by_file
+    kept = [i for i in np.flatnonzero(result.kept).tolist() if by_file.get(i) != ()]
     if len(kept) < result.files:
         result = replace(result, kept=np.isin(np.arange(len(snapshot)), kept))
-    counts = [len(of_file[i]) for i in kept if i in of_file]
+    counts = [len(by_file[i]) for i in kept if i in by_file]
     report = replace(
         _report(snapshot, stats, result, time.perf_counter() - started),
         row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
@@ -133,7 +133,7 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     noted = recorder(home_of(handle))
     if noted is not None:
         noted.note(lambda: text_of([predicate]), report)
-    return [KeptFile(handle.storage.uri(snapshot.paths[i]), of_file.get(i)) for i in kept], report
+    return [KeptFile(handle.storage.uri(snapshot.paths[i]), by_file.get(i)) for i in kept], report
 
 
 def _report(snapshot: Snapshot, stats: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:
