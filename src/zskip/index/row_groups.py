@@ -90,7 +90,7 @@ class _BoundRowGroups(BoundIndex):
     Questions about the table as a whole go to the index of its files.
     """
 
-    def __init__(self, index_of_files: BoundIndex, segments: Sequence[BoundSegment], files: Bools) -> None:
+    def __init__(self, whole: BoundIndex, segments: Sequence[BoundSegment], files: Bools) -> None:
         bound_segments: list[BoundSegment] = []
         files_of: list[Ints] = []
         numbers: list[Ints] = []
@@ -106,22 +106,22 @@ class _BoundRowGroups(BoundIndex):
         """(row groups,) position of the file in the snapshot."""
         self.numbers: Ints = _concatenate(numbers)
         """(row groups,) number within the file."""
-        self._index_of_files = index_of_files
+        self._whole = whole
         # Each row group stands for its file; the format's statistics of the file do not hold for its parts.
-        snapshot = replace(index_of_files.snapshot.take(self.files_of), known=None)
+        snapshot = replace(whole.snapshot.take(self.files_of), known=None)
         super().__init__(
             snapshot,
             bound_segments,
             version=0,
             size=0,
-            case_sensitive=index_of_files.case_sensitive,
-            warn=index_of_files.warn,
+            case_sensitive=whole.case_sensitive,
+            warn=whole.warn,
         )
 
     def type_of(self, path: tuple[str, ...]) -> DataType | None:
         """The table's type of a column."""
-        return self._index_of_files.type_of(path)
+        return self._whole.type_of(path)
 
     def may_default(self, path: tuple[str, ...]) -> bool:
         """Whether files without a column may hold a default in it."""
-        return self._index_of_files.may_default(path)
+        return self._whole.may_default(path)

@@ -91,7 +91,7 @@ def test_runs_of_rows_over_many_blocks(storage):
     segment = write_segment(storage, new_name(), listing, held, [tuple(range(columns))], (), entries())
     assert len(segment.blocks) > 16
     for offsets in (segment.group_offsets, ()):
-        reader = SegmentReader(storage, dataclasses.replace(segment, group_offsets=places))
+        reader = SegmentReader(storage, dataclasses.replace(segment, group_offsets=offsets))
         for start, end in itertools.pairwise([0, 1, BLOCK_ROWS, 100_000, 400_000, files * columns]):
             found = reader.rows(start, end, ("file", "int_min"))
             row = np.arange(start, end)

@@ -79,12 +79,8 @@ def spark_schema(avro: str, root: str) -> str:
         elif name == "array":
             result = {"type": "array", "elementType": convert(kind["items"]), "containsNull": True}
         elif name == "map":
-            result = {
-                "type": "map",
-                "keyType": "string",
-                "valueType": convert(kind["values"]),
-                "valueContainsNull": True,
-            }
+            values = convert(kind["values"])
+            result = {"type": "map", "keyType": "string", "valueType": values, "valueContainsNull": True}
         elif logical == "decimal":
             result = f"decimal({kind['precision']},{kind.get('scale', 0)})"
         elif logical is not None:

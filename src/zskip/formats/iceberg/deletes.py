@@ -24,12 +24,8 @@ def check_deletes(location: str, deletes: Sequence[ManifestEntry], files: Sequen
         least, greatest = _path_bounds(delete)
         first = bisect_left(paths, least)
         last = len(paths) if greatest is None else bisect_right(paths, greatest)
-        oldest_in_range = (
-            oldest if last - first == len(paths) else min((n for _, n in by_path[first:last]), default=None)
-        )
-        if oldest_in_range is not None and (
-            delete.sequence_number is None or oldest_in_range <= delete.sequence_number
-        ):
+        older = oldest if last - first == len(paths) else min((n for _, n in by_path[first:last]), default=None)
+        if older is not None and (delete.sequence_number is None or older <= delete.sequence_number):
             _refuse(location, delete)
 
 

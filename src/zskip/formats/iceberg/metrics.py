@@ -35,12 +35,9 @@ def file_metrics(
     """
     plan = compute_statistics_plan(schema, dict(properties))
     columns = [(plan[field_id], index.column(path)) for path, field_id in _leaves(schema.as_struct(), ())]
-    counted = [
-        (collector, stats) for collector, stats in columns if stats is not None and collector.mode.type in _COUNTED
-    ]
-    return [
-        _layout(storage, file, schema) | _statistics(int(index.rows[i]), counted, i) for i, file in enumerate(files)
-    ]
+    counted = [(c, stats) for c, stats in columns if stats is not None and c.mode.type in _COUNTED]
+    rows = index.rows.tolist()
+    return [_layout(storage, file, schema) | _statistics(rows[i], counted, i) for i, file in enumerate(files)]
 
 
 def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -94,17 +94,13 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
 
     def _manifests(self) -> list[ManifestFile]:
         added = [
-            self._write_manifest(spec, [self._new_entry(ManifestEntryStatus.ADDED, file) for file in files])
+            self._write(spec, [self._new_entry(ManifestEntryStatus.ADDED, file) for file in files])
             for spec, files in self._added.items()
         ]
         deleted: dict[int, list[ManifestEntry]] = defaultdict(list)
         for entry in self._deleted_entries():
             deleted[entry.data_file.spec_id].append(entry)
-        return [
-            *added,
-            *(self._write_manifest(spec, entries) for spec, entries in deleted.items()),
-            *self._existing_manifests(),
-        ]
+        return [*added, *(self._write(spec, entries) for spec, entries in deleted.items()), *self._existing_manifests()]
 
     def _deleted_entries(self) -> list[ManifestEntry]:
         return [
@@ -123,7 +119,7 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
                 manifests += [manifest] if entries else []
             elif kept:
                 existing = [self._copy_entry(ManifestEntryStatus.EXISTING, entry) for entry in kept]
-                manifests.append(self._write_manifest(manifest.partition_spec_id, existing))
+                manifests.append(self._write(manifest.partition_spec_id, existing))
         return manifests
 
     def _is_removed(self, manifest: ManifestFile, entry: ManifestEntry) -> bool:
@@ -147,7 +143,7 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             data_file=entry.data_file,
         )
 
-    def _write_manifest(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
+    def _write(self, spec_id: int, entries: list[ManifestEntry]) -> ManifestFile:
         with self.new_manifest_writer(self.spec(spec_id)) as writer:
             for entry in entries:
                 writer.add_entry(entry)

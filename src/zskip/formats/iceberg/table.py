@@ -102,9 +102,8 @@ def files_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set[str
     resolver = PathResolver(storage, metadata.location)
     reader = _Reader(storage, resolver)
     with ThreadPoolExecutor(_THREADS) as pool:
-        entry_lists = pool.map(
-            lambda manifest: reader.entries(manifest, discard_deleted=False), reader.all_manifests(metadata)
-        )
+        manifests = reader.all_manifests(metadata)
+        entry_lists = pool.map(lambda manifest: reader.entries(manifest, discard_deleted=False), manifests)
         return {resolver.relative(entry.data_file.file_path) for entries in entry_lists for entry in entries}
 
 
@@ -158,13 +157,11 @@ class PathResolver:
 
     def __init__(self, storage: Storage, location: str) -> None:
         self._root = storage.root
-        root, stated = _normalize(storage.root), _normalize(location)
+        root, other = _normalize(storage.root), _normalize(location)
         bases = {root}
-        is_same = (
-            os.path.realpath(root) == os.path.realpath(stated) if root.startswith("/") else _path_of(root) == stated
-        )
+        is_same = os.path.realpath(root) == os.path.realpath(other) if root.startswith("/") else _path_of(root) == other
         if is_same:
-            bases.add(stated)
+            bases.add(other)
         self._bases = tuple(base.rstrip("/") + "/" for base in bases)
 
     def relative(self, uri: str) -> str:

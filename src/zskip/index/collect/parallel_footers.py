@@ -117,9 +117,9 @@ def _read_by_workers(
     pending, reader = iter(positions), PlainFooterReader()
     files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in positions]
     for batch in workers.parse_files("read the footers", make_footer_parser(row_groups), files) if files else ():
-        batch_positions = list(itertools.islice(pending, len(batch)))
-        remaining += [i for i, plain in zip(batch_positions, batch, strict=True) if plain is None]
-        parsed = ((i, plain) for i, plain in zip(batch_positions, batch, strict=True) if plain is not None)
+        ids = list(itertools.islice(pending, len(batch)))
+        remaining += [i for i, plain in zip(ids, batch, strict=True) if plain is None]
+        parsed = ((i, plain) for i, plain in zip(ids, batch, strict=True) if plain is not None)
         yield [(i, snapshot.file(i), reader.read(plain)) for i, plain in parsed]
 
 
@@ -129,13 +129,10 @@ def _read_locally(
     """Read footers batch by batch, in order, with a few batches in flight."""
     reader = FooterReader()
 
-    def read_batch(batch_positions: Sequence[int]) -> list[_FileFooter]:
-        files = [snapshot.file(i) for i in batch_positions]
-        with_row_groups = row_groups[batch_positions].tolist()
-        return [
-            (i, f, _read(storage, reader, f, parts))
-            for i, f, parts in zip(batch_positions, files, with_row_groups, strict=True)
-        ]
+    def read_batch(ids: Sequence[int]) -> list[_FileFooter]:
+        files = [snapshot.file(i) for i in ids]
+        parts = row_groups[ids].tolist()
+        return [(i, f, _read(storage, reader, f, p)) for i, f, p in zip(ids, files, parts, strict=True)]
 
     in_flight: collections.deque[Future[list[_FileFooter]]] = collections.deque()
     is_remote = storage.kind != "disk"
