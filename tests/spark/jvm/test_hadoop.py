@@ -21,7 +21,7 @@ from zskip.storage import LocalStorage
 class ByRename(HadoopStorage):
     """As on a file system that is no disk of this machine: files are published by Hadoop's rename."""
 
-    def _below(self) -> None:
+    def _resolve_mount(self) -> None:
         return None
 
 

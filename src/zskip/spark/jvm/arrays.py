@@ -1,7 +1,7 @@
-"""Sorted arrays and tables as literals of a Spark expression, held in the JVM as they are: no parsing, no boxing.
+"""Sorted arrays and tables as literals of Spark expressions, as plain arrays in the JVM: no parsing, no boxing.
 
-Spark's own `array_binary_search` copies or boxes its array, and Spark 3.5 has none. `StaticInvoke`, by which Spark
-calls Java methods for its functions, reaches `java.util.Arrays.binarySearch` on every version.
+Spark's own `array_binary_search` copies or boxes its array, and Spark 3.5 has none. `StaticInvoke`, with
+which Spark's own functions call Java methods, reaches `java.util.Arrays.binarySearch` on every version.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LONGS = '{"type":"array","elementType":"long","containsNull":false}'
 
 
 def search(spark: SparkSession, values: Values, value: Column) -> Column:
-    """The place of a value in a sorted array, or -(insertion place) - 1 where it is not there, null for null.
+    """The index of a value in a sorted array, or -(insertion point) - 1 for a missing value; null for null.
 
-    values: distinct and ascending, in one of the forms; value: bigint, double or binary. NaN lies above all numbers,
-    binary is compared by unsigned bytes, -0.0 lies below 0.0.
+    values: distinct and ascending, in one of the forms; value: bigint, double or binary. NaN sorts above all numbers,
+    -0.0 below 0.0, and binary by unsigned bytes.
     """
     if values.dtype != object:
-        return compat.call_java(spark, *_SEARCH, _object(spark, _numbers(spark, values)), value)
+        return compat.call_java(spark, *_SEARCH, _object_literal(spark, _primitive_array(spark, values)), value)
     jvm = Jvm.of(spark)
     texts = json.dumps([base64.b64encode(v).decode() for v in values.tolist()])
     array = jvm.find("com.fasterxml.jackson.databind.ObjectMapper")().readValue(
@@ -41,35 +41,37 @@ def search(spark: SparkSession, values: Values, value: Column) -> Column:
     )
     binary = jvm.call(_TYPE, "fromJson")('"binary"')
     order = jvm.module("org.apache.spark.sql.catalyst.util.TypeUtils").getInterpretedOrdering(binary)
-    comparator = _object(spark, order, jvm.class_of("java.util.Comparator"))
-    return compat.call_java(spark, *_SEARCH, _object(spark, array), value, comparator)
+    comparator = _object_literal(spark, order, jvm.class_of("java.util.Comparator"))
+    return compat.call_java(spark, *_SEARCH, _object_literal(spark, array), value, comparator)
 
 
 def search_between(spark: SparkSession, values: Ints, first: Column, last: Column, value: Column) -> Column:
-    """As `search`, in a part of an array: from place `first` on to `last`, itself left out."""
-    array = _object(spark, _numbers(spark, values))
+    """Like `search`, in the slice of the array from `first` up to, but not including, `last`."""
+    array = _object_literal(spark, _primitive_array(spark, values))
     return compat.call_java(spark, *_SEARCH, array, first, last, value)
 
 
-def lookup(spark: SparkSession, table: npt.NDArray[np.integer[Any]], place: Column) -> Column:
-    """The bigint at a place of a table, null for null and where there is no such place."""
+def lookup(spark: SparkSession, table: npt.NDArray[np.integer[Any]], index: Column) -> Column:
+    """The bigint at an index of a table; null for null and for an index out of range."""
     import pyspark.sql.functions as F
 
     jvm = Jvm.of(spark)
-    array = jvm.call(f"{_EXPRESSIONS}.UnsafeArrayData", "fromPrimitiveArray")(_numbers(spark, table.astype(np.int64)))
+    array = jvm.call(f"{_EXPRESSIONS}.UnsafeArrayData", "fromPrimitiveArray")(
+        _primitive_array(spark, table.astype(np.int64))
+    )
     literal = jvm.find(f"{_EXPRESSIONS}.Literal")(array, jvm.call(_TYPE, "fromJson")(_LONGS))
-    return F.get(compat.column_of(spark, literal), place)
+    return F.get(compat.column_of(spark, literal), index)
 
 
-def _object(spark: SparkSession, value: JavaObject, java_class: JavaObject = None) -> JavaObject:
-    """A literal of any Java object, as of a class, by default its own."""
+def _object_literal(spark: SparkSession, value: JavaObject, java_class: JavaObject = None) -> JavaObject:
+    """A literal of any Java object, declared as a class, by default its own."""
     jvm = Jvm.of(spark)
-    kind = jvm.find("org.apache.spark.sql.types.ObjectType")(java_class or value.getClass())
-    return jvm.find(f"{_EXPRESSIONS}.Literal")(value, kind)
+    data_type = jvm.find("org.apache.spark.sql.types.ObjectType")(java_class or value.getClass())
+    return jvm.find(f"{_EXPRESSIONS}.Literal")(value, data_type)
 
 
-def _numbers(spark: SparkSession, values: Values) -> JavaObject:
-    """A `long[]` or a `double[]`, filled by one call."""
+def _primitive_array(spark: SparkSession, values: Values) -> JavaObject:
+    """A `long[]` or a `double[]`, filled in one call."""
     jvm, gateway = Jvm.of(spark), cast("Any", spark.sparkContext._gateway)
     is_float = values.dtype == np.float64
     bytes_ = jvm.call("java.nio.ByteBuffer", "wrap")(

@@ -19,14 +19,14 @@ _OLDEST = (3, 5)
 
 
 def check_session(spark: SparkSession) -> None:
-    """Refuse what is no running classic Spark session of a version that zskip knows.
+    """Refuse anything but a running classic Spark session of a supported version.
 
     Raises UnsupportedError for Spark Connect and for versions before 3.5, InputError for anything else.
     """
     module = type(spark).__module__
     if module.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
-            "this is a Spark Connect session: it gives no access to the JVM in which Spark plans its scans; "
+            "this is a Spark Connect session: it gives no access to the JVM that plans Spark's scans; "
             "use a classic session (SparkSession.builder.master(...)), or read the files that "
             "zskip.open(path).files(where) names"
         )
@@ -47,34 +47,34 @@ def version(spark: SparkSession) -> tuple[int, int]:
 
 
 def set_active(spark: SparkSession) -> None:
-    """Make a session the active one of the calling thread's twin in the JVM: settings are read from it."""
-    _of_sessions(spark, "setActiveSession")(spark._jsparkSession)
+    """Make a session the active one of the calling thread's counterpart in the JVM, which reads settings from it."""
+    _session_method(spark, "setActiveSession")(spark._jsparkSession)
 
 
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one for a while."""
-    before = _of_sessions(spark, "getActiveSession")()
+    """Make a session the active one within a block."""
+    before = _session_method(spark, "getActiveSession")()
     set_active(spark)
     try:
         yield
     finally:
         if before.isDefined():
-            _of_sessions(spark, "setActiveSession")(before.get())
+            _session_method(spark, "setActiveSession")(before.get())
         else:
-            _of_sessions(spark, "clearActiveSession")()
+            _session_method(spark, "clearActiveSession")()
 
 
-def _of_sessions(spark: SparkSession, method: str) -> Any:
-    """A static method of the JVM's class of sessions."""
+def _session_method(spark: SparkSession, method: str) -> Any:
+    """A static method of the JVM's session class."""
     package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
     return Jvm.of(spark).call(f"{package}.SparkSession", method)
 
 
 def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: Any, none: Any) -> Any:
-    """Call Spark's own `PartitioningUtils.parsePartitions` with the settings of the session.
+    """Call Spark's own `PartitioningUtils.parsePartitions` with the session's settings.
 
-    Spark 4.1 has one more argument, whether to skip paths that do not parse.
+    Spark 4.1 has one more parameter: whether to skip paths that do not parse.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -99,7 +99,7 @@ def parse_partitions(spark: SparkSession, utils: Any, paths: Any, base_paths: An
 
 
 def column_of(spark: SparkSession, expression: JavaObject) -> Column:
-    """A column that stands for a Catalyst expression."""
+    """A column for a Catalyst expression."""
     from pyspark.sql import Column
 
     jvm = Jvm.of(spark)
@@ -117,9 +117,9 @@ def expression_of(spark: SparkSession, column: Column) -> JavaObject:
 
 
 def call_java(spark: SparkSession, owner: str, method: str, *arguments: Column | JavaObject) -> Column:
-    """Call a static Java method that returns an int, for each row; null where an argument is null.
+    """Call a static Java method that returns an int for each row; null where an argument is null.
 
-    arguments: columns or Catalyst expressions. By Catalyst's `StaticInvoke`, which has one more parameter since 4.0.
+    arguments: columns or Catalyst expressions. Uses Catalyst's `StaticInvoke`, which has one more parameter since 4.0.
     """
     from pyspark.sql import Column
 
@@ -127,12 +127,12 @@ def call_java(spark: SparkSession, owner: str, method: str, *arguments: Column |
     expressions = [expression_of(spark, a) if isinstance(a, Column) else a for a in arguments]
     integer = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")('"integer"')
     invoke = jvm.find("org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke")
-    shape = (jvm.class_of(owner), integer, method, jvm.seq_of(*expressions), jvm.seq_of(), True, True, True)
-    return column_of(spark, invoke(*shape) if version(spark) < (4, 0) else invoke(*shape, jvm.none))
+    call = (jvm.class_of(owner), integer, method, jvm.seq_of(*expressions), jvm.seq_of(), True, True, True)
+    return column_of(spark, invoke(*call) if version(spark) < (4, 0) else invoke(*call, jvm.none))
 
 
 def collect_arrow(frame: DataFrame) -> pa.Table:
-    """Bring a small DataFrame to the driver, its partitions in order."""
+    """Collect a small DataFrame on the driver, partitions in order."""
     internal: Any = frame
     if version(frame.sparkSession) >= (4, 0):
         return internal.toArrow()
@@ -141,7 +141,7 @@ def collect_arrow(frame: DataFrame) -> pa.Table:
 
 
 def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """A copy of a session with its own settings, temporary views included; the caller's session is left alone."""
+    """A copy of a session, temporary views included, with settings of its own; the caller's session stays as it is."""
     from pyspark.sql import SparkSession
 
     java = spark._jsparkSession.cloneSession()

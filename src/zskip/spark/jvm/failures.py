@@ -1,4 +1,4 @@
-"""What went wrong in Spark, in one sentence with the way out."""
+"""Spark's failures as errors of zskip: one sentence with the way out."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ _CORRUPT = re.compile(
     r"Expected magic number|can not read class org.apache.parquet.format"
 )
 _BROKEN = re.compile(r"SocketException|SdkClientException|S3Exception|AWS\w+Exception|Connection reset")
-_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|READ_FILE_NOT_EXIST|does not exist")
+_MISSING = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|READ_FILE_NOT_EXIST|does not exist")
 _MEMORY = re.compile(r"OutOfMemoryError|OUT_OF_MEMORY|SparkOutOfMemoryError|ExecutorLostFailure")
 _FILE = re.compile(
     r"((?:[a-z][a-z0-9+.-]*:/|/)[^\s\"'\[\],]*?\.[a-z]*parquet|(?:while reading file|file) ([^\s\"'\[\],]+))"
 )
 _CAUSE = re.compile(r"^\s*Caused by: (.*)$", re.M)
 _PYTHON = re.compile(r"^Traceback \(most recent call last\):\n(?:\s.*\n)*(\S.*)$", re.M)
+_MOST_CAUSES = 20
 _CLASS = re.compile(r"^(?:[a-z_$][\w$]*\.)+([A-Z][\w$]*)(?:: |$)")
 
 
 def to_zskip_error(step: str, error: Exception) -> Exception:
-    """The error of zskip that says in one message what failed in Spark; anything that is not Spark's comes back as is.
+    """Turn an error of Spark into an error of zskip; other errors are returned unchanged.
 
-    step: what Spark was to do, such as `sample 3 columns of lineitem`.
+    step: the task that Spark had, such as `sample 3 columns of lineitem`.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -42,7 +43,7 @@ def to_zskip_error(step: str, error: Exception) -> Exception:
 
 
 def error_from_text(step: str, text: str) -> ZskipError:
-    """Build the error from the text of a failure with all its causes.
+    """Classify a failure by its text, which includes all its causes.
 
     >>> text = "Job aborted due to stage failure\\nCaused by: java.io.IOException: No space left on device"
     >>> str(error_from_text("rewrite 2 files of t", text))
@@ -50,21 +51,20 @@ def error_from_text(step: str, text: str) -> ZskipError:
     """
     cause = root_cause(text)
     if _FULL.search(text):
-        return StorageError(f"no space left to {step}: {cause}; free some, and call again")
+        return StorageError(f"no space left to {step}: {cause}; free some space, and call again")
     if _DENIED.search(text):
         return StorageError(f"no permission to {step}: {cause}; ask for access to the path, and call again")
     if _STORAGE.search(text):
         return StorageError(f"the file system failed to {step}: {cause}")
-    if _GONE.search(text):
+    if _MISSING.search(text):
         return ConflictError(
-            f"a file was gone before Spark could {step}: {cause}; call again to see the table as it is"
+            f"a file disappeared before Spark could {step}: {cause}; call again to read the current version"
         )
     if _BROKEN.search(cause):
         return StorageError(f"the store failed to {step}: {cause}; call again")
     if _CORRUPT.search(text):
-        named = _file(text)
         return CorruptFileError(
-            f"Spark cannot read {named or 'a data file'}: {cause}; restore the file or move it out of the table"
+            f"Spark cannot read {_file(text) or 'a data file'}: {cause}; restore the file or move it out of the table"
         )
     if "EOFException" in cause:
         return StorageError(f"a file ended too soon to {step}: {cause}; call again, or restore it")
@@ -90,16 +90,15 @@ def root_cause(text: str) -> str:
 
 
 def text_with_causes(error: BaseException) -> str:
-    """The text of an error of Spark with that of all its causes in the JVM, the innermost last."""
+    """The text of an error of Spark and of its causes in the JVM, the innermost last."""
     texts = [str(error)]
     java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    seen = 0
-    while java is not None and seen < 20:
+    while java is not None and len(texts) <= _MOST_CAUSES:
         texts.append(f"Caused by: {java.toString()}")
-        java, seen = java.getCause(), seen + 1
+        java = java.getCause()
     return "\n".join(texts)
 
 
 def _file(text: str) -> str | None:
-    found = _FILE.search(text)
-    return None if found is None else (found[2] or found[1]).rstrip(".:;")
+    match = _FILE.search(text)
+    return None if match is None else (match[2] or match[1]).rstrip(".:;")

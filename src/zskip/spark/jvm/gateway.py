@@ -1,7 +1,7 @@
-"""The driver's JVM seen from Python: every class looked up once, and work on many objects done in one call.
+"""The driver's JVM as Python sees it: one lookup per class, and one call for work on many objects.
 
-A call through py4j takes about 0.1 ms and a look-up of `jvm.a.b.c` several calls, so nothing here loops over
-elements from Python. Functions that run in the JVM are composed of method handles: `Handles` makes them, and
+A call through py4j takes about 0.1 ms and a lookup of `jvm.a.b.c` takes several calls, so nothing here loops over
+elements in Python. Functions that run in the JVM are composed of method handles: `Handles` builds them, and
 `java.util.stream` applies them.
 """
 
@@ -21,20 +21,20 @@ JavaObject: TypeAlias = Any
 """An object in the JVM."""
 
 _CACHE = "_zskip_jvm"
-_PIECE = 4_000
-"""ASCII characters, some of which py4j sends as two."""
+_PIECE_CHARS = 4_000
+"""ASCII characters; py4j sends some of them as two."""
 _PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "Void"}
 T = TypeVar("T")
 
 
 def read_in_pieces(text: JavaObject) -> str:
-    """Bring a long text of ASCII over to Python.
+    """Fetch a long ASCII text from the JVM.
 
-    py4j sends more than 8,192 bytes in several writes, each of which waits some 40 ms for the last one to be
-    acknowledged; so it comes in pieces. text: `StringBuilder` or `StringBuffer`.
+    py4j sends more than 8,192 bytes in several writes, and each write waits some 40 ms until the last one is
+    acknowledged. Pieces avoid that. text: `StringBuilder` or `StringBuffer`.
     """
     length = text.length()
-    return "".join(text.substring(i, min(i + _PIECE, length)) for i in range(0, length, _PIECE))
+    return "".join(text.substring(i, min(i + _PIECE_CHARS, length)) for i in range(0, length, _PIECE_CHARS))
 
 
 class Jvm:
@@ -43,24 +43,24 @@ class Jvm:
     def __init__(self, gateway: JavaObject) -> None:
         self._gateway = gateway
         self._view = gateway.jvm
-        self._known: dict[str, Any] = {}
+        self._cache: dict[str, Any] = {}
         self.handles = Handles(self)
 
     @classmethod
     def of(cls, spark: SparkSession) -> Jvm:
-        """The JVM of a session; what has been looked up lives as long as the JVM's gateway."""
+        """The JVM of a session; cached lookups live as long as the JVM's gateway."""
         gateway: Any = spark.sparkContext._gateway
-        found: Jvm | None = gateway.__dict__.get(_CACHE)
-        if found is None:
-            found = cls(gateway)
-            setattr(gateway, _CACHE, found)
-        return found
+        jvm: Jvm | None = gateway.__dict__.get(_CACHE)
+        if jvm is None:
+            jvm = cls(gateway)
+            setattr(gateway, _CACHE, jvm)
+        return jvm
 
     def once(self, name: str, make: Callable[[], T]) -> T:
-        """Give what `make` made when it was first asked for under this name."""
-        if name not in self._known:
-            self._known[name] = make()
-        value: T = self._known[name]
+        """Call `make` the first time, and return its cached result under this name from then on."""
+        if name not in self._cache:
+            self._cache[name] = make()
+        value: T = self._cache[name]
         return value
 
     def find(self, name: str) -> JavaObject:
@@ -69,8 +69,8 @@ class Jvm:
 
     def call(self, name: str, method: str) -> Callable[..., JavaObject]:
         """A static method of a class."""
-        found: Callable[..., JavaObject] = self.once(f"{name}::{method}", lambda: getattr(self.find(name), method))
-        return found
+        function: Callable[..., JavaObject] = self.once(f"{name}::{method}", lambda: getattr(self.find(name), method))
+        return function
 
     def module(self, name: str) -> JavaObject:
         """A Scala object by its full name, without the trailing `$`."""
@@ -88,14 +88,14 @@ class Jvm:
         return self._view.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
 
     def array(self, element: str, items: Sequence[Any]) -> JavaObject:
-        """An array of objects in the JVM; one call an item, so for a few only."""
+        """An array of a few objects in the JVM; takes one call per item."""
         array = self._gateway.new_array(self.find(element), len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
 
     def int_array(self, items: Sequence[int]) -> JavaObject:
-        """An `int[]`; one call an item, so for a few only."""
+        """An `int[]` of a few items; takes one call per item."""
         array = self._gateway.new_array(self._view.int, len(items))
         for i, item in enumerate(items):
             array[i] = item
@@ -117,11 +117,11 @@ class Jvm:
         return self.call("java.util.BitSet", "valueOf")(np.packbits(mask, bitorder="little").tobytes())
 
     def strings(self, items: Sequence[str | None] | Sequence[Sequence[str | None]]) -> JavaObject:
-        """A `java.util.List` of strings or of such lists, whatever characters they hold."""
+        """A `java.util.List` of strings or of lists of strings, with any characters."""
         return self._mapper().readValue(json.dumps(items), self.class_of("java.util.ArrayList"))
 
     def read(self, value: JavaObject) -> Any:
-        """Bring lists and arrays of strings, numbers and nulls over to Python."""
+        """Fetch lists and arrays of strings, numbers and nulls from the JVM."""
         writer = self.find("java.io.StringWriter")()
         self._mapper().writeValue(writer, value)
         return json.loads(read_in_pieces(writer.getBuffer()))
@@ -130,7 +130,7 @@ class Jvm:
         return self.once("mapper", self._new_mapper)
 
     def _new_mapper(self) -> JavaObject:
-        """One that writes ASCII, which may be cut anywhere."""
+        """A mapper that writes ASCII only, which may be cut anywhere."""
         mapper = self.find("com.fasterxml.jackson.databind.ObjectMapper")()
         ascii_only = self.find("com.fasterxml.jackson.core.JsonGenerator$Feature").ESCAPE_NON_ASCII
         mapper.getFactory().configure(ascii_only, True)
@@ -146,21 +146,21 @@ class Jvm:
 
     def list_of(self, *items: Any) -> JavaObject:
         """A `java.util.List` of a few items."""
-        made = self.find("java.util.ArrayList")()
+        array_list = self.find("java.util.ArrayList")()
         for item in items:
-            made.add(item)
-        return made
+            array_list.add(item)
+        return array_list
 
     def to_list(self, seq: JavaObject) -> JavaObject:
         """A `java.util.List` from a Scala Seq."""
         return self.call("scala.collection.JavaConverters", "seqAsJavaList")(seq)
 
     def collect(self, stream: JavaObject) -> JavaObject:
-        """A `java.util.List` of what a stream yields."""
+        """A `java.util.List` of a stream's items."""
         return stream.collect(self.once("toList", lambda: self.call("java.util.stream.Collectors", "toList")()))
 
     def map(self, items: JavaObject, function: JavaObject) -> JavaObject:
-        """A `java.util.List` of what a `java.util.function.Function` makes of each item of a list."""
+        """Apply a `java.util.function.Function` to each item of a list; returns a `java.util.List`."""
         return self.collect(items.stream().map(function))
 
     @property
@@ -179,9 +179,9 @@ class Jvm:
 
 
 class Handles:
-    """Method handles: small functions that run in the JVM, composed from Python.
+    """Method handles: small functions that run in the JVM, composed in Python.
 
-    Types are given by name, as `Jvm.class_of` takes them.
+    Types are named as in `Jvm.class_of`.
     """
 
     def __init__(self, jvm: Jvm) -> None:
@@ -200,7 +200,7 @@ class Handles:
         return make(self._jvm.class_of(result), classes)
 
     def virtual(self, owner: str, method: str, result: str, *arguments: str) -> JavaObject:
-        """An instance method, the instance being its first argument."""
+        """An instance method; its first argument is the instance."""
         return self._lookup().findVirtual(self._jvm.class_of(owner), method, self.type(result, *arguments))
 
     def static(self, owner: str, method: str, result: str, *arguments: str) -> JavaObject:
@@ -216,18 +216,18 @@ class Handles:
         return self._methods("insertArguments")(handle, position, self._jvm.array("java.lang.Object", values))
 
     def feed(self, handle: JavaObject, position: int, source: JavaObject) -> JavaObject:
-        """Compute one argument by another handle, whose arguments take its place."""
+        """Compute one argument with another handle, whose arguments replace it."""
         return self._methods("collectArguments")(handle, position, source)
 
     def permute(self, handle: JavaObject, result: str, arguments: Sequence[str], order: Sequence[int]) -> JavaObject:
-        """Take the arguments in another order, or one of them several times.
+        """Reorder the arguments, or use one of them several times.
 
-        order: for each argument of `handle`, the place in `arguments` from which it comes.
+        order: for each argument of `handle`, its index in `arguments`.
         """
         return self._methods("permuteArguments")(handle, self.type(result, *arguments), self._jvm.int_array(order))
 
     def chain(self, *handles: JavaObject) -> JavaObject:
-        """Apply handles of one argument, the first one first."""
+        """Apply handles of one argument one after another, in the order given."""
         first, *rest = handles
         for handle in rest:
             argument = handle.type().parameterType(0)
@@ -236,28 +236,28 @@ class Handles:
         return first
 
     def drop(self, handle: JavaObject, position: int, argument: str) -> JavaObject:
-        """Take one argument more, and ignore it."""
+        """Accept one more argument, and ignore it."""
         ignored = self._jvm.array("java.lang.Class", [self._jvm.class_of(argument)])
         return self._methods("dropArguments")(handle, position, ignored)
 
     def constant(self, kind: str, value: Any) -> JavaObject:
-        """A handle without arguments that gives a value of a type."""
+        """A handle without arguments that returns a value of a type."""
         return self._methods("constant")(self._jvm.class_of(kind), value)
 
     def cast(self, handle: JavaObject, result: str) -> JavaObject:
-        """The same handle, its result known to be of a class."""
+        """The same handle with its result cast to a class."""
         return handle.asType(handle.type().changeReturnType(self._jvm.class_of(result)))
 
     def element(self, array: str) -> JavaObject:
-        """A handle from an array and an index to the element."""
+        """A handle from an array and an index to an element."""
         return self._methods("arrayElementGetter")(self._jvm.class_of(array))
 
     def array_maker(self, array: str) -> JavaObject:
-        """An `IntFunction` that makes an empty array of a length."""
+        """An `IntFunction` from a length to an empty array."""
         return self.int_function(self._methods("arrayConstructor")(self._jvm.class_of(array)))
 
     def implement(self, interface: str, handle: JavaObject) -> JavaObject:
-        """An object of an interface whose one method is the handle, of exactly that method's type."""
+        """Implement an interface of one method by a handle of exactly that method's type."""
         make = self._jvm.call("java.lang.invoke.MethodHandleProxies", "asInterfaceInstance")
         return make(self._jvm.class_of(interface), handle)
 

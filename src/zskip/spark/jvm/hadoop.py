@@ -1,4 +1,4 @@
-"""Tables wherever the Spark session reaches: storage over Hadoop's FileSystem."""
+"""Storage over Hadoop's FileSystem: tables on any file system that the Spark session reaches."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 _PATH = "org.apache.hadoop.fs.Path"
 _STATUS = "org.apache.hadoop.fs.FileStatus"
-_CONDITIONAL = "fs.option.create.conditional.overwrite"
-"""That a file is only created where there is none, by the store itself: Hadoop's S3A from 3.4.2 on."""
+_CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite"
+"""Lets the store itself create a file only where there is none: Hadoop's S3A since 3.4.2."""
 _CHUNK = 8 << 20
 _BUFFER = 1 << 20
 _TRIES = 5
-_MODULES = {
+_PACKAGES = {
     "s3a": "org.apache.hadoop:hadoop-aws:{}",
     "abfs": "org.apache.hadoop:hadoop-azure:{}",
     "abfss": "org.apache.hadoop:hadoop-azure:{}",
     "gs": "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
 }
-"""What brings a file system, by the version of Hadoop."""
+"""The package with the file system of each scheme; `{}` stands for the version of Hadoop."""
 _PUBLISHED_AT_CLOSE = ("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
 """Object stores: an object appears when its stream is closed, and a rename is a copy that replaces its target."""
 
 
 def storage_for(spark: SparkSession, path: str) -> Storage:
-    """The storage of a table's directory, as `spark.read.parquet(path)` would resolve the path.
+    """The storage of a table's directory; resolves the path as `spark.read.parquet(path)` does.
 
-    A local directory where the path, or the session's default file system, is `file:`. Raises InputError for an
-    empty path and StorageError where no file system knows the path.
+    Returns a LocalStorage where the path, or the session's default file system, is `file:`. Raises InputError for an
+    empty path and StorageError where no file system accepts the path.
     """
     check_session(spark)
     if not path:
@@ -54,31 +54,31 @@ def storage_for(spark: SparkSession, path: str) -> Storage:
         with translate_errors("open", path):
             files, root = _resolve(spark, jvm, path)
     except StorageError as error:
-        raise _without_jars(spark, path, error) from error
+        raise _explain_missing_jars(spark, path, error) from error
     if files.getUri().getScheme() == "file":
         return LocalStorage(root.toUri().getPath())
     return HadoopStorage(spark, path)
 
 
-def _without_jars(spark: SparkSession, path: str, error: StorageError) -> Exception:
-    """What to do where the session does not reach a store."""
+def _explain_missing_jars(spark: SparkSession, path: str, error: StorageError) -> Exception:
+    """The error to raise where the session does not reach a store, with the way out."""
     scheme, _, rest = path.partition("://")
     if scheme in ("s3", "s3n") and "No FileSystem" in str(error):
-        return InputError(f'"{path}" is "s3a://{rest}" to Hadoop; write it so')
-    if scheme in _MODULES and ("ClassNotFound" in str(error) or "No FileSystem" in str(error)):
+        return InputError(f'"{path}" is "s3a://{rest}" in Hadoop; write it that way')
+    if scheme in _PACKAGES and ("ClassNotFound" in str(error) or "No FileSystem" in str(error)):
         version = Jvm.of(spark).find("org.apache.hadoop.util.VersionInfo").getVersion()
         return MissingDependencyError(
             f'the session has no file system for "{path}"; start it with '
-            f'spark.jars.packages={_MODULES[scheme].format(version)}, or read the table with zskip.open("{path}")'
+            f'spark.jars.packages={_PACKAGES[scheme].format(version)}, or read the table with zskip.open("{path}")'
         )
     return error
 
 
 def _resolve(spark: SparkSession, jvm: Jvm, path: str) -> tuple[JavaObject, JavaObject]:
-    """The file system of a path and the path in full."""
-    given = jvm.find(_PATH)(path)
-    files = given.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    return files, files.makeQualified(given)
+    """The file system of a path, and the qualified path."""
+    hadoop_path = jvm.find(_PATH)(path)
+    files = hadoop_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    return files, files.makeQualified(hadoop_path)
 
 
 class HadoopStorage:
@@ -89,10 +89,10 @@ class HadoopStorage:
         with translate_errors("open", path):
             self._files, self._root_path = _resolve(spark, self._jvm, path)
             self._root = str(self._root_path.toString()).rstrip("/")
-            self._local = self._below()
+            self._local = self._resolve_mount()
 
-    def _below(self) -> LocalStorage | None:
-        """The local directory that a mount leads to, for which Hadoop has no rename that spares an existing target."""
+    def _resolve_mount(self) -> LocalStorage | None:
+        """The local directory behind a mount: there, Hadoop has no rename that spares an existing target."""
         path = self._root_path
         while not self._files.exists(path) and path.getParent() is not None:
             path = path.getParent()
@@ -104,31 +104,31 @@ class HadoopStorage:
 
     @property
     def kind(self) -> Kind:
-        """What is fast there and what is slow."""
+        """The kind of storage, which tells what is fast and what is slow."""
         if self._local is not None:
             return "disk"
         return "objects" if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE else "cluster"
 
     @cached_property
     def options(self) -> Mapping[str, str]:
-        """Where and as whom the session reaches an S3 store or HDFS, in the words of deltalake."""
-        found = {"s3a": s3_options, "hdfs": hdfs_options}.get(self._files.getUri().getScheme())
-        return {} if found is None else found(self._files)
+        """Address and credentials with which the session reaches an S3 store or HDFS, named as in deltalake."""
+        read_options = {"s3a": s3_options, "hdfs": hdfs_options}.get(self._files.getUri().getScheme())
+        return {} if read_options is None else read_options(self._files)
 
     @property
     def root(self) -> str:
-        """The URI of the root, nothing in it escaped."""
+        """The URI of the root, unescaped."""
         return self._root
 
     def uri(self, path: str) -> str:
-        """The URI of a file, as Spark takes it."""
+        """The URI of a file, in the form that Spark accepts."""
         return f"{self._root}/{path}" if path else self._root
 
-    def _at(self, path: str) -> JavaObject:
+    def _path(self, path: str) -> JavaObject:
         return self._jvm.find(_PATH)(self.uri(path) or "/")
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, but for names that `skip` accepts and what lies below such."""
+        """All files below the root, without names that `skip` accepts and everything below them."""
         listing: Callable[[JavaObject], JavaObject] = self._jvm.call(
             "org.apache.hadoop.util.functional.RemoteIterators", "toList"
         )
@@ -137,79 +137,79 @@ class HadoopStorage:
                 with translate_errors("list", self._root):
                     statuses = listing(self._files.listFiles(self._root_path, True))
                 break
-            except FileNotFoundError:  # a directory went away while it was being listed
+            except FileNotFoundError:  # a directory disappeared during the listing
                 if attempt == _TRIES - 1 or not self._files.exists(self._root_path):
                     return []
-        return [f for f in self._bring(statuses) if not any(skip(name) for name in f.path.split("/"))]
+        return [f for f in self._fetch(statuses) if not any(skip(name) for name in f.path.split("/"))]
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """What lies directly in a directory; empty where there is none."""
+        """Files and directories directly in a directory; empty where it does not exist."""
         with contextlib.suppress(FileNotFoundError), translate_errors("list", self.uri(path)):
-            iterator = self._files.listStatusIterator(self._at(path))
+            iterator = self._files.listStatusIterator(self._path(path))
             statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
-            return [f for f in self._bring(statuses) if f.path != path]
+            return [f for f in self._fetch(statuses) if f.path != path]
         return []
 
-    def _bring(self, statuses: JavaObject) -> list[FileInfo]:
-        """Bring a `java.util.List` of FileStatus over."""
+    def _fetch(self, statuses: JavaObject) -> list[FileInfo]:
+        """Fetch a `java.util.List` of FileStatus from the JVM."""
         jvm = self._jvm
-        paths, sizes, times, kinds = jvm.read(
+        paths, sizes, times, are_directories = jvm.read(
             jvm.list_of(
                 jvm.map(statuses, jvm.once("status path", lambda: _path_text(jvm))),
-                *(jvm.map(statuses, _getter(jvm, method, kind)) for method, kind in _GETTERS),
+                *(jvm.map(statuses, _getter(jvm, method, java_type)) for method, java_type in _GETTERS),
             )
         )
         start = len(self._root) + 1
-        rows = zip(paths, sizes, times, kinds, strict=True)
+        rows = zip(paths, sizes, times, are_directories, strict=True)
         return [FileInfo(p[start:], 0 if is_dir else size, time, is_dir) for p, size, time, is_dir in rows]
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory, or None where there is none."""
+        """One file or directory; None where there is none."""
         with contextlib.suppress(FileNotFoundError), translate_errors("look at", self.uri(path)):
-            status = self._files.getFileStatus(self._at(path))
+            status = self._files.getFileStatus(self._path(path))
             is_dir = status.isDirectory()
             return FileInfo(path, 0 if is_dir else status.getLen(), status.getModificationTime(), is_dir)
         return None
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError where there is none."""
+        """The content of a file; raises FileNotFoundError where there is none."""
         with translate_errors("read", self.uri(path)):
-            stream = self._files.open(self._at(path))
+            stream = self._files.open(self._path(path))
             try:
                 return b"".join(iter(lambda: bytes(stream.readNBytes(_CHUNK)), b""))
             finally:
                 stream.close()
 
     def is_dir(self, path: str) -> bool:
-        """Whether there is a directory."""
-        found = self.stat(path)
-        return found is not None and found.is_dir
+        """Whether a path is a directory."""
+        info = self.stat(path)
+        return info is not None and info.is_dir
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading; size: in bytes, where it is known."""
+        """A seekable binary stream for reading; size: in bytes, where known."""
         with translate_errors("open", self.uri(path)):
             if size is None:
-                size = int(self._files.getFileStatus(self._at(path)).getLen())
-            raw = _Stream(self._opened(path, size), size, self.uri(path))
+                size = int(self._files.getFileStatus(self._path(path)).getLen())
+            raw = _Stream(self._open_stream(path, size), size, self.uri(path))
         return cast("BinaryIO", io.BufferedReader(raw, _BUFFER))
 
-    def _opened(self, path: str, size: int) -> JavaObject:
-        """An input stream; a store that is told the size does not ask for it."""
-        builder = self._files.openFile(self._at(path)).opt("fs.option.openfile.length", str(size))
+    def _open_stream(self, path: str, size: int) -> JavaObject:
+        """An input stream; knowing the size saves the store a request."""
+        builder = self._files.openFile(self._path(path)).opt("fs.option.openfile.length", str(size))
         return builder.opt("fs.option.openfile.read.policy", "random").build().get()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """Publish a file at once; raises FileExistsError where the path is taken and `overwrite` is false.
+        """Publish a file atomically; raises FileExistsError where the path exists and `overwrite` is false.
 
-        On HDFS and the like by a rename, on object stores by the close of a conditional upload, on mounted local
-        directories by a hard link. An upload whose answer was lost has won if what is there is what was sent.
+        HDFS and its like publish by a rename, object stores at the close of a conditional upload, mounted local
+        directories by a hard link. An upload whose response was lost has succeeded if the file holds the data.
         """
         if self._local is not None:
             return self._local.write(path, data, overwrite=overwrite)
         with translate_errors("write", self.uri(path)):
             if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE:
-                return self._create(path, data, overwrite)
-            target = self._at(path)
+                return self._write_object(path, data, overwrite)
+            target = self._path(path)
             hidden = self._jvm.find(_PATH)(target.getParent(), f".{target.getName()}.{uuid.uuid4().hex}.tmp")
             try:
                 self._upload(hidden, data, False)
@@ -217,11 +217,11 @@ class HadoopStorage:
             finally:
                 self._files.delete(hidden, False)
 
-    def _create(self, path: str, data: bytes, overwrite: bool) -> None:
+    def _write_object(self, path: str, data: bytes, overwrite: bool) -> None:
         try:
-            self._upload(self._at(path), data, overwrite)
+            self._upload(self._path(path), data, overwrite)
         except Py4JJavaError as error:
-            if overwrite or not is_java_error(error, *_LOST):
+            if overwrite or not is_java_error(error, *_EXISTS_ERRORS):
                 raise
             if self.read(path) != data:
                 raise FileExistsError(f'there is something already at "{self.uri(path)}"') from error
@@ -229,7 +229,7 @@ class HadoopStorage:
     def _upload(self, target: JavaObject, data: bytes, overwrite: bool) -> None:
         builder = self._files.createFile(target).recursive().overwrite(overwrite)
         if not overwrite:
-            builder = builder.opt(_CONDITIONAL, "true")
+            builder = builder.opt(_CONDITIONAL_CREATE, "true")
         stream = builder.build()
         try:
             for start in range(0, len(data), _CHUNK):
@@ -242,12 +242,12 @@ class HadoopStorage:
             stream.close()
 
     def is_exclusive(self) -> bool:
-        """Whether a conditional upload is one, where files are published by that; renames on HDFS and the like are."""
+        """Whether only one of several concurrent writers of a path succeeds: tries it on object stores, else true."""
         if self.kind != "objects":
             return True
         if self._files.getUri().getScheme() == "s3a":
             with translate_errors("look at", self._root):
-                if not self._files.hasPathCapability(self._root_path, _CONDITIONAL):
+                if not self._files.hasPathCapability(self._root_path, _CONDITIONAL_CREATE):
                     return False
         path = f"_zskip/.{uuid.uuid4().hex}.tmp"
         try:
@@ -260,17 +260,17 @@ class HadoopStorage:
         return False
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory without ever replacing one; makes the parents of the target."""
+        """Move a file or directory, never replacing another; creates the target's parents."""
         if self._local is not None:
             return self._local.rename(source, target)
         with translate_errors("move", self.uri(source)):
-            new = self._at(target)
-            self._files.getFileStatus(self._at(source))
-            self._files.mkdirs(new.getParent())
-            self._move(self._at(source), new)
+            target_path = self._path(target)
+            self._files.getFileStatus(self._path(source))
+            self._files.mkdirs(target_path.getParent())
+            self._move(self._path(source), target_path)
 
     def _replace(self, source: JavaObject, target: JavaObject) -> None:
-        """Move a file over another one: at once, but for file systems of others that know no such thing."""
+        """Move a file over another one, atomically unless a third-party file system has no such rename."""
         find = self._jvm.call("org.apache.hadoop.fs.FileContext", "getFileContext")
         rename = self._jvm.find("org.apache.hadoop.fs.Options$Rename")
         try:
@@ -292,19 +292,20 @@ class HadoopStorage:
             )
 
     def delete(self, path: str) -> None:
-        """Remove a file or a directory with all in it; nothing where there is none."""
+        """Delete a file, or a directory with its content; does nothing where there is none."""
         with contextlib.suppress(FileNotFoundError), translate_errors("delete", self.uri(path)):
-            self._files.delete(self._at(path), True)
+            self._files.delete(self._path(path), True)
 
 
-_LOST = ("org.apache.hadoop.fs.FileAlreadyExistsException", "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
-"""What a conditional upload raises where there is something already."""
+_EXISTS = "org.apache.hadoop.fs.FileAlreadyExistsException"
+_EXISTS_ERRORS = (_EXISTS, "org.apache.hadoop.fs.s3a.RemoteFileChangedException")
+"""What a conditional upload raises where the file exists."""
 _GETTERS = (("getLen", "long"), ("getModificationTime", "long"), ("isDirectory", "boolean"))
 
 
-def _getter(jvm: Jvm, method: str, kind: str) -> JavaObject:
+def _getter(jvm: Jvm, method: str, java_type: str) -> JavaObject:
     make = jvm.handles.function
-    return jvm.once(f"status {method}", lambda: make(jvm.handles.virtual(_STATUS, method, kind)))
+    return jvm.once(f"status {method}", lambda: make(jvm.handles.virtual(_STATUS, method, java_type)))
 
 
 def _path_text(jvm: Jvm) -> JavaObject:
@@ -345,34 +346,34 @@ class _Stream(RangeStream):
 
 
 def is_java_error(error: Py4JJavaError, *names: str) -> bool:
-    """Whether a Java exception is of one of these classes or below."""
-    found = error.java_exception.getClass()
-    while found is not None:
-        if found.getName() in names:
+    """Whether a Java exception is an instance of one of these classes."""
+    java_class = error.java_exception.getClass()
+    while java_class is not None:
+        if java_class.getName() in names:
             return True
-        found = found.getSuperclass()
+        java_class = java_class.getSuperclass()
     return False
 
 
-def _not_there(error: Py4JJavaError) -> bool:
-    """Whether there is no such file, or what were its directory is a file; HDFS calls that a lack of permission."""
+def _is_missing(error: Py4JJavaError) -> bool:
+    """Whether a file does not exist, or its parent is a file, which HDFS reports as a lack of permission."""
     if is_java_error(error, "java.io.FileNotFoundException", "org.apache.hadoop.fs.ParentNotDirectoryException"):
         return True
-    said = str(error.java_exception.getMessage())
-    return is_java_error(error, "org.apache.hadoop.security.AccessControlException") and "(is not a directory)" in said
+    denied = is_java_error(error, "org.apache.hadoop.security.AccessControlException")
+    return denied and "(is not a directory)" in str(error.java_exception.getMessage())
 
 
 @contextlib.contextmanager
 def translate_errors(action: str, path: str) -> Iterator[None]:
-    """Raise what Java raises as FileNotFoundError, FileExistsError or StorageError."""
+    """Raise Java's errors as FileNotFoundError, FileExistsError or StorageError."""
     try:
         yield
     except CapturedException as error:
         raise StorageError(f'cannot {action} "{path}": {error}') from error
     except Py4JJavaError as error:
         message = f'cannot {action} "{path}": {error.java_exception.toString()}'
-        if action != "write" and _not_there(error):
+        if action != "write" and _is_missing(error):
             raise FileNotFoundError(message) from error
-        if is_java_error(error, "org.apache.hadoop.fs.FileAlreadyExistsException"):
+        if is_java_error(error, _EXISTS):
             raise FileExistsError(message) from error
         raise StorageError(message) from error

@@ -1,4 +1,4 @@
-"""How the session reaches S3 and HDFS, for the libraries of table formats that go there themselves."""
+"""How the session reaches S3 and HDFS, for the table formats' libraries that connect on their own."""
 
 from __future__ import annotations
 
@@ -9,20 +9,26 @@ _SECRETS = {
     "fs.s3a.secret.key": "aws_secret_access_key",
     "fs.s3a.session.token": "aws_session_token",
 }
-_CLUSTER = ("dfs.nameservices", "dfs.ha.", "dfs.namenode.rpc-address", "dfs.client.failover.", "dfs.client.use.")
-"""What settings begin with that say where the NameNodes of HDFS are."""
-_PLAIN = {"fs.s3a.endpoint": "aws_endpoint_url", "fs.s3a.endpoint.region": "aws_region"}
+_NAMENODE_PREFIXES = (
+    "dfs.nameservices",
+    "dfs.ha.",
+    "dfs.namenode.rpc-address",
+    "dfs.client.failover.",
+    "dfs.client.use.",
+)
+"""Prefixes of the settings that locate the NameNodes of HDFS."""
+_SETTINGS = {"fs.s3a.endpoint": "aws_endpoint_url", "fs.s3a.endpoint.region": "aws_region"}
 
 
 def s3_options(files: JavaObject) -> dict[str, str]:
-    """What an `S3AFileSystem` is configured with, per bucket too, in the words of deltalake.
+    """The configuration of an `S3AFileSystem`, settings per bucket included, under deltalake's names.
 
-    What Hadoop takes from elsewhere, such as the role of the machine, the libraries find there themselves.
+    The libraries themselves find what Hadoop takes from elsewhere, such as the role of the machine.
     """
     conf, bucket = files.getConf(), files.getUri().getHost()
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
 
-    def told(name: str) -> str | None:
+    def setting(name: str) -> str | None:
         own = conf.getTrimmed(name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1))
         value: str | None = own or conf.getTrimmed(name)
         return value
@@ -31,22 +37,22 @@ def s3_options(files: JavaObject) -> dict[str, str]:
         own = conf.getPassword(name.replace("fs.s3a.", f"fs.s3a.bucket.{bucket}.", 1))
         secret = own if own is not None else conf.getPassword(name)
         if secret is not None and len(secret):
-            found[key] = "".join(secret)
-    for name, key in _PLAIN.items():
-        value = told(name)
+            options[key] = "".join(secret)
+    for name, key in _SETTINGS.items():
+        value = setting(name)
         if value:
-            found[key] = value
-    endpoint = found.get("aws_endpoint_url", "")
+            options[key] = value
+    endpoint = options.get("aws_endpoint_url", "")
     if endpoint and "://" not in endpoint:
-        secure = (told("fs.s3a.connection.ssl.enabled") or "true").lower() != "false"
-        endpoint = found["aws_endpoint_url"] = f"{'https' if secure else 'http'}://{endpoint}"
+        secure = (setting("fs.s3a.connection.ssl.enabled") or "true").lower() != "false"
+        endpoint = options["aws_endpoint_url"] = f"{'https' if secure else 'http'}://{endpoint}"
     if endpoint.startswith("http://"):
-        found["aws_allow_http"] = "true"
-    return found
+        options["aws_allow_http"] = "true"
+    return options
 
 
 def hdfs_options(files: JavaObject) -> dict[str, str]:
-    """What a `DistributedFileSystem` is told of NameNodes, by Hadoop's own names."""
+    """The settings of a `DistributedFileSystem` about NameNodes, under Hadoop's own names."""
     conf = files.getConf()
-    found = ((start, conf.getPropsWithPrefix(start)) for start in _CLUSTER)
-    return {f"{start}{rest}": str(value) for start, properties in found for rest, value in properties.items()}
+    settings = ((prefix, conf.getPropsWithPrefix(prefix)) for prefix in _NAMENODE_PREFIXES)
+    return {f"{prefix}{rest}": str(value) for prefix, properties in settings for rest, value in properties.items()}

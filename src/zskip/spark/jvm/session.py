@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 _GIB = 1 << 30
 _QUERY_LOGGER = "SQLQueryContextLogger"
-"""Through which PySpark 4 prints every exception that it raises on stderr, too."""
+"""The logger with which PySpark 4 also prints every exception that it raises on stderr."""
 
 
 def local_session(
     app: str, *, cores: int | None = None, memory: str | None = None, progress: bool = False
 ) -> SparkSession:
-    """Start Spark in this process, quiet and without its web UI; a session that runs already is used as it is.
+    """Start Spark in this process, quiet and without its web UI; returns the active session where there is one.
 
-    cores: all by default; memory: of the driver, as Java writes sizes, a quarter of the machine's by default;
-    progress: whether Spark draws its own progress bar. Raises MissingDependencyError where PySpark or Java is missing.
+    cores: all by default; memory: of the driver, in Java's notation, by default a quarter of the machine's; progress:
+    whether Spark draws its own progress bar. Raises MissingDependencyError where PySpark or Java is missing.
     """
     try:
         from pyspark import SparkConf, SparkContext
@@ -39,7 +39,7 @@ def local_session(
         return running
     ensure_java()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # Spark would take the first python3 of the PATH, which may know neither NumPy nor pandas.
+    # Spark's default is the first python3 on the PATH, which may lack NumPy and pandas.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = (
         SparkConf()
@@ -61,9 +61,9 @@ def local_session(
 
 
 def silent_gateway(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
-    """A Java process whose words go to a file, since failures reach Python as exceptions.
+    """A Java process whose output goes to a file, since failures reach Python as exceptions.
 
-    Raises ZskipError with the last of these words where it does not come up.
+    Raises ZskipError with the last lines of the output where it does not start.
     """
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -72,12 +72,14 @@ def silent_gateway(conf: SparkConf, output: IO[bytes]) -> JavaGateway:
         return launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
         output.seek(0)
-        said = output.read().decode(errors="replace").strip().splitlines()[-5:]
-        raise ZskipError(f"Spark did not start with JAVA_HOME={os.environ['JAVA_HOME']}: " + "; ".join(said)) from error
+        lines = output.read().decode(errors="replace").strip().splitlines()[-5:]
+        raise ZskipError(
+            f"Spark did not start with JAVA_HOME={os.environ['JAVA_HOME']}: " + "; ".join(lines)
+        ) from error
 
 
 def _quarter_of_memory() -> str:
-    """A quarter of the machine's memory, between 1 and 16 GiB, as Java writes it."""
+    """A quarter of the machine's memory, between 1 and 16 GiB, in Java's notation."""
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):

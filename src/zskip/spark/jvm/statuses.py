@@ -1,4 +1,4 @@
-"""The files of a snapshot as Hadoop `FileStatus` objects, any number of them made in a few calls."""
+"""The files of a snapshot as Hadoop `FileStatus` objects, all created in a few calls."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DIRECTORY = "org.apache.spark.sql.execution.datasources.PartitionDirectory"
 
 
 def qualify_root(root: str) -> str:
-    """A table's root as Hadoop's `Path` takes it, spelled as in Spark's own listings; nothing is escaped.
+    """A table's root as Hadoop's `Path` accepts it, unescaped and spelled as in Spark's own listings.
 
     >>> qualified("/data/a b"), qualified("file:/data"), qualified("hdfs://nn/data")
     ('file:///data/a b', 'file:///data', 'hdfs://nn/data')
@@ -30,7 +30,7 @@ def qualify_root(root: str) -> str:
 def path_maker(jvm: Jvm, root: str) -> JavaObject:
     """A handle that turns a path relative to the root into a Hadoop `Path`.
 
-    `Path` has no escapes: blanks, `%`, `#` and line ends in names mean themselves, as in Spark's own listings.
+    `Path` has no escapes: names may contain blanks, `%`, `#` and line breaks, as in Spark's own listings.
     """
     handles = jvm.handles
     concat = handles.virtual("java.lang.String", "concat", "java.lang.String", "java.lang.String")
@@ -42,14 +42,14 @@ class FileStatuses:
     """The files of a snapshot in the JVM, ordered by partition."""
 
     def __init__(self, jvm: Jvm, snapshot: Snapshot, rows: JavaObject) -> None:
-        """rows: `java.util.List` of one InternalRow for each partition."""
+        """rows: `java.util.List` of one InternalRow per partition."""
         self._jvm = jvm
         self._rows = rows
         self._partition_of = snapshot.partition_of
         self._order: Ints = np.argsort(snapshot.partition_of, kind="stable")
         paths = [snapshot.paths[i] for i in self._order.tolist()]
         self._make = jvm.handles.int_function(
-            _maker(jvm, snapshot.root, paths, snapshot.sizes[self._order], snapshot.mtimes_ms[self._order])
+            _status_maker(jvm, snapshot.root, paths, snapshot.sizes[self._order], snapshot.mtimes_ms[self._order])
         )
 
     def select(self, keep: Bools) -> JavaObject:
@@ -68,7 +68,7 @@ class FileStatuses:
         return self._jvm.bits(keep[self._order]).stream().mapToObj(self._make)
 
     def directories(self, keep: Bools) -> JavaObject:
-        """A Scala Seq of one `PartitionDirectory` for each partition with a kept file.
+        """A Scala Seq of one `PartitionDirectory` per partition with a kept file.
 
         keep: (files,) mask.
         """
@@ -87,7 +87,7 @@ class FileStatuses:
         return jvm.seq(jvm.collect(indices.mapToObj(jvm.handles.int_function(bound))))
 
     def uris(self) -> JavaObject:
-        """A `String[]` of all files' URIs, escaped as `DataFrame.inputFiles` shows them."""
+        """A `String[]` of all files' URIs, escaped as in `DataFrame.inputFiles`."""
         jvm = self._jvm
         uri = jvm.once("uri_of", lambda: jvm.handles.function(_uri_of(jvm)))
         strings = jvm.once("String[]", lambda: jvm.handles.array_maker("java.lang.String[]"))
@@ -101,8 +101,8 @@ def _uri_of(jvm: Jvm) -> JavaObject:
     return handles.chain(path, uri, handles.virtual("java.net.URI", "toString", "java.lang.String"))
 
 
-def _maker(jvm: Jvm, root: str, paths: list[str], sizes: Ints, mtimes_ms: Ints) -> JavaObject:
-    """A handle from the place of a file to its FileStatus."""
+def _status_maker(jvm: Jvm, root: str, paths: list[str], sizes: Ints, mtimes_ms: Ints) -> JavaObject:
+    """A handle from the index of a file to its FileStatus."""
     handles = jvm.handles
     get_long = handles.virtual("java.nio.LongBuffer", "get", "long", "int")
     get = handles.virtual(_LIST, "get", "java.lang.Object", "int").bindTo(jvm.strings(paths))
@@ -124,10 +124,12 @@ def _directory_maker(jvm: Jvm) -> JavaObject:
     row = handles.virtual(_LIST, "get", "java.lang.Object", "int").asType(handles.type(_ROW, _LIST, "int"))
     copy = handles.static("java.util.Arrays", "copyOfRange", objects, objects, "int", "int")
     copy = copy.asType(handles.type(statuses, statuses, "int", "int"))
-    made = handles.static(_DIRECTORY, "apply", _DIRECTORY, _ROW, statuses)
-    made = handles.feed(made, 1, copy)  # (row, statuses, start, end)
-    made = handles.feed(made, 0, row)  # (rows, partition, statuses, start, end)
+    directory = handles.static(_DIRECTORY, "apply", _DIRECTORY, _ROW, statuses)
+    directory = handles.feed(directory, 1, copy)  # (row, statuses, start, end)
+    directory = handles.feed(directory, 0, row)  # (rows, partition, statuses, start, end)
     for position in (4, 3, 1):
-        made = handles.feed(made, position, get)
+        directory = handles.feed(directory, position, get)
     # (rows, partitions, k, statuses, starts, k, ends, k)
-    return handles.permute(made, _DIRECTORY, [_LIST, statuses, _INTS, _INTS, _INTS, "int"], [0, 2, 5, 1, 3, 5, 4, 5])
+    return handles.permute(
+        directory, _DIRECTORY, [_LIST, statuses, _INTS, _INTS, _INTS, "int"], [0, 2, 5, 1, 3, 5, 4, 5]
+    )
