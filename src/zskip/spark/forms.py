@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 PREFIX_BYTES = 256
-"""Strings and binary take their place by so many leading bytes, so that one huge value harms nothing."""
+"""Leading bytes of strings and binary that the curve uses, so that one huge value does no harm."""
 _DAY_MICROS = 86_400_000_000
 
 
 def form_of(field: Field) -> Column:
     """The column as `bigint`, `double` or `binary`; null stays null.
 
-    Decimals of more than 18 digits become doubles: for a place on a curve that is near enough. Raises ColumnError
-    for a type that has no order.
+    Decimals of more than 18 digits become doubles, which are precise enough for a curve. Raises ColumnError for a
+    type without an order.
     """
     from pyspark.sql import functions as F
 
@@ -28,14 +28,14 @@ def form_of(field: Field) -> Column:
 
 
 def curve_form(data_type: DataType) -> Form:
-    """The form that a column has on the curve."""
+    """The form of a column on the curve."""
     if data_type.form is None:
         raise ColumnError(f"cannot cluster by a column of type {data_type}; choose columns of atomic types")
     return Form.FLOAT if data_type.is_decimal and data_type.precision > 18 else data_type.form
 
 
 def quote_identifier(name: str) -> str:
-    """A column's name for SQL text.
+    """A column's name as SQL text.
 
     >>> quoted("a`b")
     '`a``b`'
@@ -51,7 +51,7 @@ def form_sql(column: str, data_type: DataType) -> str:
     """
     name, form = data_type.name, curve_form(data_type)
     if form is Form.FLOAT:
-        # Adding zero turns -0.0 into 0.0, which Java's binary search would tell apart.
+        # Adding zero turns -0.0 into 0.0; Java's binary search would distinguish them.
         return f"CAST({column} AS DOUBLE) + 0.0D"
     if form is Form.BYTES:
         return f"substring(CAST({column} AS BINARY), 1, {PREFIX_BYTES})"

@@ -1,4 +1,4 @@
-"""The Spark jobs of one step: named, shown, cancelled on Ctrl-C, and their failures put into one sentence."""
+"""The Spark jobs of one step: their names, progress, cancellation on Ctrl-C, and failures in one sentence."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _log = logging.getLogger(__name__)
 def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     """Name the jobs of a step `zskip: <text>` in the Spark UI and show their progress on a terminal.
 
-    The names that the caller's thread had are put back afterwards. Ctrl-C cancels the jobs and goes on. An error of
-    Spark becomes a ZskipError with its root cause.
+    Restores the names of the caller's thread afterwards. Ctrl-C cancels the jobs and raises KeyboardInterrupt. An error
+    of Spark becomes a ZskipError with its root cause.
     """
     context = spark.sparkContext
     before = [context.getLocalProperty(name) for name in _PROPERTIES]
@@ -53,68 +53,68 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
 
 @contextmanager
 def interruptible(context: SparkContext, group: str) -> Iterator[None]:
-    """Let Ctrl-C cancel the jobs of a group, and raise KeyboardInterrupt once none of their tasks runs any more.
+    """Let Ctrl-C cancel the jobs of a group, and raise KeyboardInterrupt once their last task has ended.
 
-    PySpark's own handler breaks into the call that waits for the job, which leaves the job running and the connection
-    to the JVM out of step. Here the call goes on until Spark, told from another thread, has given up the job. A second
-    Ctrl-C is left to the handler that was there before.
+    PySpark's own handler interrupts the call that waits for the job, which leaves the job running and the connection to
+    the JVM out of step. Here the call continues until another thread has had Spark cancel the job. A second Ctrl-C goes
+    to the previous handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked, done = threading.Event(), threading.Event()
+    cancel, done = threading.Event(), threading.Event()
     before = signal.getsignal(signal.SIGINT)
-    canceller = threading.Thread(target=_cancel, args=(context, group, asked, done), name="zskip-cancel", daemon=True)
+    canceller = threading.Thread(target=_cancel, args=(context, group, cancel, done), name="zskip-cancel", daemon=True)
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def request_cancel(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, before)
-        asked.set()
+        cancel.set()
 
-    signal.signal(signal.SIGINT, ask)
+    signal.signal(signal.SIGINT, request_cancel)
     canceller.start()
     try:
         yield
     except Exception as error:
-        if asked.is_set():
+        if cancel.is_set():
             raise KeyboardInterrupt from error
         raise
     finally:
         signal.signal(signal.SIGINT, before)
         done.set()
         canceller.join(_CANCEL_SECONDS)
-    if asked.is_set():
+    if cancel.is_set():
         raise KeyboardInterrupt
 
 
-def run_concurrently(spark: SparkSession, works: Sequence[Callable[[], None]], most: int) -> None:
-    """Do some pieces of work in their order, at most so many at a time, each in a thread of its own.
+def run_concurrently(spark: SparkSession, tasks: Sequence[Callable[[], None]], most: int) -> None:
+    """Run functions in their order, at most `most` at a time, each in a thread of its own.
 
-    Where one fails, no other is begun; those that run are finished, and then its error is raised. Ctrl-C cancels the
-    jobs of those that run.
+    After a failure no other function starts; the running ones finish, and then the error is raised. Ctrl-C cancels the
+    jobs of the running ones.
     """
-    if most == 1 or len(works) < 2:
-        for work in works:
-            work()
+    if most == 1 or len(tasks) < 2:
+        for task in tasks:
+            task()
         return
     from pyspark import InheritableThread
 
     context, tag = spark.sparkContext, f"zskip-{uuid.uuid4()}"
-    todo, failed, stop = deque(works), deque[BaseException](), threading.Event()
+    queue, errors, stop = deque(tasks), deque[BaseException](), threading.Event()
 
     def run() -> None:
         context.addJobTag(tag)
         while not stop.is_set():
             try:
-                work = todo.popleft()
+                task = queue.popleft()
             except IndexError:
                 return
             try:
-                work()
+                task()
             except BaseException as error:
-                failed.append(error)
+                errors.append(error)
                 stop.set()
 
-    threads = [InheritableThread(target=run, name=f"zskip-batch-{i}") for i in range(min(most, len(works)))]
+    threads = [InheritableThread(target=run, name=f"zskip-batch-{i}") for i in range(min(most, len(tasks)))]
     for thread in threads:
         thread.start()
     try:
@@ -125,34 +125,34 @@ def run_concurrently(spark: SparkSession, works: Sequence[Callable[[], None]], m
             context.cancelJobsWithTag(tag)
             _join(threads, _TICK_SECONDS)
         raise
-    if failed:
-        raise failed[0]
+    if errors:
+        raise errors[0]
 
 
 def _join(threads: Sequence[threading.Thread], seconds: float = math.inf) -> None:
-    """Wait for threads in short steps, so that a signal is seen at once."""
-    until = time.monotonic() + seconds
-    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
+    """Wait for threads in short steps, so that a signal is handled promptly."""
+    deadline = time.monotonic() + seconds
+    while any(thread.is_alive() for thread in threads) and time.monotonic() < deadline:
         for thread in threads:
             thread.join(_TICK_SECONDS / len(threads))
 
 
 def forget_shuffles(spark: SparkSession) -> None:
-    """Let Spark delete the shuffles of jobs that are done: it does so when the driver's JVM collects its garbage."""
+    """Let Spark delete the shuffles of finished jobs, which it does when the driver's JVM collects garbage."""
     spark._jvm.System.gc()  # type: ignore[union-attr]
 
 
-def _cancel(context: SparkContext, group: str, asked: threading.Event, done: threading.Event) -> None:
-    """Wait for a wish to cancel; then cancel whatever jobs the group has or gets, until its tasks have ended."""
-    while not asked.wait(_TICK_SECONDS):
+def _cancel(context: SparkContext, group: str, cancel: threading.Event, done: threading.Event) -> None:
+    """Wait for a cancellation; then cancel all jobs that the group has or gets, until its tasks have ended."""
+    while not cancel.wait(_TICK_SECONDS):
         if done.is_set():
             return
     try:
-        until = time.monotonic() + _CANCEL_SECONDS
-        while not done.is_set() or (time.monotonic() < until and _active_tasks(context, group)):
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        while not done.is_set() or (time.monotonic() < deadline and _active_tasks(context, group)):
             context.cancelJobGroup(group)
             time.sleep(_TICK_SECONDS)
-    except Exception:  # the SparkContext may be gone, and with it the jobs
+    except Exception:  # the SparkContext may have stopped, and the jobs with it
         _log.debug("could not cancel the jobs of %s", group, exc_info=True)
 
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
-_EVERY_SECONDS = 0.25
+_INTERVAL_SECONDS = 0.25
 
 
 @contextmanager
 def show_progress(context: SparkContext, group: str, text: str) -> Iterator[None]:
-    """Follow the jobs of a group on stderr while the body runs; nothing where stderr is no terminal.
+    """Show the progress of a group's jobs on stderr while the body runs, if stderr is a terminal.
 
-    Spark's own progress bar, where it is on, is left alone. No trouble with the bar ever reaches the job.
+    Spark's own progress bar, if enabled, is used instead. A failure of the bar never reaches the job.
     """
     if not sys.stderr.isatty() or _spark_shows_its_own(context):
         yield
@@ -47,14 +47,14 @@ def _spark_shows_its_own(context: SparkContext) -> bool:
 def _follow(context: SparkContext, group: str, text: str, done: threading.Event) -> None:
     try:
         with bar(text, "tasks", ends=False) as progress:
-            while not done.wait(_EVERY_SECONDS):
+            while not done.wait(_INTERVAL_SECONDS):
                 progress.update(*count_tasks(context, group))
     except Exception:  # the bar must never fail a job
         _log.debug("the progress bar stopped", exc_info=True)
 
 
 def count_tasks(context: SparkContext, group: str) -> tuple[int, int]:
-    """Tasks completed and tasks in all of the stages of a job group that Spark knows so far."""
+    """Number of completed tasks and of all tasks, in the stages of a job group that Spark has created so far."""
     tracker = context.statusTracker()
     completed = total = 0
     for job in tracker.getJobIdsForGroup(group):
@@ -62,9 +62,9 @@ def count_tasks(context: SparkContext, group: str) -> tuple[int, int]:
         if info is None:
             continue
         for stage in info.stageIds:
-            found = tracker.getStageInfo(stage)
-            if found is not None:
-                completed += found.numCompletedTasks
-                # Of a finished job nothing is left to do, even where stages were skipped.
-                total += found.numTasks if info.status == "RUNNING" else found.numCompletedTasks
+            stage_info = tracker.getStageInfo(stage)
+            if stage_info is not None:
+                completed += stage_info.numCompletedTasks
+                # A finished job has nothing left to do, even where it skipped stages.
+                total += stage_info.numTasks if info.status == "RUNNING" else stage_info.numCompletedTasks
     return completed, total

@@ -1,7 +1,7 @@
-"""What Spark makes of a table's directory: the schema of its files and the values of its partitions.
+"""The schema of a table's files and the values of its partitions, as Spark infers them from the directory.
 
-Both come from Spark's own code (`ParquetFileFormat.inferSchema`, `PartitioningUtils.parsePartitions`), so that every
-setting of the session that has a say in it is honored.
+Both come from Spark's own code (`ParquetFileFormat.inferSchema`, `PartitioningUtils.parsePartitions`), so that they
+follow all relevant settings of the session.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OBJECT = "java.lang.Object"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
 _FIELD_ID = "parquet.field.id"
 _BY_ID = "spark.sql.parquet.fieldId.read.enabled"
-"""Then Spark finds columns by their ids, under whatever name: no statistics, which go by names, belong to them."""
+"""With this setting Spark matches columns by id, not by name, so statistics by name do not apply to them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -43,13 +43,13 @@ class TableSchema:
     """A table as Spark sees it: schemas and partition values, in the JVM and as records."""
 
     snapshot: Snapshot
-    """The snapshot, with the columns, partition columns and partition values that Spark finds."""
+    """The snapshot with the columns, partition columns and partition values that Spark infers."""
     data: JavaObject
     """`StructType` of the files."""
     partition: JavaObject
     """`StructType` of the partition columns."""
     rows: JavaObject
-    """`java.util.List` of one InternalRow for each partition."""
+    """`java.util.List` of one InternalRow per partition."""
     data_json: str
     partition_json: str
 
@@ -59,25 +59,25 @@ def read_schema(
 ) -> TableSchema:
     """Let Spark infer a table's schema and partition values from the files of a snapshot.
 
-    Reads the footer of one file, or of all where the session merges schemas, unless the columns are declared.
-    declared: `StructType`s of the columns in the files and of the partition columns, as a catalog has them; by default
-    as the table itself has them. Raises CorruptFileError, StorageError or ConflictError for files that Spark cannot
-    read, and UnsupportedError for directories that are no partitions of one table.
+    Reads one footer, or all footers where the session merges schemas, unless the columns are declared. declared:
+    `StructType`s of the columns in the files and of the partition columns, from a catalog; by default from the table
+    itself. Raises CorruptFileError, StorageError or ConflictError for files that Spark cannot read, and
+    UnsupportedError for directories that are not partitions of one table.
     """
     jvm = Jvm.of(spark)
     if declared is None and snapshot.declared is not None:
-        of_files, of_partitions = (jvm.call(_TYPE, "fromJson")(_without_ids(text)) for text in snapshot.declared)
-        declared = of_files, of_partitions
+        file_schema, partition_schema = (jvm.call(_TYPE, "fromJson")(_drop_field_ids(t)) for t in snapshot.declared)
+        declared = file_schema, partition_schema
     data = _data_schema(spark, jvm, snapshot) if declared is None else declared[0]
     partition, rows = _partitions(spark, jvm, snapshot, None if declared is None else declared[1])
     data_json, partition_json = data.json(), partition.json()
     partition_fields = fields_from_json(partition_json)
-    columns = [_encoded(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
+    columns = [_read_values(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
     values = list(zip(*columns, strict=True)) if columns else [()] * len(snapshot.partitions)
     fields = fields_from_json(data_json)
     if _FIELD_ID in data_json and spark.conf.get(_BY_ID, "false") == "true":
         fields = tuple(dataclasses.replace(f, type=DataType(f"{f.type} by field id")) for f in fields)
-    seen = dataclasses.replace(
+    inferred = dataclasses.replace(
         snapshot,
         fields=fields,
         partition_fields=partition_fields,
@@ -86,28 +86,28 @@ def read_schema(
         ),
     )
     return TableSchema(
-        snapshot=seen, data=data, partition=partition, rows=rows, data_json=data_json, partition_json=partition_json
+        snapshot=inferred, data=data, partition=partition, rows=rows, data_json=data_json, partition_json=partition_json
     )
 
 
-def _without_ids(schema_json: str) -> str:
-    """A schema by which no session looks for columns by their ids."""
+def _drop_field_ids(schema_json: str) -> str:
+    """The schema without field ids, so that no session matches columns by id."""
     return json.dumps(json.loads(schema_json, object_hook=lambda part: {k: part[k] for k in part if k != _FIELD_ID}))
 
 
 def restore_field_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
-    """The same with the ids of columns as the table's format declares them, which files that are written get."""
+    """The schema with the field ids that the table's format declares, for files to be written."""
     if schema.snapshot.declared is None:
         return schema
     return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.declared[0]))
 
 
 def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
-    """The same files under one made-up partition column, which holds the place of the file's Hive partition."""
+    """The same files under one artificial partition column: the index of the file's Hive partition."""
     jvm = Jvm.of(spark)
     field = Field(name=column, type=DataType("integer"), nullable=False)
-    described = {"name": column, "type": "integer", "nullable": False, "metadata": {}}
-    partition_json = json.dumps({"type": "struct", "fields": [described]})
+    json_field = {"name": column, "type": "integer", "nullable": False, "metadata": {}}
+    partition_json = json.dumps({"type": "struct", "fields": [json_field]})
     make = jvm.once("row_of_int", lambda: jvm.handles.int_function(_row_of_int(jvm)))
     indices = jvm.call("java.util.stream.IntStream", "range")(0, len(schema.snapshot.partitions))
     return dataclasses.replace(
@@ -126,13 +126,13 @@ def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) 
 
 
 def _row_of_int(jvm: Jvm) -> JavaObject:
-    """A handle from an int to an InternalRow that holds it."""
+    """A handle from an int to an InternalRow with it."""
     row = jvm.handles.constructor("org.apache.spark.sql.catalyst.expressions.GenericInternalRow", f"{_OBJECT}[]")
     return row.asCollector(jvm.class_of(f"{_OBJECT}[]"), 1).asType(jvm.handles.type(_ROW, "int"))
 
 
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
-    """What `spark.read.parquet` infers: from the first file in the order of Java's strings, or from all."""
+    """The schema that `spark.read.parquet` infers, from the first file in the order of Java's strings or from all."""
     state = spark._jsparkSession.sessionState()
     first = np.ones(len(snapshot), np.bool_)
     if not state.conf().isParquetSchemaMergingEnabled():
@@ -143,12 +143,12 @@ def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObjec
         files.add(summary)
     parquet = jvm.find("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
     try:
-        found = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
+        option = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
     except Exception as error:
-        raise to_zskip_error(f'learn the columns of "{snapshot.root}"', error) from error
-    if found.isEmpty():
+        raise to_zskip_error(f'infer the columns of "{snapshot.root}"', error) from error
+    if option.isEmpty():
         raise UnsupportedError(f'Spark finds no schema in "{snapshot.root}"; write its first file again')
-    schema = found.get().asNullable()
+    schema = option.get().asNullable()
     jvm.module("org.apache.spark.sql.util.SchemaUtils").checkSchemaColumnNameDuplication(
         schema, state.conf().caseSensitiveAnalysis()
     )
@@ -156,23 +156,23 @@ def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObjec
 
 
 def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
-    """Statuses of the old summary files in the root, whose schema Spark prefers."""
+    """Statuses of old summary files in the root, whose schema Spark prefers."""
     path = jvm.find("org.apache.hadoop.fs.Path")
     directory = path(qualify_root(root))
     with translate_errors("look for old summary files in", root):
         files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        named = [path(directory, name) for name in _SUMMARY_FILES]
-        return [files.getFileStatus(p) for p in named if files.exists(p)]
+        paths = [path(directory, name) for name in _SUMMARY_FILES]
+        return [files.getFileStatus(p) for p in paths if files.exists(p)]
 
 
 def _partitions(
     spark: SparkSession, jvm: Jvm, snapshot: Snapshot, declared: JavaObject = None
 ) -> tuple[JavaObject, JavaObject]:
-    """Partition columns as a `StructType`, and a `java.util.List` of one InternalRow for each partition.
+    """Partition columns as a `StructType`, and a `java.util.List` of one InternalRow per partition.
 
-    declared: the partition columns that a catalog knows.
+    declared: the partition columns in a catalog.
     """
-    # Directories under which the files hold all columns are no partitions to Spark.
+    # Spark sees no partitions in directories whose files hold all columns.
     directories = [p.directory * bool(declared is None or declared.size()) for p in snapshot.partitions]
     if declared is not None and not directories:
         return declared, jvm.list_of()
@@ -186,34 +186,34 @@ def _partitions(
     paths = jvm.map(jvm.strings(directories), make)
     base = jvm.seq_of(jvm.find("org.apache.hadoop.fs.Path")(root)).toSet()
     utils = jvm.module("org.apache.spark.sql.execution.datasources.PartitioningUtils")
-    given = jvm.none if declared is None else jvm.some(declared)
-    spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, given)
-    found = jvm.to_list(spec.partitions())
-    if found.size() != len(directories):
+    option = jvm.none if declared is None else jvm.some(declared)
+    spec = compat.parse_partitions(spark, utils, jvm.seq(paths), base, option)
+    partitions = jvm.to_list(spec.partitions())
+    if partitions.size() != len(directories):
         raise UnsupportedError(
-            f'some directories with files in "{snapshot.root}" are no partition directories; move them out of the table'
+            f'some directories with files in "{snapshot.root}" are not partitions of it; move them out of the table'
         )
     values = jvm.once("values_of", lambda: jvm.handles.function(jvm.handles.virtual(_PARTITION_PATH, "values", _ROW)))
     _check_declared(snapshot, spec.partitionColumns(), declared)
-    return spec.partitionColumns() if declared is None else declared, jvm.map(found, values)
+    return spec.partitionColumns() if declared is None else declared, jvm.map(partitions, values)
 
 
-def _check_declared(snapshot: Snapshot, found: JavaObject, declared: JavaObject) -> None:
-    """Refuse directories whose partition columns are not those that are declared, in their order."""
+def _check_declared(snapshot: Snapshot, inferred: JavaObject, declared: JavaObject) -> None:
+    """Refuse directories whose partition columns differ from the declared ones, or from their order."""
     if declared is None:
         return
-    names = [[(f.name, f.type) for f in fields_from_json(struct.json())] for struct in (found, declared)]
+    names = [[(f.name, f.type) for f in fields_from_json(struct.json())] for struct in (inferred, declared)]
     if names[0] != names[1]:
         raise UnsupportedError(
-            f'the directories of "{snapshot.root}" are partitions by {[n for n, _ in names[0]]}, but the table is '
-            f"declared to be partitioned by {[n for n, _ in names[1]]}; declare the table as it lies there"
+            f'the directories of "{snapshot.root}" are partitioned by {[n for n, _ in names[0]]}, but the table is '
+            f"declared to be partitioned by {[n for n, _ in names[1]]}; declare it as its directories are"
         )
 
 
-def _encoded(
+def _read_values(
     jvm: Jvm, rows: JavaObject, column: int, schema: JavaObject, data_type: DataType
 ) -> Sequence[Encoded | None]:
-    """The values of one partition column in the form of its type; None for null and where the type has no form."""
+    """The values of one partition column in the form of its type; None for null and for types without a form."""
     if data_type.form is None:
         return [None] * rows.size()
     get = jvm.handles.virtual(_ROW, "get", _OBJECT, "int", _TYPE)
@@ -225,7 +225,7 @@ def _encoded(
 
 
 def _encode(text: str, data_type: DataType) -> Encoded:
-    """The form of a value from what the JVM prints of Spark's internal value (days, microseconds, unscaled text)."""
+    """The form of a value, from the text of Spark's internal value (days, microseconds, unscaled decimals)."""
     if data_type.is_decimal:
         return encode(decimal.Decimal(text), data_type)
     if data_type.name == "boolean":

@@ -180,7 +180,7 @@ def test_another_delta_is_refused_before_any_work(
     make(engine_spark, path, "inCommitTimestamp", partitioned=False)
     before = sorted(tmp_path.rglob("*"))
     for name, counts in (("DeltaLog.update", {7}), ("Nowhere.update", {1})):
-        monkeypatch.setitem(delta._CALLED, name, counts)
+        monkeypatch.setitem(delta._METHODS, name, counts)
         with pytest.raises(UnsupportedError, match=r"delta-spark.*Nothing was written"):
             zskip.table(engine_spark, path).optimize(["id", "a"], files=2)
         monkeypatch.undo()

@@ -50,10 +50,10 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few files count as many, in several jobs."""
     for module in (parallel_footers, schema):
         monkeypatch.setattr(module, "MANY_FILES", 10)
-    monkeypatch.setattr(executors, "_FILES_A_JOB", 25)
+    monkeypatch.setattr(executors, "_FILES_PER_JOB", 25)
 
 
-class CountedColumn:
+class CountingWorkers:
     """Workers of which is counted what they say."""
 
     def __init__(self, base: Executors) -> None:
@@ -66,15 +66,15 @@ class CountedColumn:
             yield batch
 
 
-def workers(spark: SparkSession, storage: LocalStorage) -> CountedColumn:
-    return CountedColumn(Executors(spark, storage, executors._opener_on_disk, 2))
+def workers(spark: SparkSession, storage: LocalStorage) -> CountingWorkers:
+    return CountingWorkers(Executors(spark, storage, executors._connect_to_disk, 2))
 
 
 def snapshot_of(storage: LocalStorage) -> Snapshot:
     return ParquetFormat(storage).snapshot()
 
 
-def known(storage: LocalStorage, snapshot: Snapshot, given: CountedColumn | None) -> tuple[BoundIndex, list[str]]:
+def known(storage: LocalStorage, snapshot: Snapshot, given: CountingWorkers | None) -> tuple[BoundIndex, list[str]]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         index = refresh(Overlay(storage), snapshot, row_groups=True, workers=given)

@@ -123,8 +123,8 @@ def test_a_file_that_two_tasks_read_gets_no_state(
     from zskip.spark.collect import sketching
 
     path = make(tmp_path / "t")
-    honest = sketching._made
-    monkeypatch.setattr(sketching, "_made", lambda *args: pa.concat_tables([honest(*args)] * 2))
+    honest = sketching._collect_states
+    monkeypatch.setattr(sketching, "_collect_states", lambda *args: pa.concat_tables([honest(*args)] * 2))
     info = zskip.table(spark, str(path)).index(sketches=["bloom:key"])
     assert [(s.files, s.left_out, s.reason) for s in info.sketches] == [(0, FILES, "more than one task read it")]
 

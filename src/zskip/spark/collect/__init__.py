@@ -1,1 +1,1 @@
-"""What only Spark can tell the index: statistics counted from rows, and sketches."""
+"""Statistics counted from rows, and sketches: what only Spark can compute for the index."""

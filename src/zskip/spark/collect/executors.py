@@ -1,7 +1,7 @@
-"""Spark's executors as the workers that look at many files at once: the driver only puts together what they say.
+"""Spark's executors as workers that parse many files at once; the driver only merges their results.
 
-They need the driver's version of pyarrow and, for tables on `s3a://`, `obstore`, on HDFS `hdfs-native`; zskip goes
-there by value. Whatever goes wrong there leaves the files to the driver, which then reads them itself.
+They need the driver's version of pyarrow and, for tables on `s3a://`, `obstore`, on HDFS `hdfs-native`; zskip is
+pickled by value. The driver itself parses the files that the executors could not.
 """
 
 from __future__ import annotations
@@ -24,136 +24,139 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger("zskip.spark")
-_FILES_A_JOB = 20_000
-_FILES_A_TASK = 1_000
-_TASKS_A_CORE = 4
-_THREADS_NEAR = 2
-_THREADS_FAR = 16
-"""Where each file is a request, a task waits for most of the time."""
+_FILES_PER_JOB = 20_000
+_FILES_PER_TASK = 1_000
+_TASKS_PER_CORE = 4
+_THREADS_ON_DISK = 2
+_THREADS_REMOTE = 16
+"""A task that sends requests for each file spends most of its time waiting."""
 _GIVE_UP = 20
-"""So many failures before the first success are no fault of the files."""
+"""This many failures before the first success are not the files' fault."""
 
-_BRIEF = {"max_retries": "2", "retry_timeout": "10s"}
-_BRIEF_ON_HDFS = {"dfs.client.failover.max.attempts": "2"}
-"""An executor that does not reach the store says so soon: the driver has its turn."""
+_STORE_RETRIES = {"max_retries": "2", "retry_timeout": "10s"}
+_HDFS_RETRIES = {"dfs.client.failover.max.attempts": "2"}
+"""An executor that cannot reach the store fails soon, so that the driver takes over."""
 
 _Open = Callable[[str, int], BinaryIO]
 _Part = Iterable[tuple[str, int]]
 
 
 def workers_of(spark: SparkSession, storage: Storage) -> Workers | None:
-    """The executors of a session; None where they are this machine, or do not reach the storage as zskip does."""
+    """The executors of a session; None where they run on this machine or cannot reach the storage as zskip does."""
     if str(spark.sparkContext.master).partition("[")[0] == "local":
         return None
     if isinstance(storage, LocalStorage):
-        return Executors(spark, storage, _opener_on_disk, _THREADS_NEAR)
+        return Executors(spark, storage, _connect_to_disk, _THREADS_ON_DISK)
     if isinstance(storage, HadoopStorage) and storage.root.startswith("s3a://"):
-        return Executors(spark, storage, _opener_in_store(storage.root, storage.options), _THREADS_FAR)
+        return Executors(spark, storage, _connect_to_store(storage.root, storage.options), _THREADS_REMOTE)
     if isinstance(storage, HadoopStorage) and storage.root.startswith("hdfs://"):
-        return Executors(spark, storage, _opener_on_hdfs(storage.root, storage.options), _THREADS_FAR)
+        return Executors(spark, storage, _connect_to_hdfs(storage.root, storage.options), _THREADS_REMOTE)
     return None
 
 
 class Executors:
-    """`Workers` in the terms of Spark: tasks whose results are bytes that only this process understands."""
+    """`Workers` in Spark: tasks that return pickled results."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, reach: Callable[[], _Open], threads: int) -> None:
-        """reach: makes, on an executor, what opens a file by the name that the tasks get; threads: of a task."""
+    def __init__(self, spark: SparkSession, storage: Storage, connect: Callable[[], _Open], threads: int) -> None:
+        """connect: returns, on an executor, a function that opens a file; threads: per task."""
         self._spark = spark
         self._storage = storage
-        self._reach = reach
+        self._connect = connect
         self._threads = threads
 
     def parse_files(
         self, task: str, make_parser: Callable[[], FileParser], files: Sequence[tuple[str, int]]
     ) -> Iterator[list[Any]]:
-        """What each file says, one job after another; None for a file that nothing was learned of."""
+        """Parse files, one job after another; None stands for a file that could not be parsed."""
         from pyspark import cloudpickle
 
-        named = isinstance(self._storage, LocalStorage)
+        by_uri = isinstance(self._storage, LocalStorage)
         with by_value():
-            work = cloudpickle.dumps((make_parser, self._reach))  # type: ignore[no-untyped-call]
+            work = cloudpickle.dumps((make_parser, self._connect))  # type: ignore[no-untyped-call]
         usable = True
-        for start in range(0, len(files), _FILES_A_JOB):
-            batch = files[start : start + _FILES_A_JOB]
-            asked = [(self._storage.uri(path) if named else path, size) for path, size in batch]
-            found = self._run(f"{task} of {len(batch):,} files", work, asked) if usable else [None] * len(batch)
-            unread = sum(told is None for told in found)
+        for start in range(0, len(files), _FILES_PER_JOB):
+            batch = files[start : start + _FILES_PER_JOB]
+            names = [(self._storage.uri(path) if by_uri else path, size) for path, size in batch]
+            results = self._run(f"{task} of {len(batch):,} files", work, names) if usable else [None] * len(batch)
+            unread = sum(result is None for result in results)
             if usable and unread:
-                _log.info("the driver reads %d of %d files that the executors did not", unread, len(found))
-            usable = usable and unread < len(found)
-            yield found
+                _log.info("the driver reads %d of %d files that the executors did not", unread, len(results))
+            usable = usable and unread < len(results)
+            yield results
 
-    def _run(self, text: str, work: bytes, asked: Sequence[tuple[str, int]]) -> list[Any]:
+    def _run(self, text: str, work: bytes, files: Sequence[tuple[str, int]]) -> list[Any]:
         context = self._spark.sparkContext
-        tasks = max(-(-len(asked) // _FILES_A_TASK), min(len(asked) // 50, _TASKS_A_CORE * context.defaultParallelism))
+        tasks = max(
+            -(-len(files) // _FILES_PER_TASK), min(len(files) // 50, _TASKS_PER_CORE * context.defaultParallelism)
+        )
         try:
             with describe_jobs(self._spark, text), by_value():
-                parts = context.parallelize(asked, tasks).mapPartitions(_task(work, self._threads, pa.__version__))
+                parts = context.parallelize(files, tasks).mapPartitions(_task(work, self._threads, pa.__version__))
                 return list(itertools.chain.from_iterable(map(pickle.loads, parts.collect())))
         except Exception as error:
             _log.warning("%s on the executors: %s", text, error)
-            return [None] * len(asked)
+            return [None] * len(files)
 
 
 def _task(work: bytes, threads: int, version: str) -> Callable[[_Part], Iterator[bytes]]:
-    """What runs on an executor: looks at its files, and gives what they say in their order.
+    """The function that runs on an executor: parses its files, and returns the results in their order.
 
-    work: what makes the look and what opens files, of which the executor may lack a package; version: of pyarrow.
+    work: pickled functions that create the parser and connect to the storage, for which the executor may lack a
+    package; version: of pyarrow.
     """
 
     def run(part: _Part) -> Iterator[bytes]:
-        files, failed, learned = list(part), 0, False
+        files, failures, succeeded = list(part), 0, False
 
-        def one(file: tuple[str, int]) -> Any:
-            nonlocal failed, learned
-            if failed >= _GIVE_UP and not learned:
+        def parse_file(file: tuple[str, int]) -> Any:
+            nonlocal failures, succeeded
+            if failures >= _GIVE_UP and not succeeded:
                 return None
             try:
-                with opened(*file) as stream:
-                    told = look(stream, file[1])
+                with open_file(*file) as stream:
+                    result = parse(stream, file[1])
             except Exception:
-                failed += 1
+                failures += 1
                 return None
-            learned = True
-            return told
+            succeeded = True
+            return result
 
         try:
             import pyarrow
 
             if pyarrow.__version__ != version:
                 raise ImportError(pyarrow.__version__)
-            make, reach = pickle.loads(work)
-            look, opened = make(), reach()
+            make_parser, connect = pickle.loads(work)
+            parse, open_file = make_parser(), connect()
         except Exception:
             yield pickle.dumps([None] * len(files))
             return
         with ThreadPoolExecutor(threads) as pool:
-            yield pickle.dumps(list(pool.map(one, files)))
+            yield pickle.dumps(list(pool.map(parse_file, files)))
 
     return run
 
 
-def _opener_on_disk() -> _Open:
+def _connect_to_disk() -> _Open:
     return lambda path, size: open(path, "rb")
 
 
-def _opener_in_store(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
-    """root: the URI of a place in an object store."""
+def _connect_to_store(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
+    """root: the URI of a directory in an object store."""
     from zskip.storage.objects import ObjectStorage
 
-    given = {**_BRIEF, **options}
+    settings = {**_STORE_RETRIES, **options}
 
-    def reach() -> _Open:
-        place = parse_object_uri(root)
-        assert place is not None, root
-        return ObjectStorage(place, given).open
+    def connect() -> _Open:
+        uri = parse_object_uri(root)
+        assert uri is not None, root
+        return ObjectStorage(uri, settings).open
 
-    return reach
+    return connect
 
 
-def _opener_on_hdfs(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
+def _connect_to_hdfs(root: str, options: Mapping[str, str]) -> Callable[[], _Open]:
     from zskip.storage.hdfs import HdfsStorage
 
-    given = {**options, **_BRIEF_ON_HDFS}
-    return lambda: HdfsStorage(root, given).open
+    settings = {**options, **_HDFS_RETRIES}
+    return lambda: HdfsStorage(root, settings).open

@@ -1,4 +1,4 @@
-"""Build the sketches of files in Spark: one pass that reads the columns they need, each file in one task."""
+"""Build sketches in Spark: one pass over the columns that they need, each file in one task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FILE = "zskip_file"
 _OUT = "file string, sketch int, state binary, reason string"
 _LEAST_SPLIT, _LEAST_COST = 128 << 20, 4 << 20
-_TWICE = "more than one task read it"
+_SEVERAL_TASKS = "more than one task read it"
 
 
 def build_sketches(
@@ -34,39 +34,39 @@ def build_sketches(
     schema: TableSchema,
     sketches: Sequence[SketchOn],
     lacking: Sequence[Bools],
-    places: FilePositions,
+    positions: FilePositions,
     *,
     timezone: str,
     budget: int | None = None,
 ) -> list[dict[int, BuiltState]]:
-    """Build what files lack of some sketches; what is made of each, by places in the snapshot.
+    """Build the sketches that files lack; returns for each sketch its states by index in the snapshot.
 
-    lacking: for each sketch (files of the snapshot,); places: of the files; timezone: of the sketches' expressions;
-    budget: the most bytes of one file's state. A file in which a sketch fails has the reason instead.
+    lacking: one mask of (files,) per sketch; timezone: of the sketches' expressions; budget: the most bytes for one
+    file's state. Where a sketch fails for a file, the reason replaces its state.
     """
     kept = np.logical_or.reduce(lacking)
     largest = int(schema.snapshot.sizes[kept].max(initial=0)) + 1
     settings = {
         "spark.sql.session.timeZone": timezone,
-        # Spark cuts files at the lesser of the first and of what one core gets, which the second bounds from below.
+        # Spark splits files at the first size or at one core's share, whichever is less; the second bounds that share.
         "spark.sql.files.maxPartitionBytes": str(max(_LEAST_SPLIT, largest)),
         "spark.sql.files.openCostInBytes": str(max(_LEAST_COST, largest)),
     }
     frame = scan_whole(spark, schema, kept, settings)
-    found = _made(frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
-    made: list[dict[int, BuiltState]] = [{} for _ in sketches]
-    for row in found.to_pylist():
-        place, states = places.of(row["file"]), made[row["sketch"]]
-        if lacking[row["sketch"]][place]:
-            # A state of some rows would lose the others.
-            states[place] = BuiltState(None, _TWICE) if place in states else BuiltState(row["state"], row["reason"])
-    for states, files in zip(made, lacking, strict=True):
-        for place in np.flatnonzero(files).tolist():
-            states.setdefault(place, BuiltState(None, "the file holds no rows"))
-    return made
+    rows = _collect_states(frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
+    all_states: list[dict[int, BuiltState]] = [{} for _ in sketches]
+    for row in rows.to_pylist():
+        i, states = positions.find(row["file"]), all_states[row["sketch"]]
+        if lacking[row["sketch"]][i]:
+            # A state that covers only some rows would lose the others.
+            states[i] = BuiltState(None, _SEVERAL_TASKS) if i in states else BuiltState(row["state"], row["reason"])
+    for states, files in zip(all_states, lacking, strict=True):
+        for i in np.flatnonzero(files).tolist():
+            states.setdefault(i, BuiltState(None, "the file holds no rows"))
+    return all_states
 
 
-def _made(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str) -> pa.Table:
+def _collect_states(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str) -> pa.Table:
     from pyspark.sql import functions as F
 
     names: dict[str, str] = {}
@@ -74,7 +74,7 @@ def _made(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, te
     def column(term: Term) -> str:
         return names.setdefault(term_sql(term), f"v{len(names)}")
 
-    plans = [_Plan(type(on.sketch), on.sketch.parameters, _parts_of(on.type), on.recipe(column)) for on in sketches]
+    plans = [_Plan(type(on.sketch), on.sketch.parameters, _to_parts(on.type), on.recipe(column)) for on in sketches]
     selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
     with by_value():
         out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
@@ -83,9 +83,9 @@ def _made(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, te
 
 
 class _Plan(NamedTuple):
-    """A sketch as workers get it: all of it goes there by value, so that it must not be much.
+    """A sketch in the form in which it is sent to workers: by value, so it has to be small.
 
-    Records with slots do not survive that in Spark 3.5, so that they are made anew there.
+    Spark 3.5 cannot pickle records with slots by value, so the workers rebuild them.
     """
 
     kind: type[Sketch]
@@ -93,20 +93,20 @@ class _Plan(NamedTuple):
     type: Any
     """Name and fields of the type."""
     recipe: Any
-    """Of its values."""
+    """How to compute its values."""
 
 
-def _parts_of(data_type: DataType) -> Any:
-    return data_type.name, [(name, _parts_of(inner)) for name, inner in data_type.fields]
+def _to_parts(data_type: DataType) -> Any:
+    return data_type.name, [(name, _to_parts(inner)) for name, inner in data_type.fields]
 
 
-def _type_of(parts: Any) -> DataType:
+def _from_parts(parts: Any) -> DataType:
     name, fields = parts
-    return DataType(name, tuple((inner, _type_of(rest)) for inner, rest in fields))
+    return DataType(name, tuple((inner, _from_parts(rest)) for inner, rest in fields))
 
 
 def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[Any]], Iterable[Any]]:
-    """What runs in Spark's workers; a task has whole files."""
+    """The function that runs in Spark's workers; each task has whole files."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         builders: dict[str, list[StateBuilder]] = {}
@@ -116,7 +116,8 @@ def _builder(plans: Sequence[_Plan], budget: int | None) -> Callable[[Iterable[A
                 rows = batch if len(names.dictionary) == 1 else batch.filter(pc.equal(names.indices, code))
                 if name not in builders:
                     builders[name] = [
-                        StateBuilder(plan.kind(*plan.parameters), _type_of(plan.type), budget=budget) for plan in plans
+                        StateBuilder(plan.kind(*plan.parameters), _from_parts(plan.type), budget=budget)
+                        for plan in plans
                     ]
                 for builder, plan in zip(builders[name], plans, strict=True):
                     builder.feed(lambda plan=plan, rows=rows: compute_values(plan.recipe, rows))  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What files really hold, counted by Spark: rows, nulls, NaN and bounds of columns, one aggregation by file."""
+"""The true statistics of files, counted by Spark: rows, nulls, NaN and bounds, in one aggregation by file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 PREFIX_BYTES = 65
-"""Of strings, one byte more than bounds in the index have: enough to compare with those."""
+"""Leading bytes of strings: one more than the index's bounds have, enough to compare with those."""
 _AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
 _COLUMNS_PER_JOB = 100
 _FILE = "zskip_file"
@@ -33,57 +33,56 @@ class FilePositions:
     """Finds the files of a snapshot by the names that Spark gives them."""
 
     def __init__(self, uris: Sequence[str]) -> None:
-        """uris: of the files, in the snapshot's order, as the table's storage names them."""
-        self._places = {_AUTHORITY.sub("", uri): i for i, uri in enumerate(uris)}
+        """uris: of the files in the snapshot's order, as the table's storage writes them."""
+        self._positions = {_AUTHORITY.sub("", uri): i for i, uri in enumerate(uris)}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
-    def of(self, name: str) -> int:
-        """The place of a file by what `input_file_name()` says; raises ConflictError for a file that is new."""
-        place = self._places.get(_AUTHORITY.sub("", unquote(name)))
-        if place is None:
-            raise ConflictError(f'another writer added "{name}" meanwhile; call again')
-        return place
+    def find(self, name: str) -> int:
+        """The index of a file by its `input_file_name()`; raises ConflictError for a file that is new."""
+        position = self._positions.get(_AUTHORITY.sub("", unquote(name)))
+        if position is None:
+            raise ConflictError(f'another writer added "{name}" in the meantime; call again')
+        return position
 
 
 def aggregate_by_file(
-    frame: DataFrame, sums: Mapping[str, str], places: FilePositions, text: str
+    frame: DataFrame, sums: Mapping[str, str], positions: FilePositions, text: str
 ) -> tuple[Ints, pa.Table]:
-    """Compute SQL aggregates over the rows of each file: the places of the files that have rows, and a table.
+    """Compute SQL aggregates over the rows of each file; returns the indices of files with rows, and a table.
 
-    sums: aliases and aggregates. text: what the job is called.
+    sums: from alias to aggregate; text: the name of the job.
     """
     from pyspark.sql import functions as F
 
     spark = frame.sparkSession
-    found = frame.groupBy(F.input_file_name().alias(_FILE)).agg(
+    aggregates = frame.groupBy(F.input_file_name().alias(_FILE)).agg(
         *(F.expr(sql).alias(name) for name, sql in sums.items())
     )
     with describe_jobs(spark, text):
-        table = compat.collect_arrow(found)
+        table = compat.collect_arrow(aggregates)
     names = table[_FILE].to_pylist() if table.num_rows else []
-    return np.array([places.of(name) for name in names], np.int64), table
+    return np.array([positions.find(name) for name in names], np.int64), table
 
 
 def count_values(
-    frame: DataFrame, columns: Sequence[tuple[Path, DataType]], places: FilePositions, text: str
+    frame: DataFrame, columns: Sequence[tuple[Path, DataType]], positions: FilePositions, text: str
 ) -> tuple[Ints, dict[Path, CountedColumn]]:
-    """Count the rows of each file, and what they hold of some columns of orderable types.
+    """Count the rows of each file, and the nulls, NaN and bounds of some columns of orderable types.
 
-    frame: rows of the table's files, nothing joined or cached. Reads the columns asked for alone, in one job for each
-    hundred of them.
+    frame: rows of the table's files, without joins or caching. Reads these columns only, in one job per hundred.
     """
-    rows = np.zeros(len(places), np.int64)
+    rows = np.zeros(len(positions), np.int64)
     counted: dict[Path, CountedColumn] = {}
     for batch in _batches(columns):
         sums = {"rows": "count(1)"}
         for i, (path, data_type) in enumerate(batch):
             sums |= _sums(i, ".".join(map(quote_identifier, path)), data_type)
-        at, table = aggregate_by_file(frame, sums, places, text)
+        files, table = aggregate_by_file(frame, sums, positions, text)
         if table.num_rows:
-            rows[at] = table["rows"].to_numpy()
-        counted |= {path: _read(table, i, data_type, at, rows) for i, (path, data_type) in enumerate(batch)}
+            rows[files] = table["rows"].to_numpy()
+        counted |= {path: _read(table, i, data_type, files, rows) for i, (path, data_type) in enumerate(batch)}
     return rows, counted
 
 
@@ -113,7 +112,7 @@ def exact_sql(column: str, data_type: DataType) -> str:
     return form_sql(column, data_type)
 
 
-def _read(table: pa.Table, i: int, data_type: DataType, at: Ints, rows: Ints) -> CountedColumn:
+def _read(table: pa.Table, i: int, data_type: DataType, files: Ints, rows: Ints) -> CountedColumn:
     form = data_type.form
     dtype: Any = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: np.object_}[cast(Form, form)]
     blank: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[cast(Form, form)]
@@ -121,16 +120,16 @@ def _read(table: pa.Table, i: int, data_type: DataType, at: Ints, rows: Ints) ->
     nulls, nans = rows.copy(), np.zeros(len(rows), np.int64)
     bounded = np.zeros(len(rows), np.bool_)
     if table.num_rows:
-        nulls[at] -= table[f"count{i}"].to_numpy()
+        nulls[files] -= table[f"count{i}"].to_numpy()
         if form is Form.FLOAT:
-            nans[at] = table[f"nans{i}"].to_numpy()
-        bounded[at] = table[f"min{i}"].is_valid().to_numpy()
+            nans[files] = table[f"nans{i}"].to_numpy()
+        bounded[files] = table[f"min{i}"].is_valid().to_numpy()
         for end, name in zip(ends, (f"min{i}", f"max{i}"), strict=True):
-            found = [blank if v is None else v for v in table[name].to_pylist()]
+            values = [blank if v is None else v for v in table[name].to_pylist()]
             if data_type.is_decimal and data_type.precision > 18:
-                found = [v if isinstance(v, bytes) else _long_decimal(v, data_type) for v in found]
-            for place, value in zip(at.tolist(), found, strict=True):
-                end[place] = value
+                values = [v if isinstance(v, bytes) else _long_decimal(v, data_type) for v in values]
+            for i_file, value in zip(files.tolist(), values, strict=True):
+                end[i_file] = value
     return CountedColumn(type=data_type, nulls=nulls, nans=nans, lower=ends[0], upper=ends[1], bounded=bounded)
 
 

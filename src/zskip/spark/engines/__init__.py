@@ -1,4 +1,4 @@
-"""The table formats' own writers, as the session has them loaded."""
+"""The table formats' own readers and writers that the session has loaded."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
 
 
 def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
-    """The Iceberg table of a name whose first part is a catalog of the session; None for other names.
+    """The Iceberg table of a name that starts with one of the session's catalogs; None for other names.
 
     Raises MissingDependencyError where pyiceberg is not installed.
     """
@@ -63,19 +63,19 @@ def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
 
 
 def has_own_reader(spark: SparkSession | None, name: str) -> bool:
-    """Whether the session can read tables of a format by the format's own code."""
+    """Whether the session can read tables of a format with the format's own code."""
     return spark is not None and name in _READERS and _READERS[name].is_loaded(spark)
 
 
 def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame | None:
-    """All rows of a version of a table by the code of its format; None where the session has none."""
+    """All rows of one version of a table, read by its format's own code; None where the session has none loaded."""
     if not has_own_reader(spark, name):
         return None
     return _READERS[name].read_version(spark, snapshot.root, snapshot.version)
 
 
 def add_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:
-    """The snapshot with the statistics of files that only the engine in the session can read."""
+    """Add the file statistics that only the session's engine can read."""
     if isinstance(table, HudiFormat) and has_own_reader(spark, table.name):
         return hudi.add_statistics(spark, table, snapshot)
     return snapshot

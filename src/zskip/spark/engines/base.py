@@ -1,4 +1,4 @@
-"""What a table format's own writer in the session must do for an optimize."""
+"""The protocol of a table format's own writer in the session, which an optimize uses."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class RoutedRows:
-    """The rows of a rewrite, not read yet."""
+    """The rows of a rewrite, as a DataFrame that has not run yet."""
 
     frame: DataFrame
-    """Partition i of Spark is what file i holds, in its order; all columns of the table and no others."""
+    """Spark's partition i holds the rows of file i, in order; with exactly the columns of the table."""
     files: int
     rows: int
-    """How many there must be."""
+    """Expected number."""
     compression: Compression
     page_rows: int
-    """At most, in a page, where the format's writer takes that."""
+    """The most rows in a page, where the format's writer lets one choose."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineCommit:
-    """A commit by an engine."""
+    """A commit that an engine made."""
 
     version: int
     sizes: tuple[int, ...]
-    """Bytes of each file that it added."""
+    """Bytes of each added file."""
     names: tuple[str, ...] = ()
-    """Of those files, without directories."""
+    """Names of the added files, without directories."""
 
 
 class Engine(Protocol):
-    """Writes and commits rows to one table by means of the format's own code, loaded into the session."""
+    """Writes and commits rows to one table with the format's own code, which the session has loaded."""
 
     reads: ClassVar[str | None]
-    """Why it reads the rows, too, in the words of `Snapshot.reader`; None where zskip reads them from the files."""
+    """Why the engine also reads the rows, as in `Snapshot.reader`; None where zskip reads them from the files."""
 
     def check(self) -> None:
-        """Raise UnsupportedError where `commit` could not be done, with the reason and the way out; reads only."""
+        """Raise UnsupportedError where `commit` would be impossible, with the reason and the way out; only reads."""
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
-        """Write the rows, one file for each partition of the frame, and commit them instead of the files of `base`.
+        """Write the rows, one file per partition of the frame, and commit them in place of the files of `base`.
 
-        base: only the files that are replaced; info: what the operation was. Raises ConflictError, and changes
-        nothing, where one of the replaced files is no longer as it was in `base`.
+        base: only the replaced files; info: a description of the operation. Raises ConflictError, and changes nothing,
+        where one of the replaced files differs from `base`.
         """

@@ -1,7 +1,7 @@
-"""Delta Lake as the session has it loaded: for tables that only Delta itself can read, or commit to.
+"""The session's Delta Lake, for tables that only Delta itself can read or commit to.
 
-A rewrite is one transaction of Delta's own upon the version that was read, as its OPTIMIZE makes one: Delta finds out
-what others have committed meanwhile.
+A rewrite is one of Delta's own transactions on the version that was read, as in its OPTIMIZE, so Delta detects
+concurrent commits.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from zskip.formats.delta.commit import MARK, parse_partition
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
+from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session
 from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -35,8 +36,8 @@ _CONFLICT = re.compile(
     r"\b(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception\b|\bDELTA_(CONCURRENT|METADATA|PROTOCOL)_\w+"
 )
 _DATA_CHANGE = 5
-"""Place of `dataChange` among the arguments of `AddFile.copy`."""
-_CALLED = {
+"""Position of `dataChange` among the arguments of `AddFile.copy`, counted from 1."""
+_METHODS = {
     "DeltaLog.update": {3},
     "DeltaLog.getSnapshotAt": {4},
     "DeltaLog.createDataFrame": {4},
@@ -46,8 +47,8 @@ _CALLED = {
     "actions.AddFile.removeWithTimestamp": {2},
     "DeltaOperations$Optimize.copy": {5},
 }
-"""Methods of Delta's own that a rewrite calls, and how many arguments they take."""
-_WRITING = {
+"""The methods of Delta that a rewrite calls, and their numbers of arguments."""
+_WRITE_SETTINGS = {
     "spark.databricks.delta.stats.collect": "true",
     "spark.databricks.delta.optimizeWrite.enabled": "false",
     "spark.databricks.delta.autoCompact.enabled": "false",
@@ -55,7 +56,7 @@ _WRITING = {
 
 
 def is_loaded(spark: SparkSession) -> bool:
-    """Whether the session has Delta Lake, as its extension and as its catalog."""
+    """Whether the session has Delta Lake as an extension and as its catalog."""
     extensions = str(spark.conf.get("spark.sql.extensions", "")).split(",")
     catalog = str(spark.conf.get("spark.sql.catalog.spark_catalog", ""))
     return _EXTENSION in {name.strip() for name in extensions} and catalog == _CATALOG
@@ -67,9 +68,9 @@ def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
 
 
 def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFrame:
-    """The rows of the files of a snapshot, read by Delta itself, with the number of each row's partition.
+    """The rows in a snapshot's files, read by Delta itself, with the number of each row's partition.
 
-    Deleted rows are left out. Columns by which Delta knows a row again are there, too, if the table has them.
+    Without deleted rows. Includes the columns with which Delta tracks rows, if the table has them.
     """
     from pyspark.sql import DataFrame
 
@@ -78,9 +79,9 @@ def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFr
         log, version = _open(spark, snapshot)
         files = _files(spark, version, snapshot)
         jvm = Jvm.of(spark)
-        made = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
-        made = jvm.call(f"{_DELTA}.RowTracking", "preserveRowTrackingColumns")(made, version)
-        return _numbered(DataFrame(made, spark), snapshot, ordinal)
+        frame = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
+        frame = jvm.call(f"{_DELTA}.RowTracking", "preserveRowTrackingColumns")(frame, version)
+        return _add_partition_numbers(DataFrame(frame, spark), snapshot, ordinal)
 
 
 class DeltaEngine:
@@ -93,24 +94,24 @@ class DeltaEngine:
         self._root = root
 
     def check(self) -> None:
-        """Raise UnsupportedError where this Delta Lake is not one that zskip knows how to call."""
+        """Raise UnsupportedError where zskip does not support this version of Delta Lake."""
         jvm = Jvm.of(self._spark)
         try:
-            missing = [name for name, counts in _CALLED.items() if not counts & _arguments(jvm, name)]
+            missing = [name for name, counts in _METHODS.items() if not counts & _argument_counts(jvm, name)]
         except Exception as error:
             missing = [str(error).splitlines()[0]]
         if missing:
             raise UnsupportedError(
-                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is none that zskip knows '
+                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is not supported '
                 f"({missing[0]}); load delta-spark 4.4. Nothing was written"
             )
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
-        """Write the rows and commit them instead of the files of `base`, in a transaction upon its version."""
+        """Write the rows and commit them in place of the files of `base`, in a transaction on its version."""
         session, jvm = rows.frame.sparkSession, Jvm.of(self._spark)
         rewrite = {MARK: {"rewrite": uuid.uuid4().hex, **info}}
         settings = {
-            **_WRITING,
+            **_WRITE_SETTINGS,
             **rows.compression.settings,
             "parquet.page.row.count.limit": str(rows.page_rows),
             "spark.sql.parquet.compression.codec": rows.compression.codec,
@@ -121,28 +122,27 @@ class DeltaEngine:
         with active_session(session):
             log, version = _open(session, base)
             old = _files(session, version, base)
-            wanted = _rows_in(old)
-            if wanted is None:
-                made = log.createDataFrame(version, jvm.seq_of(*old), False, jvm.none)
-                wanted = int(made.count())
+            expected = _count_rows(old)
+            if expected is None:
+                expected = int(log.createDataFrame(version, jvm.seq_of(*old), False, jvm.none).count())
             transaction = log.startTransaction(jvm.none, jvm.some(version))
             transaction.trackFilesRead(jvm.seq_of(*old))
-            written = transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of())
-            added = [_without_change(file) for file in jvm.to_list(written)]
+            files = transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of())
+            added = [_clear_data_change(file) for file in jvm.to_list(files)]
             try:
-                found = _rows_in(added)
-                if found != wanted:
+                written_rows = _count_rows(added)
+                if written_rows != expected:
                     raise ConflictError(
-                        f'"{self._root}" has {wanted} rows in the files to rewrite, but {found} were written; nothing '
-                        "was committed. If nobody else writes to the table, report this"
+                        f'"{self._root}" has {expected} rows in the files to rewrite, but {written_rows} were written; '
+                        "nothing was committed. If nobody else writes to the table, report this"
                     )
-                now = int(time.time() * 1000)
-                actions = [file.removeWithTimestamp(now, False) for file in old] + added
+                now_ms = int(time.time() * 1000)
+                actions = [file.removeWithTimestamp(now_ms, False) for file in old] + added
                 number = transaction.commit(jvm.seq_of(*actions), _operation(jvm, info.get("by", ())))
             except Exception as error:
                 text = "" if isinstance(error, ConflictError) else text_with_causes(error)
                 if text and not _CONFLICT.search(text):
-                    # It may have been committed all the same: what it wrote stays, for VACUUM where nobody names it.
+                    # The commit may have succeeded: its files stay, and VACUUM deletes them if no version names them.
                     raise
                 self._remove(added)
                 if not text:
@@ -168,7 +168,7 @@ def _uri(root: str) -> str:
 
 
 def _open(spark: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
-    """Delta's log of a table, and its version that a snapshot is of."""
+    """Delta's log of a table, and the version of a snapshot."""
     jvm = Jvm.of(spark)
     path = jvm.find("org.apache.hadoop.fs.Path")(_uri(snapshot.root))
     log = jvm.call(f"{_DELTA}.DeltaLog", "forTable")(spark._jsparkSession, path)
@@ -177,25 +177,25 @@ def _open(spark: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, JavaObje
 
 
 def _files(spark: SparkSession, version: JavaObject, snapshot: Snapshot) -> list[JavaObject]:
-    """What Delta's log has of the files of a snapshot; raises ConflictError where it lacks one."""
-    jvm, wanted = Jvm.of(spark), set(snapshot.paths)
+    """The `AddFile`s of a snapshot's files; raises ConflictError where the log lacks one."""
+    jvm, snapshot_paths = Jvm.of(spark), set(snapshot.paths)
     listed = version.allFiles().collectAsList()
     path = jvm.handles.function(jvm.handles.virtual(f"{_DELTA}.actions.AddFile", "path", "java.lang.String"))
     paths = [relative_path(text, snapshot.root) for text in jvm.read(jvm.map(listed, path))]
-    found = [listed.get(i) for i, name in enumerate(paths) if name in wanted]
-    if len(found) != len(wanted):
+    files = [listed.get(i) for i, name in enumerate(paths) if name in snapshot_paths]
+    if len(files) != len(snapshot_paths):
         raise ConflictError(f'the version {snapshot.version} of "{snapshot.root}" has other files now; call again')
-    return found
+    return files
 
 
-def _rows_in(files: Sequence[JavaObject]) -> int | None:
-    """Rows that are not deleted; None where the log does not tell."""
+def _count_rows(files: Sequence[JavaObject]) -> int | None:
+    """Number of rows without deleted ones; None where the log does not know."""
     counts = [file.numLogicalRecords() for file in files]
     return None if any(count.isEmpty() for count in counts) else sum(int(count.get()) for count in counts)
 
 
-def _numbered(frame: DataFrame, snapshot: Snapshot, ordinal: str) -> DataFrame:
-    """Add the number of each row's partition, found by its values."""
+def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot, ordinal: str) -> DataFrame:
+    """Add the number of each row's partition, looked up by the partition values."""
     import pyspark.sql.functions as F
 
     names = [field.name for field in snapshot.partition_fields]
@@ -206,35 +206,34 @@ def _numbered(frame: DataFrame, snapshot: Snapshot, ordinal: str) -> DataFrame:
     columns = [f"{ordinal}_{i}" for i in range(len(names))]
     schema = ", ".join([f"{ordinal} int", *(f"{name} string" for name in columns)])
     numbers = frame.sparkSession.createDataFrame(rows, schema)
-    same = F.lit(True)
+    condition = F.lit(True)
     for name, column in zip(names, columns, strict=True):
-        quoted = "`" + name.replace("`", "``") + "`"
-        same = same & frame[quoted].eqNullSafe(numbers[column].cast(frame.schema[name].dataType))
-    return frame.join(F.broadcast(numbers), same).drop(*columns)
+        condition = condition & frame[quote_name([name])].eqNullSafe(numbers[column].cast(frame.schema[name].dataType))
+    return frame.join(F.broadcast(numbers), condition).drop(*columns)
 
 
-def _without_change(file: JavaObject) -> JavaObject:
-    """The same file, of rows that were in the table before."""
-    arguments = [getattr(file, f"copy$default${i}")() for i in range(1, _defaults(file.getClass()) + 1)]
+def _clear_data_change(file: JavaObject) -> JavaObject:
+    """The same file, marked as one without new rows."""
+    arguments = [getattr(file, f"copy$default${i}")() for i in range(1, _count_copy_arguments(file.getClass()) + 1)]
     arguments[_DATA_CHANGE - 1] = False
     return file.copy(*arguments)
 
 
-def _defaults(owner: JavaObject) -> int:
-    """How many arguments the `copy` of a case class has."""
+def _count_copy_arguments(owner: JavaObject) -> int:
+    """Number of arguments of a case class's `copy`."""
     return sum(str(method.getName()).startswith("copy$default$") for method in owner.getMethods())
 
 
-def _arguments(jvm: Jvm, name: str) -> set[int]:
-    """How many arguments the methods of a name take, of a class of Delta's."""
+def _argument_counts(jvm: Jvm, name: str) -> set[int]:
+    """The numbers of arguments of the methods with a name, in a class of Delta."""
     owner, _, method = name.rpartition(".")
-    owned = jvm.class_of(f"{_DELTA}.{owner}")
-    lines = jvm.once(f"methods of {owner}", lambda: [str(found.toString()) for found in owned.getMethods()])
-    found = [re.search(rf"[.]{re.escape(method)}\((.*?)\)", line) for line in lines]
-    return {len(arguments[1].split(",")) for arguments in found if arguments is not None}
+    owner_class = jvm.class_of(f"{_DELTA}.{owner}")
+    signatures = jvm.once(f"methods of {owner}", lambda: [str(item.toString()) for item in owner_class.getMethods()])
+    matches = [re.search(rf"[.]{re.escape(method)}\((.*?)\)", signature) for signature in signatures]
+    return {len(match[1].split(",")) for match in matches if match is not None}
 
 
 def _operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:
-    """What Delta's history calls the rewrite."""
+    """The operation that Delta's history records."""
     make = jvm.find(f"{_DELTA}.DeltaOperations$Optimize")
     return make(jvm.seq_of(), jvm.seq_of(*by), False, jvm.none, False)

@@ -31,8 +31,11 @@ _CONFLICTS = (
     f"{_ICEBERG}.exceptions.ValidationException",
     f"{_ICEBERG}.exceptions.CommitFailedException",
 )
-"""Which say for sure that nothing was committed."""
-_GONE = (f"{_ICEBERG}.exceptions.NoSuchTableException", "org.apache.spark.sql.catalyst.analysis.NoSuchTableException")
+"""The errors after which certainly nothing was committed."""
+_MISSING = (
+    f"{_ICEBERG}.exceptions.NoSuchTableException",
+    "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
+)
 
 
 class SessionCatalog:
@@ -45,7 +48,7 @@ class SessionCatalog:
 
     @property
     def table(self) -> str:
-        """Its name, with that of the catalog."""
+        """The table's name, including its catalog."""
         return self._table
 
     @property
@@ -55,11 +58,11 @@ class SessionCatalog:
 
     @property
     def in_one_thread(self) -> bool:
-        """False: Iceberg's catalogs are asked by all threads of a session."""
+        """False: all threads of a session may use Iceberg's catalogs."""
         return False
 
     def exists(self) -> bool:
-        """Whether the catalog has such a table; raises StorageError where it is down."""
+        """Whether the catalog has the table; raises StorageError where the catalog is down."""
         try:
             self._load()
         except TableNotFoundError:
@@ -67,21 +70,21 @@ class SessionCatalog:
         return True
 
     def current(self) -> CurrentTable:
-        """Where the table is now."""
+        """The current location and metadata of the table."""
         table = self._load()
-        with self._explained("read the metadata of"):
-            found = table.operations().current()
-            return CurrentTable(root=table.location(), metadata=found.metadataFileLocation())
+        with self._translate_errors("read the metadata of"):
+            metadata = table.operations().current()
+            return CurrentTable(root=table.location(), metadata=metadata.metadataFileLocation())
 
     def _load(self) -> JavaObject:
-        """An `org.apache.iceberg.BaseTable` as it is now."""
-        with self._explained("reach the catalog of"):
+        """The current `org.apache.iceberg.BaseTable`."""
+        with self._translate_errors("reach the catalog of"):
             return call_with_timeout(self._table, self._load_now, InheritableThread)
 
     def _load_now(self) -> JavaObject:
-        # In a thread of its own: Spark looks catalogs up in the settings of the session that is active in it.
+        # Runs in a thread of its own: Spark looks catalogs up in the settings of the thread's active session.
         compat.set_active(self._spark)
-        # Iceberg takes a catalog that does not start for none, and looks for the whole name in the default one.
+        # Iceberg ignores a catalog that does not start, and looks the whole name up in the default one.
         self._spark._jsparkSession.sessionState().catalogManager().catalog(self._table.partition(".")[0])
         load = self._jvm.call(f"{_ICEBERG}.spark.Spark3Util", "loadIcebergTable")
         table = load(self._spark._jsparkSession, ".".join(f"`{part}`" for part in self._table.split(".")))
@@ -89,102 +92,106 @@ class SessionCatalog:
         return table
 
     def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
-        """Commit a rewrite with Iceberg's own `RewriteFiles`, which minds what others commit meanwhile, and retries."""
+        """Commit a rewrite with Iceberg's own `RewriteFiles`, which retries after concurrent commits."""
         contents = reread_contents(read, self.current())
         check_unchanged(contents, rewrite)
         table = self._load()
-        with self._explained("prepare a commit to"):
+        with self._translate_errors("prepare a commit to"):
             if rewrite.by_name and contents.metadata.name_mapping() is None:
                 mapping = create_mapping_from_schema(contents.metadata.schema()).model_dump_json()
                 table.updateProperties().set(_MAPPING, mapping).commit()
-            operation = self._prepared(table, contents, rewrite)
+            operation = self._prepare(table, contents, rewrite)
         try:
             operation.commit()
         except (Py4JJavaError, CapturedException) as error:
             if isinstance(error, Py4JJavaError) and is_java_error(error, *_CONFLICTS):
                 raise ConflictError(
-                    f'another writer changed "{self._table}" meanwhile ({_message(error)}); nothing was committed, '
-                    "call again"
+                    f'another writer changed "{self._table}" in the meantime ({_message(error)}); nothing was '
+                    "committed, call again"
                 ) from error
-            if not self._landed(rewrite, read):
+            if not self._is_committed(rewrite, read):
                 raise UnknownCommitError(
-                    f'the catalog of "{self._table}" failed in the middle of a commit ({_message(error)}); see '
+                    f'the catalog of "{self._table}" failed in the middle of a commit ({_message(error)}); check '
                     "whether its current snapshot is zskip's before you call again. No row is lost either way"
                 ) from error
 
-    def _landed(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> bool:
+    def _is_committed(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> bool:
         try:
             return find_committed(read(self.current()).metadata, rewrite.name) is not None
         except ZskipError:
             return False
 
-    def _prepared(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """The `RewriteFiles` of a rewrite, upon the snapshot that was looked at."""
-        start = contents.metadata.current_snapshot_id
-        removed = self._removed(table, start, contents, rewrite)
-        operation = table.newRewrite().validateFromSnapshot(start)
+    def _prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
+        """The `RewriteFiles` of a rewrite, validated from the snapshot that was read."""
+        snapshot_id = contents.metadata.current_snapshot_id
+        removed = self._find_removed(table, snapshot_id, contents, rewrite)
+        operation = table.newRewrite().validateFromSnapshot(snapshot_id)
         for key, value in rewrite.summary.items():
             operation.set(key, value)
-        like: dict[str, JavaObject] = {}
+        file_in_partition: dict[str, JavaObject] = {}
         for i, path in enumerate(rewrite.old.paths):
             operation.deleteFile(removed[path])
-            like[rewrite.old.partitions[rewrite.old.partition_of[i]].directory] = removed[path]
+            directory = rewrite.old.partitions[rewrite.old.partition_of[i]].directory
+            file_in_partition[directory] = removed[path]
         root = contents.metadata.location.rstrip("/")
         for file in rewrite.new:
-            operation.addFile(self._described(table, f"{root}/{file.target}", file, like[file.staged.directory]))
+            sibling = file_in_partition[file.staged.directory]
+            operation.addFile(self._describe(table, f"{root}/{file.target}", file, sibling))
         return operation
 
-    def _removed(
-        self, table: JavaObject, snapshot: int | None, contents: Contents, rewrite: Rewrite
+    def _find_removed(
+        self, table: JavaObject, snapshot_id: int | None, contents: Contents, rewrite: Rewrite
     ) -> dict[str, JavaObject]:
-        """Iceberg's own descriptions of the files to remove, by their places below the table."""
-        places = {live.data.file_path: live.path for live in contents.files}
-        wanted, found = set(rewrite.old.paths), {}
-        tasks = table.newScan().useSnapshot(snapshot).planFiles()
+        """Iceberg's own `DataFile`s of the files to remove, by path relative to the table."""
+        paths = {live.data.file_path: live.path for live in contents.files}
+        old_paths, data_files = set(rewrite.old.paths), {}
+        tasks = table.newScan().useSnapshot(snapshot_id).planFiles()
         try:
             iterator = tasks.iterator()
             while iterator.hasNext():
                 file = iterator.next().file()
-                path = places.get(file.location())
-                if path in wanted:
-                    found[path] = file.copy()
+                path = paths.get(file.location())
+                if path in old_paths:
+                    data_files[path] = file.copy()
         finally:
             tasks.close()
-        return found
+        return data_files
 
-    def _described(self, table: JavaObject, uri: str, file: NewFile, like: JavaObject) -> JavaObject:
-        """An `org.apache.iceberg.DataFile` in the partition of another one, with the metrics that Iceberg reads."""
+    def _describe(self, table: JavaObject, uri: str, file: NewFile, sibling: JavaObject) -> JavaObject:
+        """An `org.apache.iceberg.DataFile` in the partition of a sibling, with the metrics that Iceberg reads."""
         jvm = self._jvm
         mapping = table.properties().get(_MAPPING)
-        parsed = None if mapping is None else jvm.call(f"{_ICEBERG}.mapping.NameMappingParser", "fromJson")(mapping)
-        metrics = jvm.call(f"{_ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
-            table.io().newInputFile(uri), jvm.call(f"{_ICEBERG}.MetricsConfig", "forTable")(table), parsed
+        name_mapping = (
+            None if mapping is None else jvm.call(f"{_ICEBERG}.mapping.NameMappingParser", "fromJson")(mapping)
         )
-        builder = jvm.call(f"{_ICEBERG}.DataFiles", "builder")(table.specs().get(like.specId()))
+        metrics = jvm.call(f"{_ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
+            table.io().newInputFile(uri), jvm.call(f"{_ICEBERG}.MetricsConfig", "forTable")(table), name_mapping
+        )
+        builder = jvm.call(f"{_ICEBERG}.DataFiles", "builder")(table.specs().get(sibling.specId()))
         return (
             builder.withPath(uri)
             .withFormat("PARQUET")
             .withFileSizeInBytes(file.staged.size)
-            .withPartition(like.partition())
+            .withPartition(sibling.partition())
             .withMetrics(metrics)
             .build()
         )
 
     @contextlib.contextmanager
-    def _explained(self, what: str) -> Iterator[None]:
-        """Raise what Java raises as an error of ours."""
+    def _translate_errors(self, action: str) -> Iterator[None]:
+        """Raise Java's errors as errors of zskip."""
         try:
             yield
         except (Py4JJavaError, CapturedException, TimeoutError) as error:
             name = f'"{self._table}"'
-            gone = isinstance(error, Py4JJavaError) and is_java_error(error, *_GONE)
-            if gone or "NoSuchTable" in repr(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
+            missing = isinstance(error, Py4JJavaError) and is_java_error(error, *_MISSING)
+            if missing or "NoSuchTable" in repr(error) or "TABLE_OR_VIEW_NOT_FOUND" in str(error):
                 raise TableNotFoundError(
                     f"the session's catalog has no table {name} (any more); check the name. Nothing was written"
                 ) from error
             raise StorageError(
-                f"cannot {what} {name}: {_cause(error)[:300]}; see that the catalog runs and that the session's "
-                "spark.sql.catalog properties are right. Nothing was committed"
+                f"cannot {action} {name}: {_cause(error)[:300]}; check that the catalog runs and that the session's "
+                "spark.sql.catalog properties are correct. Nothing was committed"
             ) from error
 
 
@@ -193,5 +200,5 @@ def _message(error: Py4JJavaError | CapturedException) -> str:
 
 
 def _cause(error: Py4JJavaError | CapturedException | TimeoutError) -> str:
-    """What went wrong at the bottom of it."""
+    """The root cause, on one line."""
     return first_line(error) if isinstance(error, TimeoutError) else root_cause(text_with_causes(error))

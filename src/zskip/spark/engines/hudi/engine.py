@@ -1,8 +1,8 @@
 """Hudi's own writer: an optimize of a copy-on-write table as one replacecommit.
 
-Hudi's `INSERT OVERWRITE` replaces whatever lies in a partition when it commits. Here the same writer of files is used,
-but the commit names just the file groups that were read, so that rows which others append meanwhile stay. The columns
-that Hudi adds to each row are kept, as its clustering keeps them: the time of a row's commit, too.
+Hudi's `INSERT OVERWRITE` replaces all files in a partition when it commits. This engine writes files the same way, but
+its commit names only the file groups that were read, so that rows appended in the meantime stay. Like Hudi's
+clustering, it keeps the columns that Hudi adds to each row, the commit time included.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _OLDEST = (1, 2)
 _ACTION = "replacecommit"
 _KRYO = "org.apache.spark.serializer.KryoSerializer"
 _BUCKET = re.compile(r"0000[0-9]{4}-")
-"""How file ids begin that hold the rows of one bucket, where a bucket index places records by their keys."""
+"""The start of a file id under a bucket index, which assigns records to files by their keys."""
 _LARGEST = str(1 << 50)
 _SETTINGS = {
     "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
     "hoodie.datasource.write.operation": "insert_overwrite",
-    # Others must not take this commit for a dead one, nor this one theirs.
+    # Neither this commit nor those of others may be mistaken for dead ones.
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
     "hoodie.clean.failed.writes.policy": "LAZY",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider",
-    # The table stays what it is: no upgrade, no cleaning, no other service.
+    # Leave the table as it is: no upgrade, no cleaning, no other service.
     "hoodie.write.auto.upgrade": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
     "hoodie.write.complex.keygen.validation.enable": "false",
-    # A file of the layout is a file.
+    # Never split a file of the layout.
     "hoodie.parquet.max.file.size": _LARGEST,
 }
 _INDEXES = {
@@ -58,8 +58,8 @@ _INDEXES = {
     "bloom_filters": "hoodie.metadata.index.bloom.filter.enable",
     "record_index": "hoodie.metadata.record.index.enable",
 }
-"""What keeps the parts of a metadata table alive."""
-_LOCKS = "hoodie[.]write[.]lock[.]"
+"""The settings that keep the parts of a metadata table up to date."""
+_LOCK_SETTINGS = "hoodie[.]write[.]lock[.]"
 _CONFLICT = re.compile("HoodieWriteConflictException|HoodieHeartbeatException|Could not read commit details")
 _LOG = logging.getLogger("zskip.hudi")
 
@@ -93,7 +93,7 @@ class HudiEngine:
         self._jvm = Jvm.of(spark)
 
     def check(self) -> None:
-        """Raise UnsupportedError where the session or the table does not let zskip commit."""
+        """Raise UnsupportedError where the session or the table rules out a commit."""
         root = self._storage.root
         if not is_loaded(self._spark):
             raise UnsupportedError(
@@ -111,10 +111,10 @@ class HudiEngine:
         check_rewritable(root, self._table.options(), self._table.avro_schema())
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
-        """Write the rows and commit them instead of the files of `base`, or change nothing.
+        """Write the rows and commit them in place of the files of `base`, or change nothing.
 
-        Raises ConflictError where one of those files was changed, or may be at this moment by a writer that does not
-        look for conflicts itself.
+        Raises ConflictError where one of those files was changed, or may be about to be by a writer that does not check
+        for conflicts.
         """
         self._check_buckets(base)
         self._check_live(base)
@@ -122,16 +122,16 @@ class HudiEngine:
         try:
             staged, instant = staging.begin(self._home, lambda path: self._sweep(client, path)), ""
             try:
-                with self._explained():
+                with self._translate_conflicts():
                     instant = client.startCommit(_ACTION)
                 self._home.write(f"{staged}/{NOTE}", instant.encode())
-                with self._explained():
+                with self._translate_conflicts():
                     stats = self._write(client, instant, rows)
                 self._check_written(stats, rows)
-                seen = self._check_live(base, instant)
-                with self._explained():
+                completed = self._check_live(base, instant)
+                with self._translate_conflicts():
                     self._complete(client, instant, stats, base, info)
-                self._check_after(base, instant, seen)
+                self._check_after(base, instant, completed)
             except BaseException:
                 if self._undo(client, instant):
                     self._home.delete(staged)
@@ -147,27 +147,29 @@ class HudiEngine:
 
     def _client(self, rows: RoutedRows) -> JavaObject:
         options = self._table.options()
-        held = metadata_parts(options)
+        parts = metadata_parts(options)
         settings = {
             **_SETTINGS,
-            **{name: "true" for part, name in _INDEXES.items() if part in held},
+            **{name: "true" for part, name in _INDEXES.items() if part in parts},
             **self._locks(),
-            "hoodie.metadata.enable": str("files" in held).lower(),
+            "hoodie.metadata.enable": str("files" in parts).lower(),
             "hoodie.parquet.compression.codec": rows.compression.codec,
             "hoodie.write.table.version": options.get("hoodie.table.version", "6"),
         }
-        given = self._jvm.find("java.util.HashMap")()
+        java_settings = self._jvm.find("java.util.HashMap")()
         for name, value in settings.items():
-            given.put(name, value)
+            java_settings.put(name, value)
         create = self._jvm.call(f"{_HUDI}.DataSourceUtils", "createHoodieClient")
         name = options["hoodie.table.name"]
-        with self._explained():
-            return create(self._spark._jsc, self._table.avro_schema(), qualify_root(self._storage.root), name, given)
+        with self._translate_conflicts():
+            return create(
+                self._spark._jsc, self._table.avro_schema(), qualify_root(self._storage.root), name, java_settings
+            )
 
     def _locks(self) -> dict[str, str]:
-        """What the session says of the lock that all writers to its Hudi tables share."""
-        said = self._spark.sql("SET").where(f"key RLIKE '^(spark[.])?{_LOCKS}'").collect()
-        return {row[0].removeprefix("spark."): row[1] for row in said}
+        """The session's settings for the lock that all writers to its Hudi tables share."""
+        rows = self._spark.sql("SET").where(f"key RLIKE '^(spark[.])?{_LOCK_SETTINGS}'").collect()
+        return {row[0].removeprefix("spark."): row[1] for row in rows}
 
     def _write(self, client: JavaObject, instant: str, rows: RoutedRows) -> list[JavaObject]:
         jvm, option = self._jvm, f"{_HUDI}.common.util.Option"
@@ -181,7 +183,7 @@ class HudiEngine:
             meta.createNewInstant(requested, _ACTION, instant), empty
         )
         insert = jvm.call(f"{_HUDI}.HoodieDatasetBulkInsertHelper", "bulkInsert")
-        # The first flag would let Hudi close a file whenever the partition changes; the second keeps its own columns.
+        # The first flag would make Hudi close files at every change of partition; the second keeps Hudi's own columns.
         written = insert(rows.frame._jdf, instant, table, client.getConfig(), False, True)
         return [status.getStat() for status in written.collectAsList()]
 
@@ -190,7 +192,7 @@ class HudiEngine:
         if written != rows.rows or failed or len(stats) > rows.files:
             raise ConflictError(
                 f'"{self._storage.root}" has {rows.rows:,} rows to rewrite into {rows.files:,} files, but {written:,} '
-                f"were written into {len(stats):,}, and {failed:,} could not be; nothing was committed. If nobody else "
+                f"were written into {len(stats):,}, and {failed:,} failed; nothing was committed. If nobody else "
                 "writes to the table, report this"
             )
 
@@ -208,44 +210,44 @@ class HudiEngine:
             raise ConflictError(f'Hudi refused the commit to "{self._storage.root}"; nothing was committed, call again')
 
     def _check_buckets(self, base: Snapshot) -> None:
-        groups = [group for held in _groups(base).values() for group in held]
+        groups = [group for ids in _groups(base).values() for group in ids]
         if groups and all(_BUCKET.match(group) for group in groups):
             raise UnsupportedError(
-                f'the Hudi table "{self._storage.root}" has a bucket index, by which the key of a row says in which '
-                "file it lies; cluster it with Hudi (CALL run_clustering). Nothing was written"
+                f'the Hudi table "{self._storage.root}" has a bucket index, which assigns each row to a file by its '
+                "key; cluster it with Hudi (CALL run_clustering). Nothing was written"
             )
 
-    def _check_live(self, base: Snapshot, mine: str = "") -> frozenset[str]:
-        """Raise ConflictError where a file of `base` is no longer live or may be about to be; what was complete."""
-        looked = read_timeline(self._storage)
-        self._check_pending(looked, mine)
-        now = self._table.snapshot()
-        live = dict(zip(now.paths, now.sizes.tolist(), strict=True))
+    def _check_live(self, base: Snapshot, own_instant: str = "") -> frozenset[str]:
+        """Raise ConflictError where a file of `base` has changed or is about to; returns the complete instants."""
+        timeline = read_timeline(self._storage)
+        self._check_pending(timeline, own_instant)
+        current = self._table.snapshot()
+        sizes = dict(zip(current.paths, current.sizes.tolist(), strict=True))
         for path, size in zip(base.paths, base.sizes.tolist(), strict=True):
-            if live.get(path) != size:
+            if sizes.get(path) != size:
                 raise self._conflict(f'"{path}" was changed')
-        return looked.complete
+        return timeline.complete
 
-    def _check_after(self, base: Snapshot, mine: str, seen: frozenset[str]) -> None:
-        """Raise ConflictError where a writer that does not look for conflicts committed, or began, meanwhile."""
-        groups = {(partition, group) for partition, held in _groups(base).items() for group in held}
-        looked = read_timeline(self._storage)
-        self._check_pending(looked, mine)
-        for instant in sorted(looked.complete - seen - {mine}):
-            touched = self._table.changed_file_groups(instant)
-            if touched is None or touched & groups:
+    def _check_after(self, base: Snapshot, own_instant: str, completed: frozenset[str]) -> None:
+        """Raise ConflictError where a writer that does not check for conflicts committed or began in the meantime."""
+        groups = {(partition, group) for partition, ids in _groups(base).items() for group in ids}
+        timeline = read_timeline(self._storage)
+        self._check_pending(timeline, own_instant)
+        for instant in sorted(timeline.complete - completed - {own_instant}):
+            changed = self._table.changed_file_groups(instant)
+            if changed is None or changed & groups:
                 raise self._conflict(f"the instant {instant} changed what is rewritten")
 
-    def _check_pending(self, looked: Timeline, mine: str) -> None:
-        pending = sorted(looked.unguarded - {mine})
+    def _check_pending(self, timeline: Timeline, own_instant: str) -> None:
+        pending = sorted(timeline.unguarded - {own_instant})
         if pending:
             raise self._conflict(
-                f"the instant {pending[0]} is pending, and its writer looks for no conflicts "
-                "(hoodie.write.concurrency.mode), or is dead: then a write or clean of Hudi rolls it back"
+                f"the instant {pending[0]} is pending, and its writer does not check for conflicts "
+                "(hoodie.write.concurrency.mode), or is dead: then a write or clean by Hudi rolls it back"
             )
 
     def _conflict(self, what: str) -> ConflictError:
-        return ConflictError(f'"{self._storage.root}" is written to: {what}; nothing was committed, call again')
+        return ConflictError(f'"{self._storage.root}" is being written to: {what}; nothing was committed, call again')
 
     def _sweep(self, client: JavaObject, staged: str) -> None:
         """Roll back the commit of an optimize whose process died."""
@@ -254,24 +256,24 @@ class HudiEngine:
         except FileNotFoundError:
             instant = ""
         if instant in read_timeline(self._storage).pending:
-            with self._explained():
+            with self._translate_conflicts():
                 client.rollback(instant)
         self._home.delete(staged)
 
     def _undo(self, client: JavaObject, instant: str) -> bool:
-        """Roll back a commit; whether that is done: else it stays pending, for a later optimize.
+        """Roll back a commit; returns false where it stays pending, for a later optimize.
 
-        Raises StorageError where it is complete and stays so.
+        Raises StorageError where it is complete and cannot be rolled back.
         """
         root = self._storage.root
         try:
-            looked = read_timeline(self._storage)
-            if instant in looked.pending | looked.complete:
+            timeline = read_timeline(self._storage)
+            if instant in timeline.pending | timeline.complete:
                 client.rollback(instant)
         except Exception as error:
             if instant in read_timeline(self._storage).complete:
                 raise StorageError(
-                    f'"{root}" was written to while the instant {instant} was committed, which Hudi then could not '
+                    f'"{root}" changed while the instant {instant} was committed, which Hudi then could not '
                     f"roll back ({root_cause(text_with_causes(error))}); roll it back with CALL rollback_to_instant"
                 ) from error
             _LOG.warning('the instant %s stays pending in "%s": %s', instant, root, error)
@@ -279,8 +281,8 @@ class HudiEngine:
         return True
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Raise a conflict that Hudi finds as ours."""
+    def _translate_conflicts(self) -> Iterator[None]:
+        """Raise Hudi's conflicts as ConflictError."""
         from py4j.protocol import Py4JJavaError
 
         try:
@@ -293,9 +295,9 @@ class HudiEngine:
 
 
 def _groups(base: Snapshot) -> dict[str, list[str]]:
-    """The ids of file groups of a snapshot by their partitions."""
-    found: dict[str, list[str]] = {}
-    for path, place in zip(base.paths, base.partition_of.tolist(), strict=True):
+    """The ids of a snapshot's file groups, by partition."""
+    groups: dict[str, list[str]] = {}
+    for path, partition in zip(base.paths, base.partition_of.tolist(), strict=True):
         name = path.rpartition("/")[2]
-        found.setdefault(base.partitions[place].directory, []).append(name.partition("_")[0])
-    return found
+        groups.setdefault(base.partitions[partition].directory, []).append(name.partition("_")[0])
+    return groups
