@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from crashes import Dying
 
 from zskip.errors import ConflictError, IndexFormatError, StorageError
@@ -34,7 +35,7 @@ class ReadOnly(LocalStorage):
         raise StorageError("read-only")
 
 
-def make(path: Path, directories: tuple[str, ...]) -> None:
+def make(path: Path, directories: Sequence[str]) -> None:
     for d, directory in enumerate(directories):
         (path / directory).mkdir(parents=True, exist_ok=True)
         for i in range(3):
@@ -88,8 +89,8 @@ def check(path: Path, expected: list[int], names: set[str]) -> None:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("directories", [DIRECTORIES[:1], DIRECTORIES[1:2], ("day=1/r=x", "day=2/r=y%3D")])
-def test_killed_at_every_step(tmp_path: Path, directories: tuple[str, ...], after: bool) -> None:
+@pytest.mark.parametrize("directories", tiers.first([["day=1"], [""], ["day=1/r=x", "day=2/r=y%3D"]]))
+def test_killed_at_every_step(tmp_path: Path, directories: list[str], after: bool) -> None:
     for step in range(1, 200):
         path = tmp_path / str(step)
         make(path, directories)

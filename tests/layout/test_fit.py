@@ -3,6 +3,7 @@ import pickle
 
 import numpy as np
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,7 +150,7 @@ def samples(draw):
 
 
 @given(samples(), st.sampled_from(ALL))
-@settings(max_examples=150, deadline=None)
+@tiers.examples(150, quick=30)
 def test_anything_can_be_fitted_and_read_back(drawn, how):
     sample, files = drawn
     layout = fitted(sample, files, curve=how[0], build=how[1])

@@ -5,8 +5,9 @@ import zoneinfo
 
 import numpy as np
 import pytest
+import tiers
 from calls import NAMES, ZONES, calls_of, column, instants, values
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.predicate.functions import FUNCTIONS, Nan, call, cast, function_of
@@ -118,7 +119,7 @@ def java_offsets(zone, local):
     return [offset // dt.timedelta(microseconds=1) for offset in offsets]
 
 
-@settings(max_examples=300)
+@tiers.examples(300, quick=50)
 @given(st.sampled_from([z for z in ZONES if "/" in z]), st.data())
 def test_clocks_agree_with_zoneinfo(zone, data):
     clock = clock_of(zone)
@@ -162,7 +163,7 @@ def test_all_changes_of_all_zones_are_found():
     assert clocks > 300
 
 
-@settings(max_examples=400)
+@tiers.examples(400, quick=50)
 @given(st.sampled_from(ZONES), st.data())
 def test_bounds_hold_near_changes_of_the_clock(zone, data):
     some = instants(zone)
@@ -202,7 +203,7 @@ def test_repeated_midnights_go_back_a_day():
 # Strings.
 
 
-@settings(max_examples=500)
+@tiers.examples(500, quick=50)
 @given(st.lists(st.binary(max_size=8) | st.text(max_size=6).map(str.encode), min_size=1, max_size=4), st.data())
 def test_bounds_of_prefixes_hold_for_any_bytes(strings, data):
     """Bounds may be cut anywhere; Spark tells the length of a character from its first byte."""

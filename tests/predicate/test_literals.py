@@ -6,6 +6,7 @@ import operator
 from fractions import Fraction
 
 import pytest
+import tiers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +45,7 @@ def literals(draw):
     return Literal(kind, decimal.Decimal(digits).scaleb(-scale, WIDE))
 
 
-@settings(deadline=None, max_examples=500)
+@tiers.examples(500, quick=60)
 @given(st.data(), st.sampled_from(TYPES), st.sampled_from(sorted(OPS)), literals())
 def test_settled_comparisons_are_exact(data, name, op, literal):
     data_type = DataType(name)

@@ -6,7 +6,8 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.predicate import Column, In
@@ -94,7 +95,7 @@ def cases(draw):
     return key_type, column, draw(st.lists(keys, max_size=12)), nan, files
 
 
-@settings(max_examples=1500)
+@tiers.examples(1500, quick=150)
 @given(case=cases(), ranges=st.sampled_from([None, 2, 4]), unknown=st.integers(0, 63))
 def test_no_file_with_a_partner_is_skipped_and_few_others_are_kept(case, ranges, unknown):
     key_type, column, values, nan, files = case

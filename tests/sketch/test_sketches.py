@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import sketched
-from hypothesis import given, settings
+import tiers
+from hypothesis import given
 from hypothesis import strategies as st
 from oracle import truth
 
@@ -34,7 +35,7 @@ def masks(sketch: Sketch, states: list[Any], leaf: Any) -> list[bool] | None:
 
 
 @pytest.mark.parametrize(("spec", "name"), PAIRS)
-@settings(max_examples=25, deadline=None)
+@tiers.examples(25, quick=6)
 @given(data=st.data())
 def test_no_match_is_hidden(spec: str, name: str, data: st.DataObject) -> None:
     sketch, data_type = parse_sketch(spec), DataType(name)
@@ -364,7 +365,7 @@ FIELDS = [Field(name=name, type=DataType("long")) for name in ("c", "d")]
 
 
 @pytest.mark.parametrize("name", ["long", "double", "string", "decimal(38,5)"])
-@settings(max_examples=120, deadline=None)
+@tiers.examples(120, quick=20)
 @given(data=st.data())
 def test_no_match_of_all_parts_of_an_and_is_hidden(name: str, data: st.DataObject) -> None:
     specs = [spec for spec, type_name in PAIRS if type_name == name]

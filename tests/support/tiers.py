@@ -19,7 +19,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 
 def first(cases: Iterable[Any], quick: int = 1) -> list[Any]:
-    """Parameters of a test; those after the first few are slow."""
+    """Parameters of a test, tuples where it has several; those after the first few are slow."""
     return [case if i < quick else _slow(case) for i, case in enumerate(cases)]
 
 

@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import tables
+import tiers
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 from format_tables import content, opened, rewrite, rows_of
@@ -247,17 +248,20 @@ def test_an_empty_table_and_one_of_checkpoints(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data_type", "values"),
-    [
-        (pa.int8(), [1, -3, None]),
-        (pa.int64(), [2**60, None]),
-        (pa.float64(), [1.0, math.nan, -0.0, math.inf, None]),
-        (pa.float32(), [0.1, None]),
-        (pa.bool_(), [True, False, None]),
-        (pa.date32(), [dt.date(2024, 1, 1), dt.date(1, 1, 1), None]),
-        (pa.decimal128(38, 2), [decimal.Decimal("1" * 30), None]),
-        (pa.timestamp("us"), [dt.datetime(2024, 3, 10, 2, 30, 0, 1), None]),
-        (pa.string(), ["01", "2020-01-01", "a b\n'\"[%41{", "x=ü/", "/", None]),
-    ],
+    tiers.first(
+        [
+            (pa.string(), ["01", "2020-01-01", "a b\n'\"[%41{", "x=ü/", "/", None]),
+            (pa.float64(), [1.0, math.nan, -0.0, math.inf, None]),
+            (pa.timestamp("us"), [dt.datetime(2024, 3, 10, 2, 30, 0, 1), None]),
+            (pa.int8(), [1, -3, None]),
+            (pa.int64(), [2**60, None]),
+            (pa.float32(), [0.1, None]),
+            (pa.bool_(), [True, False, None]),
+            (pa.date32(), [dt.date(2024, 1, 1), dt.date(1, 1, 1), None]),
+            (pa.decimal128(38, 2), [decimal.Decimal("1" * 30), None]),
+        ],
+        quick=2,
+    ),
     ids=str,
 )
 @pytest.mark.spark
@@ -351,6 +355,7 @@ def test_verify_audits_what_the_log_says(tmp_path: Path, spark: SparkSession) ->
     assert [wrong.what for wrong in found.mismatches] == ["upper bound of id"]
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_every_type_is_pruned_rightly_by_the_log_alone_and_after(tmp_path: Path, spark: SparkSession) -> None:
     tables.make_all_types(tmp_path / "plain")

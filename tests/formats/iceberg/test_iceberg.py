@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import tiers
 
 import zskip
 from zskip.errors import UnsupportedError
@@ -125,7 +126,7 @@ BY: dict[str, tuple[tuple[str, Transform[Any, Any]], ...]] = {
 }
 
 
-@pytest.mark.parametrize("by", BY)
+@pytest.mark.parametrize("by", tiers.only(BY, ["nothing", "text and truth", "days"]))
 def test_no_row_is_lost_and_no_file_opened(catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch, by: str) -> None:
     rng = random.Random(by)
     table = create(catalog, *BY[by])

@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 
 from zskip.errors import StorageError
 from zskip.formats import ParquetFormat, StagedFile
@@ -125,7 +126,7 @@ def is_killed(work: Callable[[], object]) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def make(path: Path, directories: tuple[str, ...]) -> Path:
+def make(path: Path, directories: Sequence[str]) -> Path:
     for d, directory in enumerate(directories):
         (path / directory).mkdir(parents=True)
         for i in range(FILES):
@@ -225,8 +226,8 @@ def check_mended(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]])
 
 @pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("directories", [FLAT, HIVE], ids=["flat", "hive"])
-def test_every_step(tmp_path: Path, directories: tuple[str, ...], after: bool) -> None:
+@pytest.mark.parametrize("directories", tiers.first([list(HIVE), list(FLAT)]), ids=["hive", "flat"])
+def test_every_step(tmp_path: Path, directories: list[str], after: bool) -> None:
     outcomes = []
     for step in range(1, MANY):
         path = make(tmp_path / str(step), directories)
@@ -242,6 +243,7 @@ def test_every_step(tmp_path: Path, directories: tuple[str, ...], after: bool) -
     assert len(outcomes) > 4 * len(directories)
 
 
+@pytest.mark.slow
 def test_every_step_of_mending_every_step(tmp_path: Path) -> None:
     """The first dies after its n-th step, those that mend after their k-th."""
     for step in range(1, MANY):
@@ -299,7 +301,7 @@ class Syscalls:
 
 @pytest.mark.parametrize(
     ("kind", "links"),
-    [(LocalStorage, True), (LocalStorage, False), (Copied, True)],
+    tiers.first([(LocalStorage, True), (LocalStorage, False), (Copied, True)]),
     ids=["links", "no-links", "copies"],
 )
 @pytest.mark.parametrize("mend", [False, True], ids=["commit", "mend"])

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.errors import InputError, UnsupportedError
@@ -109,7 +110,7 @@ print("done")
 """
 
 
-@pytest.mark.parametrize("pinned", ["true", "false"])
+@pytest.mark.parametrize("pinned", tiers.first(["true", "false"]))
 def test_restarts_with_threads_pinned_or_not(table: Path, pinned: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(table)],

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -257,7 +258,7 @@ def test_other_schemas_of_the_same_files(spark: SparkSession, path: Path) -> Non
             assert rows(make()) == expected, (schema, where)
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", tiers.first(["true", "false"]))
 def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     frame = spark.read.parquet(str(path))
