@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 import numpy as np
 
@@ -11,6 +10,8 @@ from zskip.layout.layout import Layout
 from zskip.layout.ranks import dense_ranks
 from zskip.layout.workload import ANY_UPPER, Ranks, Touch, Workload, synthetic_workload
 from zskip.records import Bools, Floats, Ints, Sample, Values
+
+_CHUNK_FILES = 1 << 12
 
 
 def predict_share(layout: Layout, sample: Sample, workload: Workload | None = None) -> float:
@@ -28,12 +29,20 @@ def predict_share(layout: Layout, sample: Sample, workload: Workload | None = No
 def predict_shares(layout: Layout, sample: Sample, workload: Workload) -> Floats:
     """Predict the same share for each query of a workload: (queries,)."""
     if not len(sample):
-        return np.zeros(len(workload))
-    lowest, highest, rows = _files(layout, sample, sample_ranks(sample))
-    meets = np.ones((len(rows), len(workload)), np.bool_)
-    for low, high, first, last in zip(lowest, highest, workload.lower.T, workload.upper.T, strict=True):
-        meets &= (high[:, None] >= first) & (low[:, None] <= last)
-    return cast(Floats, rows @ meets / rows.sum())
+        return np.zeros(len(workload.starts))
+    return _shares(*_files(layout, sample, sample_ranks(sample)), workload)
+
+
+def _shares(lowest: Sequence[Ranks], highest: Sequence[Ranks], rows: Ints | Floats, workload: Workload) -> Floats:
+    """Share of the rows in boxes that each query meets."""
+    read = np.zeros(len(workload.starts))
+    for start in range(0, len(rows), _CHUNK_FILES):
+        chunk = slice(start, start + _CHUNK_FILES)
+        meets = np.ones((len(rows[chunk]), len(workload)), np.bool_)
+        for low, high, first, last in zip(lowest, highest, workload.lower.T, workload.upper.T, strict=True):
+            meets &= (high[chunk, None] >= first) & (low[chunk, None] <= last)
+        read += rows[chunk] @ np.logical_or.reduceat(meets, workload.starts, axis=1)
+    return read / max(float(rows.sum()), 1e-300)
 
 
 def _files(layout: Layout, sample: Sample, ranks: Sequence[Ranks]) -> tuple[list[Ranks], list[Ranks], Floats]:
@@ -91,6 +100,9 @@ def _mean_share(
     ranks: list[Ranks], lowest: list[Ranks], highest: list[Ranks], rows: Ints | Floats, workload: Workload | None
 ) -> float:
     workload = synthetic_workload(ranks) if workload is None else workload
+    if len(workload.starts) < len(workload):
+        shares = _shares(lowest, highest, rows, workload)
+        return min(1.0, float(shares @ np.add.reduceat(workload.weights, workload.starts)))
     touch = Touch(workload)
     shares = touch.share(*touch.classes(lowest, highest))
     return min(1.0, float(np.average(shares, weights=rows)))

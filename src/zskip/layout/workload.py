@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from zskip.records import Bools, Floats, Values
+from zskip.records import Bools, Floats, Ints, Values
 
 Ranks = npt.NDArray[np.int32]
 
@@ -28,6 +28,9 @@ class Workload:
     """(queries, columns), `ANY_UPPER` where the query leaves the column free."""
     weights: Floats
     """(queries,), their sum is 1."""
+    owners: Ints | None = None
+    """(queries,) ascending: ranges of one number are one query, which reads a file if any of them does and has the sum
+    of their weights; None where each is one."""
     nulls: Bools | None = None
     """(queries, columns) where the query asks for nulls only; lower and upper are free there."""
     ends: tuple[tuple[Values, Floats], ...] = ()
@@ -37,6 +40,12 @@ class Workload:
 
     def __len__(self) -> int:
         return len(self.weights)
+
+    @property
+    def starts(self) -> Ints:
+        """Where the ranges of each query start."""
+        owners = np.arange(len(self)) if self.owners is None else self.owners
+        return np.flatnonzero(np.diff(owners, prepend=-1))
 
 
 def synthetic_workload(ranks: Sequence[Ranks], *, queries: int = 1000, seed: int = 0) -> Workload:

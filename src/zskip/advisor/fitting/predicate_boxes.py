@@ -1,6 +1,7 @@
 """Predicates as boxes over the dense ranks of a sample, which layouts are fitted to.
 
-What is no box (functions, patterns, NOT) leaves its column free: cuts are fitted to less then, and stay right.
+A function of a column whose range is known gives ranges of the column. What is no box (patterns, NOT) leaves its column
+free: cuts are fitted to less then, and stay right.
 """
 
 from __future__ import annotations
@@ -13,9 +14,26 @@ from typing import Any
 
 import numpy as np
 
+from zskip.advisor.fitting.preimages import preimage
 from zskip.layout.ranks import dense_ranks
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload
-from zskip.predicate import And, Column, Compare, In, Or, Predicate, StartsWith, patterns
+from zskip.predicate import (
+    And,
+    Column,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    StartsWith,
+    Unknown,
+    columns_of,
+    is_opaque,
+    nodes,
+    patterns,
+    terms_of,
+)
 from zskip.records import Floats, Sample
 from zskip.types import Form
 
@@ -25,7 +43,9 @@ _MOST_BOXES = 16
 _FAR = 2**63 - 1
 MADE_UP = "made-up queries"
 Range = tuple[Any, Any]
-"""Lowest and highest value, None where it is open."""
+"""Lowest and highest value, None where it is open; no range holds nulls."""
+ONLY_NULLS: Range = (..., ...)
+"""In place of a range, where a query asks for nulls."""
 Box = dict[tuple[str, ...], Range]
 
 
@@ -52,9 +72,14 @@ def boxes_of(predicate: Predicate) -> list[Box]:
 
 
 def _of_leaf(leaf: Predicate) -> list[Box]:
-    if not isinstance(leaf, Compare | In | StartsWith) or not isinstance(leaf.term, Column):
-        return [{}]
-    path = leaf.term.path
+    term = terms_of(leaf)[0] if isinstance(leaf, Compare | In | StartsWith | IsNull) else None
+    if isinstance(leaf, Not) and isinstance(leaf.child, IsNull) and isinstance(leaf.child.term, Column):
+        return [{leaf.child.term.path: (None, None)}]
+    if not isinstance(term, Column):
+        return _of_function(leaf)
+    path = term.path
+    if isinstance(leaf, IsNull):
+        return [{path: ONLY_NULLS}]
     if isinstance(leaf, In):
         values = list(leaf.values)
         if len(values) > _MOST_BOXES:
@@ -62,7 +87,20 @@ def _of_leaf(leaf: Predicate) -> list[Box]:
         return [{path: (value, value)} for value in values]
     if isinstance(leaf, StartsWith):
         return [{path: (leaf.prefix, patterns.next_prefix(leaf.prefix))}]
-    return _of_comparison(leaf)
+    return _of_comparison(leaf) if isinstance(leaf, Compare) else [{}]
+
+
+def _of_function(leaf: Predicate) -> list[Box]:
+    """The boxes of a condition on a function of one column, such as a cast."""
+    columns = set(columns_of(leaf))
+    if len(columns) != 1 or any(isinstance(node, Unknown) or is_opaque(node) for node in nodes(leaf)):
+        return [{}]
+    column = columns.pop()
+    ranges = preimage(leaf, column)
+    if ranges is None:
+        return [{}]
+    boxes: list[Box] = [{column.path: ends} for ends in ranges]
+    return boxes if len(boxes) <= _MOST_BOXES else [_around(boxes)]
 
 
 def _of_comparison(leaf: Compare) -> list[Box]:
@@ -72,7 +110,7 @@ def _of_comparison(leaf: Compare) -> list[Box]:
         return [{}]
     low = {"=": value, ">=": value, ">": _next(value, form)}.get(leaf.op)
     high = {"=": value, "<=": value, "<": _previous(value, form)}.get(leaf.op)
-    return [{leaf.term.path: (low, high)}] if isinstance(leaf.term, Column) else [{}]
+    return [{path: (low, high)} for path in (column.path for column in columns_of(leaf))]
 
 
 def _next(value: Any, form: Form) -> Any:
@@ -93,6 +131,11 @@ def _both(one: Box, other: Box) -> Box | None:
     """The box that two boxes share; None where they do not meet."""
     found = dict(one)
     for path, (low, high) in other.items():
+        if path in found and (found[path] is ONLY_NULLS) != (other[path] is ONLY_NULLS):
+            return None
+        if other[path] is ONLY_NULLS:
+            found[path] = ONLY_NULLS
+            continue
         below, above = found.get(path, (None, None))
         low = below if low is None else low if below is None else max(low, below)
         high = above if high is None else high if above is None else min(high, above)
@@ -106,7 +149,12 @@ def _around(boxes: Sequence[Box]) -> Box:
     paths = set.intersection(*(set(box) for box in boxes)) if boxes else set()
     found: Box = {}
     for path in paths:
-        lows, highs = zip(*(box[path] for box in boxes), strict=True)
+        ranges = [box[path] for box in boxes]
+        if ONLY_NULLS in ranges:
+            if ranges.count(ONLY_NULLS) == len(ranges):
+                found[path] = ONLY_NULLS
+            continue
+        lows, highs = zip(*ranges, strict=True)
         low = None if None in lows else min(lows)
         high = None if None in highs else max(highs)
         found[path] = (low, high)
@@ -120,7 +168,7 @@ def ranked(predicates: Sequence[Predicate], weights: Floats, sample: Sample, tex
     """
     distinct = [dense_ranks(values, nulls)[0] for values, nulls in zip(sample.columns, sample.nulls, strict=True)]
     paths = [(field.name,) for field in sample.fields]
-    lower, upper, shares, owners = [], [], [], []
+    lower, upper, nulls, shares, owners = [], [], [], [], []
     ends: list[list[tuple[Any, float]]] = [[] for _ in paths]
     for owner, (predicate, weight) in enumerate(zip(predicates, weights.tolist(), strict=True)):
         boxes = boxes_of(predicate)
@@ -129,6 +177,7 @@ def ranked(predicates: Sequence[Predicate], weights: Floats, sample: Sample, tex
             ranges = [_ranks(box.get(path), values) for path, values in zip(paths, distinct, strict=True)]
             lower.append([low for low, _ in ranges])
             upper.append([high for _, high in ranges])
+            nulls.append([box.get(path) is ONLY_NULLS for path in paths])
             shares.append(share)
             owners.append(owner)
             for path, field, column_ends in zip(paths, sample.fields, ends, strict=True):
@@ -139,13 +188,15 @@ def ranked(predicates: Sequence[Predicate], weights: Floats, sample: Sample, tex
         lower=np.array(lower, np.int32).reshape(shape),
         upper=np.array(upper, np.int32).reshape(shape),
         weights=np.array(shares) / total,
+        owners=np.array(owners, np.int64),
+        nulls=np.array(nulls, np.bool_).reshape(shape),
         ends=tuple(_weighted(of_column, values) for of_column, values in zip(ends, distinct, strict=True)),
         texts=tuple(texts[owner] for owner in owners) if texts else (),
     )
 
 
 def _ranks(ends: Range | None, distinct: Any) -> tuple[int, int]:
-    if ends is None:
+    if ends is None or ends is ONLY_NULLS:
         return ANY_LOWER, ANY_UPPER
     low, high = ends
     first = 0 if low is None else int(np.searchsorted(distinct, _held(low, distinct), "left"))
@@ -155,7 +206,7 @@ def _ranks(ends: Range | None, distinct: Any) -> tuple[int, int]:
 
 def _ends(ends: Range | None, form: Form | None) -> list[Any]:
     """The first value of a range and the first beyond it, as far as the form of the column has them."""
-    if ends is None or form is None:
+    if ends is None or ends is ONLY_NULLS or form is None:
         return []
     low, high = ends
     values = [value for value in (low, None if high is None else _next(high, form)) if value is not None]
@@ -186,14 +237,21 @@ def _held(value: Any, like: Any) -> Any:
 def limiting(workload: Workload) -> Workload:
     """Without the boxes that say nothing of any column: every layout is the same to them."""
     says = ((workload.lower != ANY_LOWER) | (workload.upper != ANY_UPPER)).any(axis=1)
+    if workload.nulls is not None:
+        says |= workload.nulls.any(axis=1)
     if says.all():
         return workload
+    # A query of which one part reads everything reads everything.
+    starts = workload.starts
+    lengths = np.diff(np.append(starts, len(workload)))
+    says = np.repeat(np.logical_and.reduceat(says, starts), lengths)
     weights = workload.weights[says]
     return dataclasses.replace(
         workload,
         lower=workload.lower[says],
         upper=workload.upper[says],
         weights=weights / max(weights.sum(), 1e-300),
+        owners=None if workload.owners is None else workload.owners[says],
         nulls=None if workload.nulls is None else workload.nulls[says],
         texts=tuple(itertools.compress(workload.texts, says.tolist())),
     )
@@ -208,6 +266,9 @@ def mixed(workload: Workload, other: Workload, share: float) -> Workload:
         lower=np.concatenate([workload.lower, other.lower]),
         upper=np.concatenate([workload.upper, other.upper]),
         weights=np.concatenate([workload.weights * (1 - share), other.weights * share]),
+        owners=None
+        if workload.owners is None
+        else np.append(workload.owners, _FAR - len(other) + np.arange(len(other))),
         nulls=None
         if workload.nulls is None
         else np.concatenate([workload.nulls, np.zeros_like(other.lower, np.bool_)]),

@@ -181,7 +181,8 @@ class Grower:
         left = size - right
         boxes = self._box(piece, ~is_right, column, cut, 0), self._box(piece, is_right, column, cut, 1)
         meets = self.queries.met(piece.queries, boxes[0]), self.queries.met(piece.queries, boxes[1])
-        gains = self.queries.weights[piece.queries] * (left * ~meets[0] + right * ~meets[1])
+        missed = [self.queries.missing_weights(piece.queries, side) for side in meets]
+        gains = left * missed[0] + right * missed[1]
         return _Division(
             column=column,
             cut=cut,
@@ -224,7 +225,7 @@ class Grower:
         return _Piece(
             ranks=np.ascontiguousarray(piece.ranks[:, chosen]),
             sizes=piece.sizes[chosen],
-            queries=met[~self.queries.covering(met, box)],
+            queries=self.queries.helped(met, box),
             nominal=nominal,
             guide=guide,
         )

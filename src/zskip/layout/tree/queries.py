@@ -29,7 +29,10 @@ class TreeQueries:
         is_empty = workload.upper < workload.lower  # between two sampled values
         self.lower: Ints = 2 * workload.lower.astype(np.int64) - is_empty
         self.upper: Ints = 2 * workload.upper.astype(np.int64) + is_empty
-        self.weights: Floats = workload.weights
+        starts = workload.starts
+        lengths = np.diff(np.append(starts, len(workload)))
+        self._owners: Ints = np.repeat(np.arange(len(starts)), lengths)
+        self._weights: Floats = np.add.reduceat(workload.weights, starts) if len(starts) else workload.weights
         self.null_columns: list[int] = []
         if workload.nulls is not None and workload.nulls.any():
             self.null_columns = np.flatnonzero(workload.nulls.any(axis=0)).tolist()
@@ -39,7 +42,7 @@ class TreeQueries:
         self._texts = workload.texts
 
     def __len__(self) -> int:
-        return len(self.weights)
+        return len(self._owners)
 
     def ends(self, queries: Ints, column: int) -> tuple[Ints, Ints]:
         """The lowest ranks that some queries ask for in a column, and the lowest beyond them."""
@@ -50,14 +53,28 @@ class TreeQueries:
         """Which of some queries meet a box."""
         return cast(Bools, ((self.lower[queries] <= box.high) & (self.upper[queries] >= box.low)).all(axis=1))
 
-    def covering(self, queries: Ints, box: Box) -> Bools:
-        """Which of some queries ask for all of a box, so that no cut inside it helps them."""
-        return cast(Bools, ((self.lower[queries] <= box.low) & (self.upper[queries] >= box.high)).all(axis=1))
+    def helped(self, queries: Ints, box: Box) -> Ints:
+        """Those of some queries that do not ask for all of a box, which no cut inside it would help."""
+        covers: Bools = np.all((self.lower[queries] <= box.low) & (self.upper[queries] >= box.high), axis=1)
+        return queries[~self._is_owned(queries, covers)]
+
+    def _is_owned(self, queries: Ints, chosen: Bools) -> Bools:
+        """Which of some ranges belong to the same query as any that is chosen."""
+        owners = self._owners[queries]
+        is_chosen = np.zeros(len(self._weights), np.bool_)
+        is_chosen[owners[chosen]] = True
+        return cast(Bools, is_chosen[owners])
+
+    def missing_weights(self, queries: Ints, meets: Bools) -> Floats:
+        """The weight of each query none of whose ranges meets a side, at the first of its ranges, and 0 else."""
+        owners = self._owners[queries]
+        is_first = np.diff(owners, prepend=-1) != 0
+        return np.where(is_first & ~self._is_owned(queries, meets), self._weights[owners], 0.0)
 
     def missing(self, queries: Ints, column: int, cuts: Ints) -> tuple[Floats, Floats]:
         """Weight of the queries that miss the left and the right of each cut, by this column alone."""
         lower, upper = self.lower[queries, column], self.upper[queries, column]
-        weights = self.weights[queries]
+        weights = self._weights[self._owners[queries]]
         return (
             weights.sum() - _weight_up_to(lower, weights, 2 * cuts - 2),
             _weight_up_to(upper, weights, 2 * cuts - 2),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from zskip.advisor.fitting.predicate_boxes import boxes_of
+from zskip.advisor.fitting.predicate_boxes import ONLY_NULLS, boxes_of
 from zskip.advisor.maintenance.planner import Batch, Bounds, MaintenancePlan, plan_maintenance
 from zskip.advisor.maintenance.row_scale import scale_of
 from zskip.errors import ColumnError, ConflictError, InputError, UnsupportedError
@@ -378,7 +378,10 @@ def _asked(
     found = []
     for predicate, weight in zip(parsed.predicates, parsed.weights.tolist(), strict=True):
         boxes = boxes_of(predicate)
-        ranges = [{numbers[path]: ends for path, ends in box.items() if path in numbers} for box in boxes]
+        ranges = [
+            {numbers[path]: ends for path, ends in box.items() if path in numbers and ends is not ONLY_NULLS}
+            for box in boxes
+        ]
         found += [(one, weight / len(boxes)) for one in ranges]
     return found
 
