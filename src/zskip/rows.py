@@ -78,7 +78,7 @@ def shows(kind: type[_Result]) -> Callable[[Callable[[_Result], list[Block]]], C
 def to_html(result: object) -> str:
     """The blocks of a result as HTML, everything escaped.
 
-    >>> from zskip.records import Regret, ScanReport
+    >>> from zskip.records import ScanReport
     >>> scan = ScanReport(files=1, files_total=4, bytes=10, bytes_total=40, rows=None, rows_total=None, seconds=0.0)
     >>> to_html(scan)
     '<div><p>read 1 of 4 files, 10 B of 40 B</p></div>'

@@ -37,7 +37,7 @@ def curve_form(data_type: DataType) -> Form:
 def quote_identifier(name: str) -> str:
     """A column's name as SQL text.
 
-    >>> quoted("a`b")
+    >>> quote_identifier("a`b")
     '`a``b`'
     """
     return "`" + name.replace("`", "``") + "`"

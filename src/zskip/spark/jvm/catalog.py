@@ -49,7 +49,7 @@ class NamedTable:
 def quote_name(parts: Sequence[str]) -> str:
     """A name of several parts as SQL text.
 
-    >>> quoted(("db", "a`b.c"))
+    >>> quote_name(("db", "a`b.c"))
     '`db`.`a``b.c`'
     """
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)

@@ -47,7 +47,7 @@ def error_from_text(step: str, text: str) -> ZskipError:
 
     >>> text = "Job aborted due to stage failure\\nCaused by: java.io.IOException: No space left on device"
     >>> str(error_from_text("rewrite 2 files of t", text))
-    'no space left to rewrite 2 files of t: IOException: No space left on device; free some, and call again'
+    'no space left to rewrite 2 files of t: IOException: No space left on device; free some space, and call again'
     """
     cause = root_cause(text)
     if _FULL.search(text):

@@ -21,7 +21,7 @@ _DIRECTORY = "org.apache.spark.sql.execution.datasources.PartitionDirectory"
 def qualify_root(root: str) -> str:
     """A table's root as Hadoop's `Path` accepts it, unescaped and spelled as in Spark's own listings.
 
-    >>> qualified("/data/a b"), qualified("file:/data"), qualified("hdfs://nn/data")
+    >>> qualify_root("/data/a b"), qualify_root("file:/data"), qualify_root("hdfs://nn/data")
     ('file:///data/a b', 'file:///data', 'hdfs://nn/data')
     """
     return re.sub(r"^([A-Za-z][A-Za-z0-9+.-]*):/(?!/)", r"\1:///", f"file:{root}" if root.startswith("/") else root)
