@@ -1,6 +1,5 @@
 """zskip makes Spark read only the files a query needs."""
 
-import zskip.rows  # noqa: F401 (lets notebooks show results as tables)
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.sql import disable, enable, enabled, scans, sql
 from zskip.table import KeptFile, Table, open, table

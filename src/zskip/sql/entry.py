@@ -72,6 +72,7 @@ def scans(spark: SparkSession) -> tuple[ScanReport, ...]:
 
     Empty where no scan of such a table has run. Raises what `enable` raises.
     """
+    import zskip.rows  # noqa: F401 (lets notebooks show reports as tables)
     from zskip.spark.jvm.compat import check_session
     from zskip.spark.scan.rule.reports import latest
 

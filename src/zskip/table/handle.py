@@ -8,6 +8,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import zskip.rows  # noqa: F401 (lets notebooks show results as tables)
 from zskip.errors import InputError, UnsupportedError
 from zskip.formats import HOME, IcebergFormat, TableFormat, check_name, open_format
 from zskip.formats.iceberg.catalog import IcebergCatalog
