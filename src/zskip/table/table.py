@@ -400,7 +400,8 @@ class Table:
         stays.
         """
         from zskip.table.catalog_updates import notifying_catalog
-        from zskip.table.rewrite.maintain import check_maintenance, maintain
+        from zskip.table.rewrite.maintain import maintain
+        from zskip.table.rewrite.maintenance_request import check_maintenance
 
         request = check_maintenance(
             budget=budget,

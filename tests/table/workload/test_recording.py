@@ -19,7 +19,7 @@ from zskip.records import ScanReport
 from zskip.storage import LocalStorage
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import check_request
-from zskip.table.rewrite.maintain import check_maintenance
+from zskip.table.rewrite.maintenance_request import check_maintenance
 from zskip.table.workload import recording
 
 REPORT = ScanReport(files=1, files_total=4, bytes=1, bytes_total=4, rows=10, rows_total=40, seconds=0.0)

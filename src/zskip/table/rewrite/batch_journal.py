@@ -1,8 +1,7 @@
-"""The note of an optimize in batches that is under way, by which the next call goes on where one was cut short.
+"""The note of a running optimize in batches, from which the next call continues an interrupted one.
 
-`operations/batches.gz` below zskip's home in the table: the arguments of the call, and the files of each batch as they
-were. A batch of which no file is live any more is done. A note that is lost or damaged costs the rewrite of batches
-that were done, no more.
+`operations/batches.gz` below zskip's home in the table has the arguments of the call and the files of each batch. A
+batch is done once none of its files is live. Where a note is lost or damaged, done batches are rewritten once more.
 """
 
 from __future__ import annotations
@@ -31,47 +30,47 @@ _log = logging.getLogger("zskip")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batch:
-    """Files that are rewritten in one commit."""
+    """Files to rewrite in one commit."""
 
     files: tuple[FileIdentity, ...]
-    wanted: int | None
-    """New files; None where their size says how many."""
+    new_files: int | None
+    """None where their size decides how many."""
 
     @property
     def bytes(self) -> int:
-        """Of the files that go."""
+        """Of the files to replace."""
         return sum(size for _, size, _ in self.files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Note:
-    """A call that is under way, or was cut short."""
+    """A running or interrupted call."""
 
     arguments: str
     """JSON."""
     by: tuple[str, ...]
     curve: str
-    """As they were chosen, where the call lets zskip choose."""
+    """The chosen columns and curve, where the call leaves them to zskip."""
     began_ms: int
     """In milliseconds since 1970."""
     batches: tuple[Batch, ...]
 
 
 def arguments_of(request: OptimizeRequest) -> str:
-    """What has to be the same for a call to go on with another one."""
-    said: dict[str, Any] = {
+    """The arguments that must be equal for a call to continue another one."""
+    arguments: dict[str, Any] = {
         name: getattr(request, name)
         for name in ("by", "curve", "build", "files", "target_file_size", "where", "sort_within_files", "max_batch")
     }
     # Not the queries themselves: their literals may be private.
     digest = hashlib.sha256(repr(request.workload).encode("utf-8", "surrogatepass")).hexdigest()
-    return json.dumps(said | {"compression": str(request.compression), "workload": digest}, sort_keys=True)
+    return json.dumps(arguments | {"compression": str(request.compression), "workload": digest}, sort_keys=True)
 
 
-def new_note(asked: OptimizeRequest, chosen: OptimizeRequest, batches: Sequence[Batch]) -> Note:
-    """The note of a call that begins now; chosen: what it comes to."""
+def new_note(request: OptimizeRequest, chosen: OptimizeRequest, batches: Sequence[Batch]) -> Note:
+    """The note of a call that begins now; chosen: the request with its columns and curve chosen."""
     return Note(
-        arguments=arguments_of(asked),
+        arguments=arguments_of(request),
         by=chosen.by,
         curve=chosen.curve,
         began_ms=time.time_ns() // 1_000_000,
@@ -80,14 +79,14 @@ def new_note(asked: OptimizeRequest, chosen: OptimizeRequest, batches: Sequence[
 
 
 def read_note(home: Storage) -> Note | None:
-    """The note that lies there; None for none, or one that cannot be read."""
+    """Read the note; None where there is none, or none that can be read."""
     try:
         content = json.loads(gzip.decompress(home.read(_NOTE)))
         if content["format"] != _FORMAT:
             raise ValueError(f"it has format {content['format']}, this zskip knows {_FORMAT}")
         batches = [
-            Batch(files=tuple((path, size, time_ms) for path, size, time_ms in found["files"]), wanted=found["wanted"])
-            for found in content["batches"]
+            Batch(files=tuple((path, size, time_ms) for path, size, time_ms in b["files"]), new_files=b["wanted"])
+            for b in content["batches"]
         ]
         return Note(
             arguments=content["arguments"],
@@ -99,22 +98,22 @@ def read_note(home: Storage) -> Note | None:
     except FileNotFoundError:
         return None
     except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
-        _log.info("%s is left out: %s", home.uri(_NOTE), error)
+        _log.info("ignoring %s: %s", home.uri(_NOTE), error)
         return None
 
 
 def write_note(home: Storage, note: Note) -> None:
-    """Keep a note, in the place of any other."""
-    batches = [{"files": [list(file) for file in batch.files], "wanted": batch.wanted} for batch in note.batches]
-    said = {"arguments": note.arguments, "by": list(note.by), "curve": note.curve, "began_ms": note.began_ms}
-    content = {"format": _FORMAT, **said, "batches": batches}
+    """Write a note, in place of any other."""
+    batches = [{"files": [list(file) for file in batch.files], "wanted": batch.new_files} for batch in note.batches]
+    call = {"arguments": note.arguments, "by": list(note.by), "curve": note.curve, "began_ms": note.began_ms}
+    content = {"format": _FORMAT, **call, "batches": batches}
     text = json.dumps(content, separators=(",", ":")).encode()
     home.write(_NOTE, gzip.compress(text, 5, mtime=0), overwrite=True)
 
 
 def forget_note(home: Storage, note: Note) -> None:
-    """Remove a note of a call that is done, unless another call has written its own meanwhile."""
-    found = read_note(home)
-    if found is None or (found.arguments, found.began_ms) == (note.arguments, note.began_ms):
+    """Delete the note of a finished call, unless another call has written its own meanwhile."""
+    current = read_note(home)
+    if current is None or (current.arguments, current.began_ms) == (note.arguments, note.began_ms):
         with contextlib.suppress(StorageError, FileNotFoundError):
             home.delete(_NOTE)

@@ -1,9 +1,9 @@
-"""An optimize in batches: as many as a table's size asks for, a commit each, several at once, the rest after a crash.
+"""An optimize in batches: one commit a batch, several at once, and after a crash the next call does the rest.
 
-    bounds of all files -> batches -> a note of them in the table's home -> `optimize` for each -> the note goes
+    bounds of all files -> batches -> a note of them in the table's home -> `optimize` for each -> delete the note
 
-The note names the files of each batch as they are before it. A batch whose files are no longer live is done, whoever
-did it, so that nothing has to be written at the moment of a commit, and a process may die at any.
+The note names the files of each batch before the rewrite. A batch is done once none of its files is live, so a commit
+writes nothing to the note, and a process may die at any moment.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ import numpy as np
 from zskip.advisor.maintenance.batches import split
 from zskip.advisor.maintenance.planner import Bounds, kept_share
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.records import FileSizes, Floats, Ints, OptimizeResult, Snapshot, Values
+from zskip.records import FileSizes, Ints, OptimizeResult, Snapshot
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, read_journal
 from zskip.table.optimize_request import AUTO, OptimizeRequest, clustering_fields, files_per_partition
 from zskip.table.rewrite.batch_journal import Batch, Note, arguments_of, forget_note, new_note, read_note, write_note
+from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds, weigh_other_files
 from zskip.table.rewrite.file_selection import select_partitions
-from zskip.table.rewrite.maintain import beside, bounds_of, known_bounds
 from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import choose_engine, open_target
@@ -45,64 +45,68 @@ _log = logging.getLogger("zskip")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Look:
-    """The files to rewrite before the first batch or after the last, and what is known of them."""
+class _TableState:
+    """The files to rewrite, before the first batch or after the last, and their bounds."""
 
     snapshot: Snapshot
     rows: Ints
     columns: tuple[Bounds, ...]
-    """Of the clustering columns; none where files are not their rows."""
+    """Of the clustering columns; empty where files are not their rows."""
     depths: Depths | None = None
-    """Of the table; None of a part of it."""
+    """Of the whole table; None where only a part is rewritten."""
 
     @cached_property
     def live(self) -> LiveFiles:
-        """To find the files of batches by."""
+        """Finds the files of batches."""
         return LiveFiles(self.snapshot)
 
     def kept(self, linear: bool) -> float | None:
-        """Share of the rows that lie in files which a query reads, mean."""
+        """The mean share of the rows in files that a query reads."""
         return kept_share(self.snapshot, self.rows, self.columns, linear=linear) if self.columns else None
 
 
 def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeResult:
     """Cluster what `request.where` selects, at most `request.max_batch` bytes of files in one commit.
 
-    What is committed stays, whatever comes after, and the next call with the same arguments does the rest.
+    Committed batches stay if a later one fails; the next call with the same arguments does the rest.
     """
     from zskip.spark.jobs import run_concurrently
 
     spark = handle.need_spark("optimize()")
     check_columns_and_curve(request)
-    _check_hidden(handle, request)
+    _check_target(handle, request)
     timer = StepTimer()
     with timer.step("plan"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         reads_rows = engine is not None and engine.reads is not None
-        found = None if request.into is not None else _cut_short(handle, request)
-        chosen = _with_columns(handle, request, found)
+        interrupted = None if request.into is not None else _find_interrupted(handle, request)
+        chosen = _choose_columns(handle, request, interrupted)
         if chosen is None:
             return unchanged(handle, timer)
-        before = _look(handle, chosen, by_engine=reads_rows)
-        note, left = _begin(handle, request, chosen, before, found)
-    if len(left) < len(note.batches):
+        before = _read_state(handle, chosen, by_engine=reads_rows)
+        note, open_batches = _begin(handle, request, chosen, before, interrupted)
+    if len(open_batches) < len(note.batches):
         before = dataclasses.replace(before, depths=None)
-    done = _Done(left, before.snapshot.root)
-    with timer.step("batches"), open_target(handle, request.into) as target, done.shown():
-        if chosen.curve == AUTO and left:
-            # The first batch chooses for all.
-            _Work(handle=handle, target=target, request=chosen, look=before, batch=left[0], done=done)()
-            chosen = dataclasses.replace(chosen, curve=done.results[0].curve if done.results else AUTO)
-            _keep_curve(handle, note, chosen)
-        todo = left[len(done.results) :]
-        works = [
-            _Work(handle=handle, target=target, request=chosen, look=before, batch=batch, done=done) for batch in todo
-        ]
-        run_concurrently(spark, works, 1 if _has_one_writer(handle) else request.jobs)
+    progress = _Progress(open_batches, before.snapshot.root)
+    with timer.step("batches"), open_target(handle, request.into) as target, progress.show():
+
+        def job(request: OptimizeRequest, batch: Batch) -> _BatchJob:
+            return _BatchJob(
+                handle=handle, target=target, request=request, state=before, batch=batch, progress=progress
+            )
+
+        if chosen.curve == AUTO and open_batches:
+            # The first batch chooses the curve for all.
+            job(chosen, open_batches[0])()
+            chosen = dataclasses.replace(chosen, curve=progress.results[0].curve if progress.results else AUTO)
+            if chosen.into is None:
+                write_note(handle.home, dataclasses.replace(note, curve=chosen.curve))
+        jobs = [job(chosen, batch) for batch in open_batches[len(progress.results) :]]
+        run_concurrently(spark, jobs, 1 if _has_one_writer(handle) else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
-    after = _look_after(handle, chosen, by_engine=reads_rows) if done.results else before
-    return _result(handle, chosen, before, after, done, len(note.batches) - len(left), timer)
+    after = _read_state_after(handle, chosen, by_engine=reads_rows) if progress.results else before
+    return _result(handle, chosen, before, after, progress, len(note.batches) - len(open_batches), timer)
 
 
 def _has_one_writer(handle: Handle) -> bool:
@@ -111,106 +115,102 @@ def _has_one_writer(handle: Handle) -> bool:
     return handle.exclusive or handle.format.name == "hudi" or in_one_thread
 
 
-def _check_hidden(handle: Handle, request: OptimizeRequest) -> None:
-    """Raise UnsupportedError where a new table would be seen before its last batch."""
+def _check_target(handle: Handle, request: OptimizeRequest) -> None:
+    """Raise UnsupportedError where readers would see a new table before its last batch."""
     if request.into is not None and handle.storage_at(request.into).kind == "objects":
         raise UnsupportedError(
-            f'into="{request.into}" lies in an object store, where a new table is seen from its first commit on: with '
-            "max_batch it would be seen without the rows of the other batches. Leave max_batch out, or rewrite the "
-            "table in place"
+            f'into="{request.into}" lies in an object store, where a new table is visible from its first commit on: '
+            "with max_batch it would be visible without the rows of the other batches. Leave max_batch out, or rewrite "
+            "the table in place"
         )
 
 
-def _cut_short(handle: Handle, request: OptimizeRequest) -> Note | None:
-    """The note of a call with the same arguments."""
+def _find_interrupted(handle: Handle, request: OptimizeRequest) -> Note | None:
+    """Find the note of an interrupted call with the same arguments."""
     note = read_note(handle.home)
     return note if note is not None and note.arguments == arguments_of(request) else None
 
 
-def _with_columns(handle: Handle, request: OptimizeRequest, found: Note | None) -> OptimizeRequest | None:
-    if found is not None:
-        return dataclasses.replace(request, by=found.by, curve=found.curve)
+def _choose_columns(handle: Handle, request: OptimizeRequest, interrupted: Note | None) -> OptimizeRequest | None:
+    if interrupted is not None:
+        return dataclasses.replace(request, by=interrupted.by, curve=interrupted.curve)
     return request if request.by else choose_request_columns(handle, request)
 
 
-def _keep_curve(handle: Handle, note: Note, chosen: OptimizeRequest) -> None:
-    if chosen.into is None:
-        write_note(handle.home, dataclasses.replace(note, curve=chosen.curve))
-
-
-def _look(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look:
-    """Look at the table and check what can be wrong with it, before anything but the index is written."""
+def _read_state(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _TableState:
+    """Read and check the table before anything but the index is written."""
     check_index_version(handle)
     snapshot = read_snapshot(handle)
     check_files_are_rows(snapshot)
     fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
-    chosen = select_partitions(handle, snapshot, request.where)
+    files = select_partitions(handle, snapshot, request.where)
     if by_engine or snapshot.reader is not None:
-        return _Look(snapshot=chosen, rows=np.zeros(len(chosen), np.int64), columns=())
-    bound = known_bounds(handle, chosen, writes=request.into is None)
-    return _Look(
-        snapshot=chosen,
+        return _TableState(snapshot=files, rows=np.zeros(len(files), np.int64), columns=())
+    bound = bind_fresh_index(handle, files, writes=request.into is None)
+    return _TableState(
+        snapshot=files,
         rows=np.maximum(bound.rows, 0),
-        columns=tuple(bounds_of(bound, fields)),
+        columns=tuple(read_bounds(bound, fields)),
         depths=count_depths(bound, fields) if request.where is None else None,
     )
 
 
-def _look_after(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _Look:
+def _read_state_after(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _TableState:
     if request.into is None:
-        return _look(handle, request, by_engine=by_engine)
+        return _read_state(handle, request, by_engine=by_engine)
     new = Handle(handle.storage_at(request.into), handle.spark)
-    return _look(new, dataclasses.replace(request, where=None), by_engine=by_engine)
+    return _read_state(new, dataclasses.replace(request, where=None), by_engine=by_engine)
 
 
 def _begin(
-    handle: Handle, request: OptimizeRequest, chosen: OptimizeRequest, look: _Look, found: Note | None
+    handle: Handle, request: OptimizeRequest, chosen: OptimizeRequest, state: _TableState, interrupted: Note | None
 ) -> tuple[Note, list[Batch]]:
-    """The batches of this call, or of the one that was cut short, and those of them that are still to be done."""
-    if found is not None:
-        left = [live for batch in found.batches if (live := _left(look.live, batch)) is not None]
-        if left or _has_written(handle, look.snapshot, found):
-            _log.info("%s: %d of %d batches are done already", handle.storage.root, *_counts(found, left))
-            return found, left
-    note = new_note(request, chosen, _batches(look, chosen))
+    """Plan the batches, or continue those of an interrupted call; returns the note and the batches still to do."""
+    if interrupted is not None:
+        open_batches = [live for b in interrupted.batches if (live := _live_part(state.live, b)) is not None]
+        if open_batches or _has_written(handle, state.snapshot, interrupted):
+            total = len(interrupted.batches)
+            done = total - len(open_batches)
+            _log.info("%s: %d of %d batches are done already", handle.storage.root, done, total)
+            return interrupted, open_batches
+    note = new_note(request, chosen, _plan_batches(state, chosen))
     if request.into is None:
         write_note(handle.home, note)
     return note, list(note.batches)
 
 
-def _counts(note: Note, left: Sequence[Batch]) -> tuple[int, int]:
-    return len(note.batches) - len(left), len(note.batches)
-
-
 def _has_written(handle: Handle, snapshot: Snapshot, note: Note) -> bool:
-    """Whether files of the call are live, so that it was cut short just before its note went.
+    """Whether files that the call wrote are live, so that it was interrupted just before it deleted its note.
 
-    Files that another operation has arranged otherwise since do not count.
+    Files that another operation has rearranged since do not count.
     """
-    wanted = [name.lower() for name in note.by]
+    by = [name.lower() for name in note.by]
     later = (record for record in read_journal(handle.home) if record.operation.time_ms >= note.began_ms)
-    records = [record for record in later if [name.lower() for name in record.operation.by] == wanted]
+    records = [record for record in later if [name.lower() for name in record.operation.by] == by]
     return any(record.members(snapshot).any() for record in records)
 
 
-def _batches(look: _Look, request: OptimizeRequest) -> list[Batch]:
-    snapshot = look.snapshot
+def _plan_batches(state: _TableState, request: OptimizeRequest) -> list[Batch]:
+    snapshot = state.snapshot
     most = request.max_batch or max(snapshot.bytes, 1)
-    found = split(snapshot, look.rows, look.columns, most=most, linear=request.curve == "linear")
-    sizes = np.array([int(snapshot.sizes[places].sum()) for places in found], np.int64)
-    wanted = [None] * len(found) if request.files is None else files_per_partition(request, sizes, sizes).tolist()
-    return [Batch(files=identify_files(snapshot, places), wanted=n) for places, n in zip(found, wanted, strict=True)]
+    parts = split(snapshot, state.rows, state.columns, most=most, linear=request.curve == "linear")
+    sizes = np.array([int(snapshot.sizes[numbers].sum()) for numbers in parts], np.int64)
+    counts = [None] * len(parts) if request.files is None else files_per_partition(request, sizes, sizes).tolist()
+    return [
+        Batch(files=identify_files(snapshot, numbers), new_files=count)
+        for numbers, count in zip(parts, counts, strict=True)
+    ]
 
 
-def _left(live: LiveFiles, batch: Batch) -> Batch | None:
-    """The same batch of those of its files that are as they were; None where there are none."""
-    there = live.find(batch.files) >= 0
-    left = tuple(file for file, is_there in zip(batch.files, there.tolist(), strict=True) if is_there)
-    return dataclasses.replace(batch, files=left) if left else None
+def _live_part(live: LiveFiles, batch: Batch) -> Batch | None:
+    """The batch with its unchanged files only; None where there are none."""
+    is_live = live.find(batch.files) >= 0
+    files = tuple(file for file, exists in zip(batch.files, is_live.tolist(), strict=True) if exists)
+    return dataclasses.replace(batch, files=files) if files else None
 
 
-class _Done:
-    """What the batches have done so far; each may say so from its own thread."""
+class _Progress:
+    """The batches done so far; threads may add to it at the same time."""
 
     def __init__(self, batches: Sequence[Batch], root: str) -> None:
         self.results: list[OptimizeResult] = []
@@ -221,15 +221,15 @@ class _Done:
         self._bar: Bar | None = None
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Show on a terminal how many of the bytes are done."""
-        with bar(f"optimize {self._root}", "MB", ends=False) as shown:
-            self._bar = shown
-            shown.update(0, self._total // _MEGA)
+    def show(self) -> Iterator[None]:
+        """Show the share of the bytes on a terminal."""
+        with bar(f"optimize {self._root}", "MB", ends=False) as progress_bar:
+            self._bar = progress_bar
+            progress_bar.update(0, self._total // _MEGA)
             yield
 
     def add(self, batch: Batch, result: OptimizeResult | None) -> None:
-        """Take note of a batch that is done, by this call or by others."""
+        """Count a batch that this call or another writer finished."""
         with self._lock:
             self._bytes += batch.bytes
             self.results += [] if result is None else [result]
@@ -246,64 +246,60 @@ class _Done:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Work:
-    """One batch."""
+class _BatchJob:
+    """The rewrite of one batch."""
 
     handle: Handle
     target: Handle
     request: OptimizeRequest
-    look: _Look
+    state: _TableState
     batch: Batch
-    done: _Done
+    progress: _Progress
 
     def __call__(self) -> None:
-        """Rewrite what is left of it; files that others have changed meanwhile are left out."""
+        """Rewrite the batch without the files that others change meanwhile."""
         from zskip.spark.jobs import forget_shuffles
 
         batch: Batch | None = self.batch
         result = None
-        for left in reversed(range(_TRIES)):
+        for tries_left in reversed(range(_TRIES)):
             if batch is None:
                 break
             try:
-                result = optimize(self.handle, self._asked(batch), self.target)
+                result = optimize(self.handle, self._batch_request(batch), self.target)
                 break
             except ConflictError as error:
-                if not left or self.request.into is not None:
+                if not tries_left or self.request.into is not None:
                     raise
-                _log.info("%s; what is left of the batch is tried again", error)
-                batch = _left(LiveFiles(self.handle.format.snapshot()), batch)
-        self.done.add(self.batch, result)
+                _log.info("%s; trying again with the rest of the batch", error)
+                batch = _live_part(LiveFiles(self.handle.format.snapshot()), batch)
+        self.progress.add(self.batch, result)
         # Executors keep the shuffle of a batch on their disks until the driver has forgotten it.
         forget_shuffles(self.handle.need_spark("optimize()"))
 
-    def _asked(self, batch: Batch) -> OptimizeRequest:
-        request = self.request
+    def _batch_request(self, batch: Batch) -> OptimizeRequest:
+        numbers = self.state.live.find(batch.files)
         return dataclasses.replace(
-            request,
-            files=batch.wanted,
+            self.request,
+            files=batch.new_files,
             only=frozenset(batch.files),
-            beside=self._beside(batch),
-            depths=None if self.done.results else self.look.depths,
+            beside=weigh_other_files(self.state.columns, self.state.rows, numbers[numbers >= 0]),
+            depths=None if self.progress.results else self.state.depths,
             max_batch=None,
             jobs=1,
         )
-
-    def _beside(self, batch: Batch) -> tuple[tuple[Values, Floats], ...]:
-        places = self.look.live.find(batch.files)
-        return beside(self.look.columns, self.look.rows, places[places >= 0])
 
 
 def _result(
     handle: Handle,
     request: OptimizeRequest,
-    before: _Look,
-    after: _Look,
-    done: _Done,
-    earlier: int,
+    before: _TableState,
+    after: _TableState,
+    progress: _Progress,
+    batches_before: int,
     timer: StepTimer,
 ) -> OptimizeResult:
-    results, linear = done.results, request.curve == "linear"
+    results, linear = progress.results, request.curve == "linear"
     return OptimizeResult(
         path=handle.storage.root if request.into is None else request.into,
         version=max((result.version for result in results), default=before.snapshot.version),
@@ -323,5 +319,5 @@ def _result(
         partitions=len(np.unique(before.snapshot.partition_of)),
         compression=results[-1].compression if results else str(request.compression or ""),
         batches=sum(result.batches for result in results),
-        batches_before=earlier,
+        batches_before=batches_before,
     )

@@ -1,4 +1,4 @@
-"""Small files into larger ones: snapshot, bins, rewrite and commit a batch of bins at a time, index."""
+"""Merge small files into larger ones: snapshot, pack bins, rewrite and commit a batch of bins at a time, index."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _log = logging.getLogger("zskip")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Done:
+class _Commit:
     """One commit."""
 
     version: int
@@ -54,7 +54,7 @@ class _Done:
 
 
 def check_sizes(target_file_size: int | str, min_file_size: int | str | None) -> tuple[int, int]:
-    """Bytes that a new file aims at, and from which on one is left alone; raises InputError.
+    """The bytes of a new file, and those from which a file stays as it is; raises InputError.
 
     >>> check_sizes("128MB", None)
     (128000000, 64000000)
@@ -78,30 +78,30 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
         check_index_version(handle)
         schema = read_table_schema(handle)
         check_files_are_rows(schema.snapshot)
-        chosen = select_partitions(handle, schema.snapshot, where)
-        bins = [identify_files(chosen, places) for places in pack(chosen, target, smallest)]
+        files = select_partitions(handle, schema.snapshot, where)
+        bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
             _check_writable(spark, schema)
-    done: list[_Done] = []
+    commits: list[_Commit] = []
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
-            # What the format's own code commits must be upon the version that it reads.
+            # The format's own code must commit on top of the version that it reads.
             schema = read_table_schema(handle) if start and engine is not None else schema
-            found = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, timer)
-            done += [] if found is None else [found]
+            commit = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, timer)
+            commits += [] if commit is None else [commit]
     finally:
-        if done:
+        if commits:
             with timer.step("index"):
-                index_new_files(handle, by_engine=chosen.reader is not None)
-    result = _result(handle, chosen, done, timer)
-    if done:
+                index_new_files(handle, by_engine=files.reader is not None)
+    result = _result(handle, files, commits, timer)
+    if commits:
         _record(handle, where, result)
     return result
 
 
 def _record(handle: Handle, where: str | None, result: CompactResult, operation: str = "compact") -> None:
-    said = Operation(
+    record = Operation(
         version=result.version,
         time_ms=int(1000 * time.time()),
         operation=operation,
@@ -113,13 +113,13 @@ def _record(handle: Handle, where: str | None, result: CompactResult, operation:
         bytes_added=result.added.bytes,
         seconds=round(sum(result.seconds.values()), 3),
     )
-    record_operation(handle, said)
+    record_operation(handle, record)
 
 
 def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operation: str) -> CompactResult | None:
-    """Merge the files of each bin, in one commit; None where others have changed a file of every bin.
+    """Merge the files of each bin in one commit; None where others have changed a file of every bin.
 
-    operation: what the commit and the table's journal call it.
+    operation: its name in the commit and the journal.
     """
     spark = handle.need_spark(f"{operation}()")
     timer = StepTimer()
@@ -127,12 +127,12 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
         engine = choose_engine(spark, handle)
         schema = read_table_schema(handle)
         _check_writable(spark, schema)
-    done = _merge(spark, handle, engine, schema, bins, {"operation": operation}, timer)
-    if done is None:
+    commit = _merge(spark, handle, engine, schema, bins, {"operation": operation}, timer)
+    if commit is None:
         return None
     with timer.step("index"):
         index_new_files(handle, by_engine=schema.snapshot.reader is not None)
-    result = _result(handle, schema.snapshot, [done], timer)
+    result = _result(handle, schema.snapshot, [commit], timer)
     _record(handle, None, result, operation)
     return result
 
@@ -152,40 +152,40 @@ def _merge(
     bins: Sequence[Sequence[FileIdentity]],
     info: Mapping[str, Any],
     timer: StepTimer,
-) -> _Done | None:
-    """One commit. Bins of which others changed a file meanwhile are left out; None where none is left."""
-    for left in reversed(range(_TRIES)):
-        live = _live(schema.snapshot, bins)
+) -> _Commit | None:
+    """Merge bins in one commit, without those that others changed meanwhile; None where none is left."""
+    for tries_left in reversed(range(_TRIES)):
+        live = _live_bins(schema.snapshot, bins)
         if not live:
             return None
         try:
             rewrite = _rewrite(handle, engine, schema, live, timer)
-            said = {**info, "rows": int(rewrite.partition_rows.sum())}
-            committed = rewrite_in_place(spark, handle, engine, rewrite, said, timer)
+            info_with_rows = {**info, "rows": int(rewrite.partition_rows.sum())}
+            committed = rewrite_in_place(spark, handle, engine, rewrite, info_with_rows, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
             schema = read_table_schema(handle)
-            # A file of plain Parquet that another rewrite replaces is gone from under the one that reads it.
-            spoiled = isinstance(error, ConflictError) or len(_live(schema.snapshot, bins)) < len(live)
-            if not left or not spoiled:
+            # Another rewrite of plain Parquet deletes the files that it replaces, even while they are read.
+            is_spoiled = isinstance(error, ConflictError) or len(_live_bins(schema.snapshot, bins)) < len(live)
+            if not tries_left or not is_spoiled:
                 raise
-            _log.info("%s; the files that are left are merged again", error)
+            _log.info("%s; merging the remaining files again", error)
             continue
         base = rewrite.schema.snapshot
-        return _Done(
+        return _Commit(
             version=committed.version,
             added=committed.sizes,
             removed=tuple(base.sizes.tolist()),
-            rows=said["rows"],
+            rows=info_with_rows["rows"],
             directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
         )
     return None
 
 
-def _live(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> list[Ints]:
-    """The places of each bin's files, of those bins all of whose files are as they were."""
+def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> list[Ints]:
+    """The numbers of each bin's files, for bins without a changed file."""
     live = LiveFiles(snapshot)
-    found = [live.find(files) for files in bins]
-    return [places for places in found if places.min() >= 0]
+    numbers_by_bin = [live.find(files) for files in bins]
+    return [numbers for numbers in numbers_by_bin if numbers.min() >= 0]
 
 
 def _rewrite(
@@ -196,8 +196,8 @@ def _rewrite(
         if snapshot.reader is None and engine is not None:
             snapshot = dataclasses.replace(snapshot, reader=engine.reads)
         merge = merges_schemas(handle) or snapshot.declared is not None
-        found = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
-    edges = np.cumsum([0, *(len(places) for places in bins)])
+        footers = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
+    edges = np.cumsum([0, *(len(numbers) for numbers in bins)])
     merged = MergedFiles(
         bins=[np.arange(start, end) for start, end in itertools.pairwise(edges)],
         partition_of_file=snapshot.partition_of[edges[:-1]],
@@ -205,26 +205,26 @@ def _rewrite(
     return Rewrite(
         schema=dataclasses.replace(schema, snapshot=snapshot),
         arrangement=merged,
-        partition_rows=np.bincount(snapshot.partition_of, found.rows, len(snapshot.partitions)).astype(np.int64),
-        compression=Compression(codec=found.codec or "zstd"),
-        file_rows=np.add.reduceat(found.rows, edges[:-1]),
+        partition_rows=np.bincount(snapshot.partition_of, footers.rows, len(snapshot.partitions)).astype(np.int64),
+        compression=Compression(codec=footers.codec or "zstd"),
+        file_rows=np.add.reduceat(footers.rows, edges[:-1]),
     )
 
 
-def _result(handle: Handle, chosen: Snapshot, done: Sequence[_Done], timer: StepTimer) -> CompactResult:
-    added = FileSizes.of([size for batch in done for size in batch.added])
-    removed = FileSizes.of([size for batch in done for size in batch.removed])
+def _result(handle: Handle, files: Snapshot, commits: Sequence[_Commit], timer: StepTimer) -> CompactResult:
+    added = FileSizes.of([size for commit in commits for size in commit.added])
+    removed = FileSizes.of([size for commit in commits for size in commit.removed])
     return CompactResult(
         path=handle.storage.root,
-        version=done[-1].version if done else chosen.version,
-        files_before=len(chosen),
-        files_after=len(chosen) - removed.files + added.files,
-        bytes_before=chosen.bytes,
-        bytes_after=chosen.bytes - removed.bytes + added.bytes,
-        rows=sum(batch.rows for batch in done),
+        version=commits[-1].version if commits else files.version,
+        files_before=len(files),
+        files_after=len(files) - removed.files + added.files,
+        bytes_before=files.bytes,
+        bytes_after=files.bytes - removed.bytes + added.bytes,
+        rows=sum(commit.rows for commit in commits),
         added=added,
         removed=removed,
-        partitions=len(frozenset().union(*(batch.directories for batch in done))),
-        batches=len(done),
+        partitions=len(frozenset().union(*(commit.directories for commit in commits))),
+        batches=len(commits),
         seconds=timer.seconds,
     )

@@ -1,9 +1,9 @@
-"""The main job, on one page: a table's files are rewritten so that close rows lie together.
+"""The main job, on one page: rewrite a table's files so that close rows lie together.
 
     snapshot -> choose files -> read footers -> sample -> fit layout -> rewrite in Spark
              -> the format's commit -> index the new files
 
-`optimize` below is that line. Nothing is changed before the commit; a failure after it costs the index only.
+`optimize` below is that line. Nothing changes before the commit; a failure after it costs only the index.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ _MOST_FOOTERS = 2_000
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Plan:
-    """The files to rewrite and what is known of them before Spark starts."""
+    """The files to rewrite, and what zskip knows of them before Spark starts."""
 
     schema: TableSchema
     """Of the files to rewrite only."""
     fields: tuple[Field, ...]
     """The clustering columns."""
-    found: Inspection
+    footers: Inspection
     partition_rows: Ints
     """(partitions,)."""
     files: Ints
-    """(partitions,) how many files each partition gets."""
+    """(partitions,) new files."""
     compression: Compression
     page_rows: int
 
@@ -82,7 +82,7 @@ class _Plan:
 def optimize(handle: Handle, request: OptimizeRequest, target: Handle | None = None) -> OptimizeResult:
     """Cluster the files that `request.where` selects and commit them, or change nothing.
 
-    target: of `request.into`, where that is under way already.
+    target: the open target of `request.into`, if any.
     """
     try:
         return _optimize(handle, request, target)
@@ -119,13 +119,13 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
                 sample = _sample(spark, plan, request)
             with timer.step("fit"):
                 chosen = choose_layout(handle, plan.schema.snapshot, sample, plan.files, plan.partition_rows, request)
-                before, depths = _before(handle, plan, sample, chosen)
+                before, depths = _measure_before(handle, plan, sample, chosen)
                 if request.where is None and request.only is None:
                     request = dataclasses.replace(request, depths=depths)
             with timer.step("rewrite"):
                 writer.write(_rewrite(plan, chosen.layout, request))
             with timer.step("commit"):
-                committed = writer.commit(_info(plan, request, chosen))
+                committed = writer.commit(_commit_info(plan, request, chosen))
         except BaseException:
             writer.abort()
             raise
@@ -178,9 +178,9 @@ def _record(
 
 
 def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
-    """Look at the table and check everything that can be wrong with it, before anything is written.
+    """Read and check the table before anything is written.
 
-    reader: why the format's own code reads the rows; None where zskip does, or where the snapshot has a reason itself.
+    reader: why the format's own code reads the rows; None where zskip does, or where the snapshot has its own reason.
     """
     from zskip.spark.scan.relation import scan_with_ordinals
     from zskip.spark.write.rewrite import check_writable
@@ -189,25 +189,25 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     schema = read_table_schema(handle)
     check_files_are_rows(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=is_case_sensitive(handle))
-    chosen = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
-    if chosen.reader is None:
-        chosen = dataclasses.replace(chosen, reader=reader)
+    files = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
+    if files.reader is None:
+        files = dataclasses.replace(files, reader=reader)
     check_writable(scan_with_ordinals(spark, schema))
-    merge = merges_schemas(handle) or chosen.declared is not None
-    found = inspect_footers(handle.storage, chosen, merge=merge, workers=handle.workers)
-    count = len(chosen.partitions)
-    rows = np.bincount(chosen.partition_of, found.rows, count).astype(np.int64)
-    sizes = np.bincount(chosen.partition_of, chosen.sizes, count).astype(np.int64)
-    compression = request.compression or Compression(codec=found.codec or "zstd")
-    paged = request.sort_within_files
+    merge = merges_schemas(handle) or files.declared is not None
+    footers = inspect_footers(handle.storage, files, merge=merge, workers=handle.workers)
+    count = len(files.partitions)
+    rows = np.bincount(files.partition_of, footers.rows, count).astype(np.int64)
+    sizes = np.bincount(files.partition_of, files.sizes, count).astype(np.int64)
+    compression = request.compression or Compression(codec=footers.codec or "zstd")
+    sorts = request.sort_within_files
     return _Plan(
-        schema=dataclasses.replace(schema, snapshot=chosen),
+        schema=dataclasses.replace(schema, snapshot=files),
         fields=fields,
-        found=found,
+        footers=footers,
         partition_rows=rows,
         files=files_per_partition(request, rows, sizes),
         compression=compression,
-        page_rows=rows_per_page(handle.storage, chosen, rows, fields, compression) if paged else MOST_ROWS,
+        page_rows=rows_per_page(handle.storage, files, rows, fields, compression) if sorts else MOST_ROWS,
     )
 
 
@@ -220,7 +220,7 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
     with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.schema.snapshot.root}"):
         if request.sampling == "reservoir":
             return draw_reservoir(frame, plan.fields, ORDINAL, ReservoirPlan.of, request.seed)
-        fraction = bernoulli_fraction(int(plan.found.rows.sum()), int(plan.files.sum()))
+        fraction = bernoulli_fraction(int(plan.footers.rows.sum()), int(plan.files.sum()))
         return draw_bernoulli(frame, plan.fields, ORDINAL, fraction, request.seed)
 
 
@@ -234,45 +234,48 @@ def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     )
 
 
-def _info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) -> dict[str, Any]:
-    """What a commit says of itself."""
+def _commit_info(plan: _Plan, request: OptimizeRequest, chosen: ChosenLayout) -> dict[str, Any]:
+    """The description in the commit."""
     return {
         "operation": request.operation,
         "by": list(request.by),
         "curve": chosen.curve,
         "build": request.build,
         "where": request.where,
-        "rows": int(plan.found.rows.sum()),
+        "rows": int(plan.footers.rows.sum()),
         "seed": request.seed,
         **({} if chosen.fitted_to is None else {"fitted_to": chosen.fitted_to}),
     }
 
 
-def _before(handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenLayout) -> tuple[float | None, Depths | None]:
-    """Of the files as they are: the share of the rows that the workload reads, and how deep they lie.
+def _measure_before(
+    handle: Handle, plan: _Plan, sample: Sample, chosen: ChosenLayout
+) -> tuple[float | None, Depths | None]:
+    """Measure the files before the rewrite: the share of the rows that the workload reads, and their depths.
 
-    Of many files the share is that of some, and the depth is not known.
+    With many files the share is that of a sample, and the depths are unknown.
     """
     if plan.schema.snapshot.reader is not None:
         return None, None
-    places = np.linspace(0, len(plan.found.rows) - 1, min(len(plan.found.rows), _MOST_FOOTERS)).astype(np.int64)
-    some = plan.schema.snapshot.select(np.isin(np.arange(len(plan.found.rows)), places))
+    count = len(plan.footers.rows)
+    numbers = np.linspace(0, count - 1, min(count, _MOST_FOOTERS)).astype(np.int64)
+    files = plan.schema.snapshot.select(np.isin(np.arange(count), numbers))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
-        # In memory: whatever goes wrong later, this table is left as it was.
-        index = refresh(Overlay(handle.storage), some, workers=handle.workers)
-        bound = index.bind(some, case_sensitive=is_case_sensitive(handle))
-    depths = count_depths(bound, plan.fields) if len(some) == len(plan.schema.snapshot) else None
+        # In memory, so that the table stays as it was if a later step fails.
+        index = refresh(Overlay(handle.storage), files, workers=handle.workers)
+        bound = index.bind(files, case_sensitive=is_case_sensitive(handle))
+    depths = count_depths(bound, plan.fields) if len(files) == len(plan.schema.snapshot) else None
     stats = [bound.column((field.name,)) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None, depths
     known = [s for s in stats if s is not None]
     ends = ([s.lower for s in known], [s.upper for s in known], [s.bounded for s in known])
-    return share_of_boxes(sample, *ends, plan.found.rows[places], chosen.workload), depths
+    return share_of_boxes(sample, *ends, plan.footers.rows[numbers], chosen.workload), depths
 
 
 def unchanged(handle: Handle, timer: StepTimer) -> OptimizeResult:
-    """Of a table that is best left as it is."""
+    """The result for a table that should stay as it is."""
     snapshot = read_snapshot(handle)
     layout = last_layout(handle, snapshot)
     return OptimizeResult(
@@ -293,18 +296,18 @@ def unchanged(handle: Handle, timer: StepTimer) -> OptimizeResult:
 
 
 def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, timer: StepTimer) -> OptimizeResult:
-    chosen = plan.schema.snapshot
+    files = plan.schema.snapshot
     return OptimizeResult(
         path=handle.storage.root if request.into is None else request.into,
-        version=chosen.version,
+        version=files.version,
         curve=request.curve,
         build=request.build,
         by=request.by,
-        files_before=len(chosen),
+        files_before=len(files),
         files_after=0,
-        bytes_before=chosen.bytes,
+        bytes_before=files.bytes,
         bytes_after=0,
-        rows=int(plan.found.rows.sum()),
+        rows=int(plan.footers.rows.sum()),
         seconds=timer.seconds,
         predicted_share_before=None,
         predicted_share_after=None,

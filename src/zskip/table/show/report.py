@@ -28,7 +28,8 @@ from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
 from zskip.table.optimize_request import Given
 from zskip.table.read.info import describe_snapshot, orderable
-from zskip.table.rewrite.maintain import check_maintenance, maintain
+from zskip.table.rewrite.maintain import maintain
+from zskip.table.rewrite.maintenance_request import check_maintenance
 from zskip.table.show.history import history
 from zskip.table.snapshot import read_snapshot
 from zskip.version import __version__

@@ -1,0 +1,72 @@
+"""The bounds of files in the clustering columns, by which planners choose batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from zskip.advisor.maintenance.planner import Bounds
+from zskip.advisor.maintenance.row_scale import scale_of
+from zskip.index import BoundIndex, refresh
+from zskip.layout.layout import Layout
+from zskip.records import ALL_NULL, Field, Floats, Ints, Snapshot, Values
+from zskip.storage.overlay import Overlay
+from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
+from zskip.table.refresh_index import refresh_index
+from zskip.table.session import is_case_sensitive
+
+
+def bind_fresh_index(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIndex:
+    """Bind an index that knows all files; writes: whether to bring the one on disk up to date."""
+    if writes:
+        refresh_index(handle, new_only=True)
+        return bind_index(handle, snapshot, warn=False)
+    case_sensitive = is_case_sensitive(handle)
+    index = refresh(
+        Overlay(handle.home),
+        snapshot,
+        case_sensitive=case_sensitive,
+        check=False,
+        index_storage=None if handle.index_storage is None else Overlay(handle.index_storage),
+        workers=handle.workers,
+    )
+    return index.bind(snapshot, case_sensitive=case_sensitive)
+
+
+def read_bounds(bound: BoundIndex, fields: Sequence[Field], layout: Layout | None = None) -> list[Bounds]:
+    """Read the bounds of the clustering columns from an index; layout: the one that most rows are in, if known."""
+    bounds_by_column = []
+    for i, field in enumerate(fields):
+        stats = bound.column((field.name,))
+        if stats is None:
+            unknown = np.zeros(len(bound.snapshot), np.int64)
+            bounds_by_column.append(Bounds(lower=unknown, upper=unknown, bounded=unknown != 0))
+            continue
+        has_splits = layout is not None and layout.build == "sample" and layout.fields[i].type == field.type
+        splits = layout.bounds[i] if layout is not None and has_splits else None
+        lower, upper, bounded = stats.lower.copy(), stats.upper.copy(), stats.bounded
+        empty = ((stats.nulls == ALL_NULL) | ((stats.nulls == bound.rows) & (bound.rows >= 0))) & (bound.rows != 0)
+        if empty.any() and (bounded & ~empty).any():
+            # No range matches a null: the file lies beside all values, at their end.
+            last = upper[bounded & ~empty][np.argmax(upper[bounded & ~empty])]
+            for ends in (lower, upper):
+                ends[empty] = last
+            bounded = bounded | empty
+        bounds_by_column.append(Bounds(lower=lower, upper=upper, bounded=bounded, splits=splits))
+    return bounds_by_column
+
+
+def weigh_other_files(columns: Sequence[Bounds], rows: Ints, batch: Ints) -> tuple[tuple[Values, Floats], ...]:
+    """For each column, values of the files outside a batch and the number of rows that each stands for.
+
+    rows: (files,); batch: the numbers of its files.
+    """
+    is_other = np.ones(len(rows), np.bool_)
+    is_other[batch] = False
+    values_and_rows = []
+    for c in columns if is_other.any() else ():
+        scale = scale_of(c.lower[is_other], c.upper[is_other], c.bounded[is_other], rows[is_other], c.splits)
+        values_and_rows.append((scale.points, np.diff(scale.below) * float(rows[is_other].sum())))
+    return tuple(values_and_rows)

@@ -1,0 +1,170 @@
+"""What a maintain should rewrite: the table at one moment, its layout, and the batches that are worth their bytes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zskip.advisor.fitting.predicate_boxes import ONLY_NULLS, boxes_of
+from zskip.advisor.maintenance.planner import Bounds, MaintenancePlan, plan_maintenance
+from zskip.errors import ColumnError, InputError, UnsupportedError
+from zskip.index import BoundIndex
+from zskip.layout.layout import Layout
+from zskip.records import Field, Ints, Snapshot
+from zskip.table.advice.advise import parse_workload
+from zskip.table.handle import Handle
+from zskip.table.journal import Clustering, read_clustering, read_journal
+from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fields
+from zskip.table.read.info import layout_of
+from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest, default_curve
+from zskip.table.session import is_case_sensitive
+from zskip.table.snapshot import check_files_are_rows, read_snapshot
+from zskip.units import show_size
+
+_MOST_QUERIES = 300
+"""Queries of the workload to choose batches by; of more, some are drawn by weight."""
+_log = logging.getLogger("zskip")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PlannedTable:
+    """The table at one moment, and the batches to rewrite."""
+
+    bound: BoundIndex
+    by: tuple[str, ...]
+    fields: tuple[Field, ...]
+    """The same columns."""
+    curve: str
+    build: str
+    target: int
+    """Bytes of a file."""
+    rows: Ints
+    columns: Sequence[Bounds]
+    plan: MaintenancePlan
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The table's files."""
+        return self.bound.snapshot
+
+
+def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settled: Set[str]) -> PlannedTable:
+    """Read the snapshot and the bounds of its files, and plan; raises what is wrong with the table or the request.
+
+    spent: bytes of the budget; settled: paths of files to leave alone.
+    """
+    bound = _bind(handle, dry_run=request.dry_run)
+    snapshot = bound.snapshot
+    clustering = read_clustering(read_journal(handle.home), snapshot)
+    by, curve, build = _choose_layout(handle, snapshot, clustering, request)
+    target = request.target_file_size
+    target = target or (clustering.newest.target_file_size if clustering else None) or DEFAULT_FILE_SIZE
+    if request.budget is not None and request.budget < target:
+        raise InputError(
+            f"budget={request.budget} is less than one file of {show_size(target)}; give more, or a smaller "
+            "target_file_size"
+        )
+    fields = clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle))
+    if clustering is not None and clustering.newest.operation.by != tuple(field.name for field in fields):
+        clustering = None
+    rows = np.maximum(bound.rows, 0)
+    columns = read_bounds(bound, fields, None if clustering is None else _largest_layout(clustering))
+    plan = plan_maintenance(
+        snapshot,
+        rows,
+        columns,
+        target=target,
+        budget=None if request.budget is None else max(request.budget - spent, 0),
+        linear=curve == "linear",
+        reference=None if clustering is None else _largest_run(clustering),
+        settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
+        runs=None if clustering is None else _run_numbers(clustering, snapshot),
+        asked=_read_ranges(handle, snapshot, fields, request.workload),
+    )
+    return PlannedTable(
+        bound=bound,
+        by=by,
+        fields=fields,
+        curve=curve,
+        build=build,
+        target=target,
+        rows=rows,
+        columns=columns,
+        plan=plan,
+    )
+
+
+def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
+    snapshot = read_snapshot(handle)
+    check_files_are_rows(snapshot)
+    if snapshot.reader is not None:
+        raise UnsupportedError(
+            f'maintain() needs the bounds of files, and "{snapshot.root}" uses {snapshot.reader}, so its files are not '
+            "its rows; use optimize() or compact()"
+        )
+    return bind_fresh_index(handle, snapshot, writes=not dry_run)
+
+
+def _choose_layout(
+    handle: Handle, snapshot: Snapshot, clustering: Clustering | None, request: MaintenanceRequest
+) -> tuple[tuple[str, ...], str, str]:
+    """Choose columns, curve and build: those of the last time, or new ones."""
+    last = layout_of(handle, snapshot, clustering)
+    if request.by is not None and (last is None or last.by != request.by):
+        if last is not None:
+            _log.info("%s changes from %s to %s, batch by batch", snapshot.root, last.by, request.by)
+        return request.by, default_curve(request.by), "sample"
+    if last is None:
+        raise InputError(
+            f'"{snapshot.root}" was never clustered, so maintain() does not know the columns; give them once, such as '
+            'by=["a", "b"]'
+        )
+    try:
+        clustering_fields(last.by, snapshot, case_sensitive=is_case_sensitive(handle))
+    except ColumnError as error:
+        raise ColumnError(
+            f'"{snapshot.root}" was clustered by {", ".join(last.by)}, which is no longer possible: {error}. Give "by" '
+            "with the columns to cluster by from now on"
+        ) from error
+    return last.by, last.curve, last.build
+
+
+def _largest_layout(clustering: Clustering) -> Layout | None:
+    return max(clustering.runs, key=lambda run: run.operation.rows).layout()
+
+
+def _largest_run(clustering: Clustering) -> Ints | None:
+    """The largest number of live files that one operation clustered."""
+    members = max(clustering.members, key=lambda members: int(members.sum()))
+    return np.flatnonzero(members) if members.any() else None
+
+
+def _run_numbers(clustering: Clustering, snapshot: Snapshot) -> Ints:
+    """(files,) the number of each file's run, -1 for files in none."""
+    numbers = np.full(len(snapshot), -1, np.int64)
+    for number, members in enumerate(clustering.members):
+        numbers[members] = number
+    return numbers
+
+
+def _read_ranges(
+    handle: Handle, snapshot: Snapshot, fields: Sequence[Field], given: Given
+) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
+    """Read the ranges of the clustering columns in queries, with weights; raises as `read_predicates`."""
+    _, parsed = parse_workload(handle, snapshot, given)
+    parsed = parsed.drawn(_MOST_QUERIES, 0)
+    numbers = {(field.name,): i for i, field in enumerate(fields)}
+    weighted_ranges = []
+    for predicate, weight in zip(parsed.predicates, parsed.weights.tolist(), strict=True):
+        boxes = boxes_of(predicate)
+        ranges = [
+            {numbers[path]: ends for path, ends in box.items() if path in numbers and ends is not ONLY_NULLS}
+            for box in boxes
+        ]
+        weighted_ranges += [(by_column, weight / len(boxes)) for by_column in ranges]
+    return weighted_ranges
