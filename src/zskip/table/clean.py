@@ -1,4 +1,4 @@
-"""Say what crashed operations left in a table, and remove it."""
+"""List what crashed operations left in a table, and delete it."""
 
 from __future__ import annotations
 
@@ -11,35 +11,34 @@ from zskip.storage import Storage
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 
-_Found = list[tuple[Storage, str, str]]
-"""Where it lies, its path there, and why nobody needs it."""
+_Leftovers = list[tuple[Storage, str, str]]
+"""The storage, the path in it, and why nobody needs it."""
 
 
 def clean(handle: Handle, *, delete: bool) -> Cleaning:
-    """List what no reader and no living process needs, and delete just that where it is asked for."""
+    """List what no reader and no running process needs; delete: and delete just that."""
     storage = handle.storage
-    beside = _beside(handle)
-    if storage.stat("") is None and not beside:
+    unpublished_tables = _unpublished_tables(handle)
+    if storage.stat("") is None and not unpublished_tables:
         raise TableNotFoundError(f'"{storage.root}" does not exist; check the path')
     unfinished = log.list_pending(storage)
     if delete:
         for entry in unfinished:
             log.finish(storage, entry)
-    found = [*_inside(handle), *_of_index(handle), *beside]
-    records = tuple(measure_leftover(*leftover) for leftover in found)
+    all_leftovers = [*_table_leftovers(handle), *_index_leftovers(handle), *unpublished_tables]
+    records = tuple(measure_leftover(*leftover) for leftover in all_leftovers)
     if delete:
-        for where, path, _ in found:
-            where.delete(path)
+        for home, path, _ in all_leftovers:
+            home.delete(path)
     return Cleaning(path=storage.root, leftovers=records, unfinished=len(unfinished), deleted=delete)
 
 
-def _inside(handle: Handle) -> _Found:
-    found = find_leftovers(handle.home, handle.format_on)
-    return [(handle.home, path, reason) for path, reason in found]
+def _table_leftovers(handle: Handle) -> _Leftovers:
+    return [(handle.home, path, reason) for path, reason in find_leftovers(handle.home, handle.format_on)]
 
 
-def _of_index(handle: Handle) -> _Found:
-    """Garbage of the index; none of one that is damaged, which a refresh builds from what is still sound.
+def _index_leftovers(handle: Handle) -> _Leftovers:
+    """Garbage of the index; none of a damaged one, since a refresh rebuilds it from its sound parts.
 
     Raises IndexFormatError where another version of zskip wrote it.
     """
@@ -51,8 +50,8 @@ def _of_index(handle: Handle) -> _Found:
     return [] if index is None else [(home, path, reason) for path, reason in find_garbage(home)]
 
 
-def _beside(handle: Handle) -> _Found:
-    """Directories that were to become this table."""
+def _unpublished_tables(handle: Handle) -> _Leftovers:
+    """Hidden directories that should have become this table."""
     above, _, name = handle.storage.root.rpartition("/")
     if not name or above.endswith(":/") or (not above and ":" in handle.storage.root):
         return []

@@ -1,4 +1,4 @@
-"""Bring a table's index up to date: from footers, and from the rows where footers do not tell."""
+"""Bring a table's index up to date: from footers, and from rows where footers lack statistics."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def refresh_index(
     total_budget: int | str | None = None,
     granularity: str | None = None,
 ) -> IndexInfo:
-    """Read the footers of files that have no valid entry yet, count what they do not tell, and build sketches.
+    """Read the footers of files without a valid entry, count what footers lack, and build sketches.
 
-    As `Table.index` says; new_only: count only in files that had no entry.
+    See `Table.index`; new_only: count only in files that had no entry.
     """
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
         raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
-    of_file, of_all = _read_size("budget", budget), _read_size("total_budget", total_budget)
+    file_budget, all_files_budget = _read_size("budget", budget), _read_size("total_budget", total_budget)
     if collect == "scan":
         handle.need_spark('collect="scan"')
     schema = None if handle.spark is None else read_table_schema(handle)
@@ -66,54 +66,54 @@ def refresh_index(
             f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
             "skips files by its own statistics"
         )
-    counting, everything = None, collect == "scan"
+    counting, counts_all = None, collect == "scan"
     if collect != "footers" and schema is not None:
         counting = Counting(
-            count=lambda gaps: _count(handle, schema, gaps, strict=everything), new_only=new_only, everything=everything
+            count=lambda gaps: _count(handle, schema, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
-    add, gone = _read_sketches(handle, snapshot, sketches, drop)
-    with bar("read footers", "files") as shown:
+    added, dropped = _read_sketches(handle, snapshot, sketches, drop)
+    with bar("read footers", "files") as progress_bar:
         index = refresh(
             handle.home,
             snapshot,
             counting=counting,
             case_sensitive=is_case_sensitive(handle),
             check=not new_only,
-            progress=shown.update,
+            progress=progress_bar.update,
             index_storage=handle.index_storage,
             row_groups=None if granularity is None else granularity == "row_group",
             workers=handle.workers,
         )
-    if index.manifest.sketches or add:
+    if index.manifest.sketches or added:
 
         def build(
-            wanted: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
-        ) -> list[dict[int, BuiltState]]:
-            assert schema is not None, "without Spark no file may be read"
+            sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
+        ) -> list[dict[int, Made]]:
+            assert schema is not None, "only Spark reads files"
             bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
-            return _sketched(handle, schema, bound, wanted, zones, lacking, of_file)
+            return _build_sketches(handle, schema, bound, sketches, zones, lacking, file_budget)
 
         index = refresh_sketches(
             index,
             snapshot,
             build,
             np.full(len(snapshot), schema is not None),
-            add=add,
-            drop=gone,
+            add=added,
+            drop=dropped,
             timezone=time_zone(handle),
             case_sensitive=is_case_sensitive(handle),
-            total_budget=of_all,
+            total_budget=all_files_budget,
         )
     return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
 
 
 def index_new_files(handle: Handle, *, by_engine: bool) -> None:
-    """Index what a rewrite has added; that is committed, so that a failure here is no failure of the rewrite.
+    """Index the new files of a committed rewrite; a failure costs a warning only.
 
-    by_engine: whether the format's own code read the files that are gone.
+    by_engine: whether the format's own code read the replaced files.
     """
     try:
-        # A rewrite by the format's own code may leave a table that zskip reads itself from now on.
+        # After a rewrite by the format's own code zskip may read the table itself.
         if not by_engine or handle.format.snapshot().reader is None:
             refresh_index(handle, new_only=True)
     except ZskipError as error:
@@ -121,7 +121,7 @@ def index_new_files(handle: Handle, *, by_engine: bool) -> None:
 
 
 def _read_size(name: str, value: int | str | None) -> int | None:
-    """Bytes from a number or text; raises InputError for what is no size."""
+    """Read a number of bytes or a text with a unit; raises InputError."""
     if value is None:
         return None
     try:
@@ -133,7 +133,7 @@ def _read_size(name: str, value: int | str | None) -> int | None:
 def _read_sketches(
     handle: Handle, snapshot: Snapshot, sketches: Sequence[str], drop: Sequence[str]
 ) -> tuple[list[SketchOn], list[str]]:
-    """The sketches to add, and the specs of those to drop; whatever is wrong is said before anything is written."""
+    """Read the sketches to add and the specs of those to drop, before anything is written."""
     if isinstance(sketches, str) or isinstance(drop, str):
         raise InputError("give sketches and drop as lists, such as ['bloom(0.01):l_comment']")
     if sketches:
@@ -143,17 +143,17 @@ def _read_sketches(
     def read(text: str) -> SketchOn:
         return parse_sketch_on(text, columns, timezone=time_zone(handle))
 
-    known, gone = _held(handle) if drop else set(), []
+    known, dropped = _indexed_sketches(handle) if drop else set(), []
     for text in drop:
         spec = text if text in known else str(read(text))
         if spec not in known:
             raise InputError(f'the index has no sketch "{text}"; it has {", ".join(sorted(known)) or "none"}')
-        gone.append(spec)
-    return [read(text) for text in sketches], gone
+        dropped.append(spec)
+    return [read(text) for text in sketches], dropped
 
 
-def _held(handle: Handle) -> set[str]:
-    """The specs of the sketches in the index; none where it is damaged and will be built anew."""
+def _indexed_sketches(handle: Handle) -> set[str]:
+    """The specs of the sketches in the index; none where it is damaged and will be rebuilt."""
     try:
         index = load_index(handle)
     except DamagedIndexError:
@@ -161,11 +161,11 @@ def _held(handle: Handle) -> set[str]:
     return set() if index is None else {record.spec for record in index.manifest.sketches}
 
 
-def _sketched(
+def _build_sketches(
     handle: Handle,
     schema: TableSchema,
     bound: BoundIndex,
-    wanted: Sequence[SketchOn],
+    sketches: Sequence[SketchOn],
     zones: Sequence[str],
     lacking: Sequence[Bools],
     budget: int | None,
@@ -174,24 +174,24 @@ def _sketched(
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
-    spark, places = handle.need_spark("building sketches"), file_positions(handle, schema.snapshot)
-    found: list[dict[int, BuiltState]] = [{} for _ in wanted]
+    spark, positions = handle.need_spark("building sketches"), file_positions(handle, schema.snapshot)
+    states_by_sketch: list[dict[int, Made]] = [{} for _ in sketches]
     try:
         for zone in dict.fromkeys(zones):
-            mine = [i for i, other in enumerate(zones) if other == zone]
-            sketches, files = [wanted[i] for i in mine], [lacking[i] for i in mine]
-            made = build_sketches(spark, schema, sketches, files, places, timezone=zone, budget=budget)
-            for i, states in zip(mine, made, strict=True):
-                found[i] = _of_sure_days(wanted[i], states, bound)
+            in_zone = [i for i, other in enumerate(zones) if other == zone]
+            zone_sketches, files = [sketches[i] for i in in_zone], [lacking[i] for i in in_zone]
+            built = build_sketches(spark, schema, zone_sketches, files, positions, timezone=zone, budget=budget)
+            for i, states in zip(in_zone, built, strict=True):
+                states_by_sketch[i] = _drop_ancient_days(sketches[i], states, bound)
     except Exception as error:
-        raise to_zskip_error(f"sketch {len(wanted)} columns or expressions", error) from error
-    return found
+        raise to_zskip_error(f"sketch {len(sketches)} columns or expressions", error) from error
+    return states_by_sketch
 
 
 def _count(
     handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
 ) -> tuple[Ints, Mapping[tuple[str, ...], CountedColumn]]:
-    """Count with Spark, one aggregation by file; nothing, and a warning, where that fails and is not `strict`."""
+    """Count with Spark, in one aggregation by file; a failure costs a warning only, unless `strict`."""
     from zskip.spark.collect.statistics import count_values
     from zskip.spark.jvm.failures import to_zskip_error
     from zskip.spark.scan.relation import scan_whole
@@ -204,12 +204,12 @@ def _count(
         failure = to_zskip_error(step, error)
         if strict or not isinstance(failure, ZskipError):
             raise failure from error
-        warnings.warn(f"the index knows only what footers tell: {failure}", ZskipWarning, stacklevel=4)
+        warnings.warn(f"the index knows only the statistics of footers: {failure}", ZskipWarning, stacklevel=4)
         return np.full(len(gaps.files), -1, np.int64), {}
 
 
-def _of_sure_days(on: SketchOn, states: dict[int, BuiltState], bound: BoundIndex) -> dict[int, BuiltState]:
-    """No states of files that hold days before 1900, or may: which they are depends on the calendar of who reads."""
+def _drop_ancient_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex) -> dict[int, Made]:
+    """Drop the states of files that may hold days before 1900, whose meaning depends on the reader's calendar."""
     unsure: Bools = np.zeros(len(bound.snapshot), np.bool_)
     for column in on.columns:
         if column.type.name in CALENDAR_TYPES:
@@ -218,5 +218,5 @@ def _of_sure_days(on: SketchOn, states: dict[int, BuiltState], bound: BoundIndex
                 return dict.fromkeys(states, BuiltState(None, "nothing is known of its days"))
             sure = stats.bounded & (stats.lower >= first_unambiguous(column.type))
             unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
-    early = BuiltState(None, "it may hold days before 1900, which calendars read differently")
-    return {place: early if unsure[place] else made for place, made in states.items()}
+    early = Made(None, "it may hold days before 1900, which calendars read differently")
+    return {i: early if unsure[i] else state for i, state in states.items()}

@@ -247,7 +247,7 @@ def test_bad_paths_are_refused_and_leave_nothing(events: str, tmp_path: Path, mo
     with pytest.raises(InputError, match="empty"):
         table.report("")
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="no file that a report may replace"):
+    with pytest.raises(InputError, match="not a file that a report may replace"):
         table.report(tmp_path / "pipe")
     before = sorted(os.listdir(tmp_path))
 

@@ -1,4 +1,4 @@
-"""What lies at a path."""
+"""Describe a table: files, rows, columns, index, layout, and how well it is clustered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from zskip.table.snapshot import read_snapshot
 
 
 def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
-    """Files, rows, columns, partitions, index and layout of a table, and how the columns `by` are clustered.
+    """Describe files, rows, columns, partitions, index and layout, and how well the columns `by` are clustered.
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
@@ -30,12 +30,12 @@ def describe(handle: Handle, by: Sequence[str] | str | None) -> TableInfo:
 def describe_snapshot(
     handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, bound: BoundIndex | None = None
 ) -> TableInfo:
-    """The same of a snapshot.
+    """Describe one snapshot.
 
-    bound: its index, where that is at hand.
+    bound: its index, if at hand.
     """
     layout = layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
-    chosen = _chosen(handle, snapshot, by, layout)
+    names = _clustering_names(handle, snapshot, by, layout)
     bound = _bound(handle, snapshot) if bound is None else bound
     return TableInfo(
         path=handle.storage.root,
@@ -49,12 +49,12 @@ def describe_snapshot(
         partitions=len(snapshot.partitions),
         index=None if bound is None else bound.info(),
         layout=layout,
-        clustering=() if bound is None else _clustering(bound, chosen),
+        clustering=() if bound is None else _clustering(bound, names),
     )
 
 
 def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
-    """What the index keeps of each column and expression; raises InputError where there is none."""
+    """Describe what the index keeps of each column and expression; raises InputError where there is none."""
     index = load_index(handle)
     if index is None:
         raise InputError(f'"{handle.storage.root}" has no index; build it with Table.index()')
@@ -71,15 +71,17 @@ def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
     return None if index is None else index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
-def _chosen(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None) -> list[str]:
+def _clustering_names(
+    handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None
+) -> list[str]:
     if by is None:
         known = {field.name for field in (*snapshot.fields, *snapshot.partition_fields)}
         return [name for name in layout.by if name in known] if layout else []
-    return orderable(handle, snapshot, by)
+    return resolve_orderable(handle, snapshot, by)
 
 
-def orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[str]:
-    """Names of columns as the table writes them.
+def resolve_orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[str]:
+    """Resolve names to the table's own.
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
@@ -92,8 +94,8 @@ def orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> li
 
 
 def _clustering(bound: BoundIndex, names: list[str]) -> tuple[ClusteringInfo, ...]:
-    found = [(name, bound.column((name,))) for name in names]
-    return tuple(clustering(name, stats) for name, stats in found if stats is not None)
+    stats_by_name = [(name, bound.column((name,))) for name in names]
+    return tuple(clustering(name, stats) for name, stats in stats_by_name if stats is not None)
 
 
 def last_layout(handle: Handle, snapshot: Snapshot) -> LayoutInfo | None:
@@ -101,33 +103,33 @@ def last_layout(handle: Handle, snapshot: Snapshot) -> LayoutInfo | None:
     return layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
 
 
-def layout_of(handle: Handle, snapshot: Snapshot, kept: Clustering | None) -> LayoutInfo | None:
+def layout_of(handle: Handle, snapshot: Snapshot, latest: Clustering | None) -> LayoutInfo | None:
     """How the table was last clustered; None where it never was.
 
-    kept: what its journal says.
+    latest: its clustering by the journal.
     """
-    return _of_log(handle) if kept is None else _of_journal(kept, snapshot)
+    return _layout_from_log(handle) if latest is None else _layout_from_journal(latest, snapshot)
 
 
-def _of_journal(kept: Clustering, snapshot: Snapshot) -> LayoutInfo:
-    of = kept.newest.operation
-    times = [run.operation.time_ms for run, members in zip(kept.runs, kept.members, strict=True) if members.any()]
-    inside = kept.files
+def _layout_from_journal(latest: Clustering, snapshot: Snapshot) -> LayoutInfo:
+    operation = latest.newest.operation
+    times = [run.operation.time_ms for run, members in zip(latest.runs, latest.members, strict=True) if members.any()]
+    clustered = latest.files
     return LayoutInfo(
-        version=of.version,
-        by=of.by,
-        curve=of.curve or "",
-        build=of.build or "",
+        version=operation.version,
+        by=operation.by,
+        curve=operation.curve or "",
+        build=operation.build or "",
         since_ms=min(times, default=None),
-        files=int(inside.sum()),
-        bytes=int(snapshot.sizes[inside].sum()),
-        files_since=int((~inside).sum()),
-        bytes_since=int(snapshot.sizes[~inside].sum()),
+        files=int(clustered.sum()),
+        bytes=int(snapshot.sizes[clustered].sum()),
+        files_since=int((~clustered).sum()),
+        bytes_since=int(snapshot.sizes[~clustered].sum()),
     )
 
 
-def _of_log(handle: Handle) -> LayoutInfo | None:
-    """What the format's own log says of the last rewrite, where the table keeps no record."""
+def _layout_from_log(handle: Handle) -> LayoutInfo | None:
+    """Read the last rewrite from the format's own log, where the journal has no record."""
     latest = handle.format.last_operation()
     if latest is None or latest[1].get("operation") not in CLUSTERING_OPERATIONS or not latest[1].get("by"):
         return None

@@ -1,9 +1,9 @@
-"""The query side, on one page: a DataFrame over pruned files, and the files themselves.
+"""The query side, on one page: a DataFrame over pruned files, and the list of those files.
 
     snapshot -> bind the index to its files -> (for each query) predicate -> prune -> the files to read
 
 `open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/rule/file_index.py`);
-`prune_files` runs it once, without Spark. What cannot be bound or understood keeps its files.
+`prune_files` runs it once, without Spark. A predicate or index that cannot be used keeps its files.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from zskip.table.read.kept_file import KeptFile
 from zskip.table.read.whole_table import read_by_engine
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
-from zskip.table.workload.recording import home_of, noting, recorder
+from zskip.table.workload.recording import home_of, recorder, scan_listener
 from zskip.types import read_type
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
 
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
     """Notes scans for the workload; None where it is not recorded."""
-    return noting(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), is_case_sensitive(handle))
+    return scan_listener(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), is_case_sensitive(handle))
 
 
 def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:
@@ -105,9 +105,9 @@ def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> boo
 
 
 def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
-    """The files that might hold a matching row, and what pruning did.
+    """List the files that might hold a matching row, and report what pruning did.
 
-    A file of which all row groups are known, and none might hold one, is not among them.
+    Files whose row groups are all ruled out are dropped.
     """
     snapshot = read_snapshot(handle)
     if snapshot.reader is not None:
@@ -117,39 +117,39 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
         )
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
-    stats = bind_index(handle, snapshot, warn=where is not None)
-    result = stats.prune(predicate)
-    row_groups = prune_row_groups(stats, predicate, result.kept)
-    by_file = {} if row_groups is None else row_groups.by_file
-    kept = [i for i in np.flatnonzero(result.kept).tolist() if by_file.get(i) != ()]
+    bound = bind_index(handle, snapshot, warn=where is not None)
+    result = bound.prune(predicate)
+    row_groups = prune_row_groups(bound, predicate, result.kept)
+    groups_by_file = {} if row_groups is None else row_groups.of_file
+    kept = [i for i in np.flatnonzero(result.kept).tolist() if groups_by_file.get(i) != ()]
     if len(kept) < result.files:
         result = replace(result, kept=np.isin(np.arange(len(snapshot)), kept))
-    counts = [len(by_file[i]) for i in kept if i in by_file]
+    counts = [len(groups_by_file[i]) for i in kept if i in groups_by_file]
     report = replace(
-        _report(snapshot, stats, result, time.perf_counter() - started),
+        _report(snapshot, bound, result, time.perf_counter() - started),
         row_groups=sum(counts) if row_groups is not None and len(counts) == len(kept) else None,
         row_groups_total=None if row_groups is None else row_groups.total,
     )
-    noted = recorder(home_of(handle))
-    if noted is not None:
-        noted.note(lambda: text_of([predicate]), report)
-    return [KeptFile(handle.storage.uri(snapshot.paths[i]), by_file.get(i)) for i in kept], report
+    workload_recorder = recorder(home_of(handle))
+    if workload_recorder is not None:
+        workload_recorder.note(lambda: text_of([predicate]), report)
+    return [KeptFile(handle.storage.uri(snapshot.paths[i]), groups_by_file.get(i)) for i in kept], report
 
 
-def _report(snapshot: Snapshot, stats: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:
+def _report(snapshot: Snapshot, bound: BoundIndex, result: PruneResult, seconds: float) -> ScanReport:
     return ScanReport(
         files=result.files,
         files_total=len(snapshot),
         bytes=int(snapshot.sizes[result.kept].sum()),
         bytes_total=snapshot.bytes,
-        rows=known_rows(stats, result.kept),
-        rows_total=known_rows(stats, np.ones_like(result.kept)),
+        rows=known_rows(bound, result.kept),
+        rows_total=known_rows(bound, np.ones_like(result.kept)),
         seconds=seconds,
         leaves=result.leaves,
     )
 
 
-def known_rows(stats: BoundIndex, files: Bools) -> int | None:
-    """Rows of some files together; None where a file's count is unknown."""
-    rows = stats.rows[files]
+def known_rows(bound: BoundIndex, files: Bools) -> int | None:
+    """The total rows of some files; None where a file's count is unknown."""
+    rows = bound.rows[files]
     return None if (rows < 0).any() else int(rows.sum())

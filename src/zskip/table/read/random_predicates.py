@@ -15,12 +15,12 @@ from zskip.types import DataType, Encoded, Form, decode_decimal, encode_decimal,
 
 _OPERATORS = ("=", "<", "<=", ">", ">=")
 _UNWRITABLE = "'...'"
-"""What `to_sql` writes of a date or a timestamp that it cannot."""
+"""What `to_sql` writes for a date or a timestamp outside its range."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """A column, and some of its values."""
+    """A column and some of its values."""
 
     column: Column
     values: Sequence[Encoded]
@@ -28,14 +28,14 @@ class Probe:
 
 
 def draw(probes: Sequence[Probe], count: int, seed: int) -> list[Predicate]:
-    """Draw predicates of one to some four leaves over values that occur, and over their neighbors."""
+    """Draw predicates of one to about four leaves over existing values and their neighbors."""
     rng = random.Random(seed)
-    found: list[Predicate] = []
-    while probes and len(found) < count:
+    predicates: list[Predicate] = []
+    while probes and len(predicates) < count:
         predicate = _tree(rng, probes, 2)
         if _UNWRITABLE not in to_sql(predicate):
-            found.append(predicate)
-    return found
+            predicates.append(predicate)
+    return predicates
 
 
 def _tree(rng: random.Random, probes: Sequence[Probe], depth: int) -> Predicate:
@@ -61,11 +61,11 @@ def _leaf(rng: random.Random, probe: Probe) -> Predicate:
         low, high = sorted([value, rng.choice(probe.values)])
         return And((Compare(">=", column, low), Compare("<=", column, high)))
     if column.type.name == "string" and kind < 0.7:
-        return _of_text(rng, column, cast(bytes, value).decode())
+        return _text_leaf(rng, column, cast(bytes, value).decode())
     return Compare(rng.choice(_OPERATORS), column, _near(rng, value, column.type))
 
 
-def _of_text(rng: random.Random, column: Column, text: str) -> Predicate:
+def _text_leaf(rng: random.Random, column: Column, text: str) -> Predicate:
     part = text[: rng.randint(1, 4)]
     kind = rng.randrange(3)
     if kind == 0:
@@ -76,7 +76,7 @@ def _of_text(rng: random.Random, column: Column, text: str) -> Predicate:
 
 
 def _near(rng: random.Random, value: Encoded, data_type: DataType) -> Encoded:
-    """The value, or one just beside it."""
+    """The value or a direct neighbor."""
     step = rng.choice([-1, 0, 0, 0, 1])
     if not step or data_type.name == "boolean":
         return value

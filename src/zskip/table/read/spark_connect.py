@@ -1,7 +1,7 @@
-"""Spark Connect, which gives no access to the JVM: the files that a query needs are found here and read there.
+"""Spark Connect gives no access to the JVM, so the client prunes files and the server reads them.
 
 The client must reach the table by the same path as the server. Storage, index and pruning are those of `zskip.open`;
-the session gives its settings, its schema of the table, and reads the kept files.
+the session provides its settings and the table's schema, and reads the kept files.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from zskip.records import ScanReport, Snapshot
 
 _PATTERN = re.compile(r"[{}\[\]*?\\]")
-"""In names that Spark takes for patterns."""
+"""Characters that make Spark read a name as a pattern."""
 
 _QUOTED = "spark.sql.ansi.doubleQuotedIdentifiers"
-"""Where it is set, double quotes are around names, and not around text as zskip reads them."""
+"""Where it is set, double quotes enclose names; zskip reads them as strings."""
 
 
 def is_connected(spark: object) -> bool:
@@ -35,10 +35,10 @@ def is_connected(spark: object) -> bool:
 
 
 def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, ScanReport]:
-    """The rows for which `where` is true, read from the files that might hold one, and what pruning did.
+    """Open the rows for which `where` is true, from the files that might hold one, and report what pruning did.
 
     root: the table as the session calls it. Raises UnsupportedError for other formats than plain Parquet and for
-    names that are patterns to Spark, ConflictError while a rewrite is unfinished that may not be finished from here.
+    names that are patterns to Spark, ConflictError during an unfinished rewrite that the client may not finish.
     """
     spark, snapshot = handle.connected, read_snapshot(handle)
     if handle.format.name != "parquet" or spark is None:
@@ -48,18 +48,18 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             "work"
         )
     check_files_are_rows(snapshot)
-    odd = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
-    if odd is not None:
+    pattern = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
+    if pattern is not None:
         raise UnsupportedError(
-            f'"{odd}" is a pattern to Spark Connect, which might read other files for it: rename it, or use a classic '
-            "session. files() and explain() work"
+            f'"{pattern}" is a pattern to Spark Connect, which might read other files for it: rename it, or use a '
+            "classic session. files() and explain() work"
         )
     schema = spark.read.parquet(root).schema
-    quoted = where is not None and '"' in where and str(spark.conf.get(_QUOTED, "false")).lower() == "true"
-    kept, report = prune_files(handle, None if quoted else where)
+    has_quoted_names = where is not None and '"' in where and str(spark.conf.get(_QUOTED, "false")).lower() == "true"
+    kept, report = prune_files(handle, None if has_quoted_names else where)
     if _differs(snapshot, schema.jsonValue()["fields"]):
         warnings.warn(
-            f'the session sees other columns in "{root}" than zskip, so that all files are read',
+            f'the session sees other columns in "{root}" than zskip, so it reads all files',
             ZskipWarning,
             stacklevel=4,
         )
@@ -76,7 +76,7 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
 
 
 def _differs(snapshot: Snapshot, fields: list[dict[str, object]]) -> bool:
-    """Whether the session gives a column another type, as where it infers none from the names of directories."""
-    theirs = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
-    ours = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}
-    return any(theirs.get(name) != kind for name, kind in ours.items())
+    """Whether the session gives a column another type, for example since it infers no types from directory names."""
+    session_types = {str(f["name"]): read_type(f["type"], f.get("metadata")) for f in fields}  # type: ignore[arg-type]
+    own_types = {field.name: field.type for field in (*snapshot.fields, *snapshot.partition_fields)}
+    return any(session_types.get(name) != data_type for name, data_type in own_types.items())

@@ -1,8 +1,8 @@
-"""Prove on a user's own table that nothing is lost: audit the index, and answer queries with it and without.
+"""Prove on a user's own table that no row is lost: audit the index, and answer queries with and without it.
 
-The side without is `spark.read.parquet`, which knows nothing of zskip, or for another format all of its live files.
-Both sides run in a private copy of the session in which Spark does not filter inside files: it takes bounds from some
-writers that leave NaN out, and then loses rows by itself.
+Without the index, `spark.read.parquet` reads plain Parquet, and a scan of all live files other formats. Both sides run
+in a private copy of the session in which Spark does not filter inside files: the bounds of some writers leave NaN out,
+and Spark then loses rows by itself.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _SAMPLED_ROWS = 2_000
 _SAMPLED_COLUMNS = 24
 _QUERIES_PER_JOB = 40
 _SHRINKINGS = 40
-"""Queries that are tried to find a smaller one that fails, too."""
+"""Queries to try in search of a smaller one that also fails."""
 _REPORTED = 20
 _PRIVATE = {"spark.sql.parquet.filterPushdown": "false"}
 _CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
-"""Of Spark 3.5, whose default is to refuse ancient days of other writers."""
+"""By default Spark 3.5 refuses ancient days of other writers."""
 
 
 def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Verification:
-    """Audit every statistic of the index, then run one given or some random queries both ways."""
+    """Audit every statistic of the index, then run the given query or random ones both ways."""
     from zskip.spark.jvm.compat import private_session
 
     _check_count("queries", queries)
@@ -61,27 +61,26 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
         read_where(private, snapshot, where)
     if not len(snapshot):
         return Verification(path=handle.storage.root, files=0, columns=0, queries=0, mismatches=())
-    places = file_positions(handle, snapshot)
-    both = _BothWays(private, snapshot, places)
-    columns, wrong = _audit(both, bind_index(private, snapshot, warn=False))
-    texts = [where] if where is not None else [to_sql(p) for p in _drawn(both, queries, seed)]
+    both = _BothWays(private, snapshot, file_positions(handle, snapshot))
+    columns, index_errors = _audit(both, bind_index(private, snapshot, warn=False))
+    texts = [where] if where is not None else [to_sql(p) for p in _draw_predicates(both, queries, seed)]
     return Verification(
         path=handle.storage.root,
         files=len(snapshot),
         columns=columns,
         queries=len(texts),
-        mismatches=(*wrong, *both.mismatches(texts)),
+        mismatches=(*index_errors, *both.mismatches(texts)),
     )
 
 
 def _check_count(name: str, value: int) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InputError(f"{name}={value!r} is not a whole number of 0 or more")
+        raise InputError(f"{name}={value!r} is not a whole number of at least 0")
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What is compared of a query's rows: how many, and the sum of their hashes."""
+    """A query's answer in short: the number of its rows, and the sum of their hashes."""
 
     rows: int
     checksum: int
@@ -91,40 +90,40 @@ class _Answer:
 
 
 class _BothWays:
-    """One table, read through zskip and without it."""
+    """One table, read with zskip and without."""
 
-    def __init__(self, handle: Handle, snapshot: Snapshot, places: FilePositions) -> None:
+    def __init__(self, handle: Handle, snapshot: Snapshot, positions: FilePositions) -> None:
         self.handle = handle
         self.snapshot = snapshot
-        self.places = places
+        self.positions = positions
         self.plain: DataFrame = read_all_rows(handle)
         self.pruned = open_frame(handle, lambda _: None)
         self._hash = _hash_sql(self.plain)
 
     def mismatches(self, texts: Sequence[str]) -> Iterator[Mismatch]:
-        """Run predicates both ways; of those that differ, the smallest part that does."""
+        """Run predicates both ways, and report the smallest part of each that differs."""
         for start in range(0, len(texts), _QUERIES_PER_JOB):
             batch = texts[start : start + _QUERIES_PER_JOB]
-            for text, expected in zip(batch, self._without(batch), strict=True):
-                found = self._through(text)
-                if found != expected:
-                    yield self._reported(text, expected, found)
+            for text, expected in zip(batch, self._answer_plainly(batch), strict=True):
+                answer = self._answer_pruned(text)
+                if answer != expected:
+                    yield self._report(text, expected, answer)
 
-    def _without(self, texts: Sequence[str]) -> list[_Answer]:
-        """Answers of plain Spark, all from one pass in which nothing is filtered."""
-        # A line's end after each text, since it may end with a comment.
+    def _answer_plainly(self, texts: Sequence[str]) -> list[_Answer]:
+        """Answer with plain Spark, all in one pass without filters."""
+        # A newline follows each text, since it may end with a comment.
         sums = [f"count_if({text}\n)" for text in texts]
         sums += [f"sum(CASE WHEN {text}\n THEN {self._hash} END)" for text in texts]
-        row = self._collected(self.plain, sums, f"answer {len(texts)} queries in full")
+        row = self._collect(self.plain, sums, f"answer {len(texts)} queries in full")
         return [_answer(row[i], row[len(texts) + i]) for i in range(len(texts))]
 
-    def _through(self, text: str) -> _Answer:
-        row = self._collected(
+    def _answer_pruned(self, text: str) -> _Answer:
+        row = self._collect(
             self.pruned.where(text), ["count(1)", f"sum({self._hash})"], "answer a query through the index"
         )
         return _answer(row[0], row[1])
 
-    def _collected(self, frame: DataFrame, sums: Sequence[str], text: str) -> Any:
+    def _collect(self, frame: DataFrame, sums: Sequence[str], text: str) -> Any:
         from pyspark.sql import functions as F
 
         from zskip.spark.jobs import describe_jobs
@@ -132,27 +131,27 @@ class _BothWays:
         with describe_jobs(self.handle.need_spark("verify()"), text):
             return frame.agg(*(F.expr(sql).alias(f"a{i}") for i, sql in enumerate(sums))).collect()[0]
 
-    def _reported(self, text: str, expected: _Answer, found: _Answer) -> Mismatch:
+    def _report(self, text: str, expected: _Answer, answer: _Answer) -> Mismatch:
         def differs(predicate: Predicate) -> bool:
             sql = to_sql(predicate)
-            return self._without([sql]) != [self._through(sql)]
+            return self._answer_plainly([sql]) != [self._answer_pruned(sql)]
 
-        smallest = _smallest(read_where(self.handle, self.snapshot, text), differs)
+        smallest = _find_smallest(read_where(self.handle, self.snapshot, text), differs)
         if smallest is not None:
             text = to_sql(smallest)
-            expected, found = self._without([text])[0], self._through(text)
-        return Mismatch(what=text, file=self._blamed(text), expected=str(expected), found=str(found))
+            expected, answer = self._answer_plainly([text])[0], self._answer_pruned(text)
+        return Mismatch(what=text, file=self._find_lost_file(text), expected=str(expected), found=str(answer))
 
-    def _blamed(self, text: str) -> str | None:
-        """A file that holds matching rows and is skipped all the same."""
+    def _find_lost_file(self, text: str) -> str | None:
+        """Find a file with matching rows that is skipped all the same."""
         from zskip.spark.collect.statistics import aggregate_by_file
 
-        at, table = aggregate_by_file(
-            self.plain, {"n": f"count_if({text}\n)"}, self.places, "find the file that is lost"
+        files, table = aggregate_by_file(
+            self.plain, {"n": f"count_if({text}\n)"}, self.positions, "find the file that is lost"
         )
         predicate = read_where(self.handle, self.snapshot, text)
         kept = bind_index(self.handle, self.snapshot, warn=False).prune(predicate).kept
-        lost = [i for i, n in zip(at.tolist(), table["n"].to_pylist(), strict=True) if n and not kept[i]]
+        lost = [i for i, n in zip(files.tolist(), table["n"].to_pylist(), strict=True) if n and not kept[i]]
         return self.snapshot.paths[min(lost)] if lost else None
 
 
@@ -161,7 +160,7 @@ def _answer(rows: Any, checksum: Any) -> _Answer:
 
 
 def _hash_sql(frame: DataFrame) -> str:
-    """A hash of a row's columns as a decimal, so that a sum of hashes does not overflow; maps go by their text."""
+    """A hash of a row's columns as a decimal, whose sum does not overflow; maps are hashed as text."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     from zskip.spark.forms import quote_identifier
@@ -180,70 +179,77 @@ def _hash_sql(frame: DataFrame) -> str:
     return f"CAST(xxhash64({', '.join(parts)}) AS DECIMAL(20, 0))"
 
 
-def _smallest(predicate: Predicate, differs: Callable[[Predicate], bool]) -> Predicate | None:
-    """The smallest part of a predicate that still differs; None where only the whole does."""
-    found, tries = None, _SHRINKINGS
-    todo = list(smaller(predicate))
-    while todo and tries:
-        part, tries = todo.pop(0), tries - 1
+def _find_smallest(predicate: Predicate, differs: Callable[[Predicate], bool]) -> Predicate | None:
+    """Find the smallest part of a predicate that still differs; None where only the whole does."""
+    smallest, tries_left = None, _SHRINKINGS
+    candidates = list(smaller(predicate))
+    while candidates and tries_left:
+        part, tries_left = candidates.pop(0), tries_left - 1
         if differs(part):
-            found, todo = part, list(smaller(part))
-    return found
+            smallest, candidates = part, list(smaller(part))
+    return smallest
 
 
 def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
-    """Hold every statistic against the content of its file; the number of columns, and what is wrong."""
+    """Compare every statistic with its file; returns the number of columns, and the mismatches."""
     from zskip.spark.collect.statistics import count_values
 
     columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
-    known = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
-    rows, counted = count_values(both.plain, [(c.path, c.type) for c in known], both.places, "audit the index")
-    wrong = list(_wrong_rows(both.snapshot, index.rows, rows))
-    for column, stats in known.items():
-        wrong += _wrong_statistics(both.snapshot, column, stats, counted[column.path], index.rows)
-    return len(known), wrong[:_REPORTED]
+    stats_by_column = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
+    rows, counted = count_values(
+        both.plain, [(c.path, c.type) for c in stats_by_column], both.positions, "audit the index"
+    )
+    mismatches = list(_compare_rows(both.snapshot, index.rows, rows))
+    for column, stats in stats_by_column.items():
+        mismatches += _compare_statistics(both.snapshot, column, stats, counted[column.path], index.rows)
+    return len(stats_by_column), mismatches[:_REPORTED]
 
 
-def _wrong_rows(snapshot: Snapshot, said: Ints, rows: Ints) -> Iterator[Mismatch]:
-    for i in np.flatnonzero((said >= 0) & (said != rows)).tolist():
-        yield Mismatch(what="rows", file=snapshot.paths[i], expected=f"{rows[i]:,}", found=f"{said[i]:,}")
+def _compare_rows(snapshot: Snapshot, indexed: Ints, rows: Ints) -> Iterator[Mismatch]:
+    for i in np.flatnonzero((indexed >= 0) & (indexed != rows)).tolist():
+        yield Mismatch(what="rows", file=snapshot.paths[i], expected=f"{rows[i]:,}", found=f"{indexed[i]:,}")
 
 
-def _wrong_statistics(
-    snapshot: Snapshot, column: Column, said: ColumnStats, held: CountedColumn, rows: Ints
+def _compare_statistics(
+    snapshot: Snapshot, column: Column, stats: ColumnStats, counted: CountedColumn, rows: Ints
 ) -> Iterator[Mismatch]:
     indexed = rows >= 0
-    all_null = said.nulls == ALL_NULL
-    values = held.bounded & said.bounded
+    all_null = stats.nulls == ALL_NULL
+    values = counted.bounded & stats.bounded
     checks: tuple[tuple[str, Any, Any, Any], ...] = (
-        ("nulls", indexed & (said.nulls >= 0) & ~all_null & (said.nulls != held.nulls), held.nulls, said.nulls),
-        ("nulls", indexed & all_null & (held.bounded | (held.nans > 0)), held.nulls, said.nulls),
-        ("NaN", indexed & ~said.may_nan & (held.nans > 0), held.nans, np.zeros_like(held.nans)),
-        ("lower bound", indexed & values & _mask(held.lower < said.lower), held.lower, said.lower),
-        ("upper bound", indexed & values & _mask(held.upper > said.upper), held.upper, said.upper),
+        (
+            "nulls",
+            indexed & (stats.nulls >= 0) & ~all_null & (stats.nulls != counted.nulls),
+            counted.nulls,
+            stats.nulls,
+        ),
+        ("nulls", indexed & all_null & (counted.bounded | (counted.nans > 0)), counted.nulls, stats.nulls),
+        ("NaN", indexed & ~stats.may_nan & (counted.nans > 0), counted.nans, np.zeros_like(counted.nans)),
+        ("lower bound", indexed & values & _mask(counted.lower < stats.lower), counted.lower, stats.lower),
+        ("upper bound", indexed & values & _mask(counted.upper > stats.upper), counted.upper, stats.upper),
     )
-    for what, wrong, expected, found in checks:
-        for i in np.flatnonzero(wrong).tolist():
+    for what, is_wrong, expected, indexed_value in checks:
+        for i in np.flatnonzero(is_wrong).tolist():
             yield Mismatch(
                 what=f"{what} of {'.'.join(column.path)}",
                 file=snapshot.paths[i],
-                expected=_shown(expected[i], column.type, what),
-                found=_shown(found[i], column.type, what),
+                expected=_to_text(expected[i], column.type, what),
+                found=_to_text(indexed_value[i], column.type, what),
             )
 
 
-def _mask(found: Any) -> Bools:
-    return np.asarray(found, np.bool_)
+def _mask(values: Any) -> Bools:
+    return np.asarray(values, np.bool_)
 
 
-def _shown(value: Any, data_type: DataType, what: str) -> str:
+def _to_text(value: Any, data_type: DataType, what: str) -> str:
     from zskip.predicate.text import literal_sql
 
     return literal_sql(value, data_type) if what.endswith("bound") else f"{int(value):,}"
 
 
-def _drawn(both: _BothWays, count: int, seed: int) -> list[Predicate]:
-    """Random predicates over values from a sample of the rows."""
+def _draw_predicates(both: _BothWays, count: int, seed: int) -> list[Predicate]:
+    """Draw random predicates over values from a sample of the rows."""
     from pyspark.sql import functions as F
 
     from zskip.spark.collect.statistics import exact_sql
@@ -255,8 +261,8 @@ def _drawn(both: _BothWays, count: int, seed: int) -> list[Predicate]:
     columns = [Column(*column) for column in ordered_columns(fields)]
     if not columns or count <= 0:
         return []
-    picks = np.random.default_rng(seed).permutation(len(columns))[:_SAMPLED_COLUMNS].tolist()
-    columns = [columns[i] for i in sorted(picks)]
+    numbers = np.random.default_rng(seed).permutation(len(columns))[:_SAMPLED_COLUMNS].tolist()
+    columns = [columns[i] for i in sorted(numbers)]
     values = [
         F.expr(exact_sql(".".join(map(quote_identifier, c.path)), c.type)).alias(f"c{i}") for i, c in enumerate(columns)
     ]

@@ -1,4 +1,4 @@
-"""What zskip did to a table, and what its queries read between one operation and the next."""
+"""List what zskip did to a table, and what queries read between operations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import dataclasses
 from zskip.records import Operation
 from zskip.table.handle import Handle
 from zskip.table.journal import read_journal
-from zskip.table.workload.recording import recorded
+from zskip.table.workload.recording import read_reservoir
 
 
 def history(handle: Handle) -> tuple[Operation, ...]:
-    """All operations, the latest first, each with what the scans read that were recorded after it."""
-    found = [record.operation for record in reversed(read_journal(handle.home))]
-    moments = sorted({of.time_ms for of in found})
-    measured = dict(zip(moments, recorded(handle).shares_since(moments), strict=True)) if moments else {}
-    told = ((of, *measured[of.time_ms]) for of in found)
-    return tuple(dataclasses.replace(of, share_measured=share, scans=scans) for of, share, scans in told)
+    """All operations, the latest first, each with what the scans recorded after it read."""
+    operations = [record.operation for record in reversed(read_journal(handle.home))]
+    times = sorted({operation.time_ms for operation in operations})
+    measured = dict(zip(times, read_reservoir(handle).shares_since(times), strict=True)) if times else {}
+    with_scans = ((operation, *measured[operation.time_ms]) for operation in operations)
+    return tuple(dataclasses.replace(o, share_measured=share, scans=scans) for o, share, scans in with_scans)

@@ -1,4 +1,4 @@
-"""A report of a table, on one page of steps: look, sum up, draw, write; metadata alone is read, and nothing changed.
+"""A report of a table, on one page of steps: read metadata, summarize, draw, write; the table stays unchanged.
 
 snapshot, index, journal -> spreads along columns, what queries read -> one HTML file, renamed into place when whole
 """
@@ -27,7 +27,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
 from zskip.table.optimize_request import Given
-from zskip.table.read.info import describe_snapshot, orderable
+from zskip.table.read.info import describe_snapshot, resolve_orderable
 from zskip.table.rewrite.maintain import maintain
 from zskip.table.rewrite.maintenance_request import check_maintenance
 from zskip.table.show.history import history
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 _MOST_COLUMNS = 5
 _MOST_ENTRIES = 20_000_000
-"""Columns times files of which the index is described whole."""
+"""Columns times files; beyond that, the report describes only the drawn columns of the index."""
 
 
 def report(
     handle: Handle, path: str | os.PathLike[str] | None, workload: Given, by: Sequence[str] | str | None
 ) -> Path:
-    """Write a report of a table; as `Table.report` says."""
+    """Write a report of a table; see `Table.report`."""
     need_libraries("jinja2", "plotly")
     target = _target(handle, path)
     facts, bound = gather(handle, workload, by)
@@ -54,7 +54,7 @@ def report(
 
 
 def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
-    """Draw the files of a table over one or two columns; as `Table.plot` says."""
+    """Draw the files of a table over one or two columns; see `Table.plot`."""
     need_libraries("plotly")
     import plotly.graph_objects as go
 
@@ -70,7 +70,7 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
 
 
 def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> tuple[Facts, BoundIndex]:
-    """All that a report says, and what is known of each file."""
+    """Gather the facts of a report, and the index."""
     snapshot = read_snapshot(handle)
     if workload is not None and not isinstance(workload, str | Workload):
         workload = Workload.of(workload)
@@ -97,7 +97,7 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
 
 
 def _bound(handle: Handle, snapshot: Snapshot, notes: list[str]) -> BoundIndex:
-    """The index; what is wrong with it is noted rather than warned of."""
+    """Bind the index; its problems become notes instead of warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ZskipWarning)
         bound = bind_index(handle, snapshot)
@@ -114,15 +114,15 @@ def _columns(
     by: Sequence[str] | str | None,
     known: tuple[TableInfo, Queries | None] | None,
 ) -> list[str]:
-    """The columns that are asked for; else those of the layout and of queries, else the first that have bounds."""
+    """Choose the given columns, else those of the layout and of queries, else the first with bounds."""
     if by is not None:
-        return orderable(handle, snapshot, by)
+        return resolve_orderable(handle, snapshot, by)
     info, queries = known or (describe_snapshot(handle, snapshot, None), None)
-    found = dict.fromkeys(info.layout.by if info.layout is not None else ())
+    candidates = dict.fromkeys(info.layout.by if info.layout is not None else ())
     for query in queries.asked if queries is not None else ():
-        found |= dict.fromkeys(query.columns)
+        candidates |= dict.fromkeys(query.columns)
     fields = {field.name: field for field in (*snapshot.fields, *snapshot.partition_fields)}
-    names = [name for name in found if name in fields and fields[name].type.form is not None][:_MOST_COLUMNS]
+    names = [name for name in candidates if name in fields and fields[name].type.form is not None][:_MOST_COLUMNS]
     if names:
         return names
     for name, field in fields.items():
@@ -132,23 +132,23 @@ def _columns(
     return names
 
 
-def _spreads(bound: BoundIndex, names: Sequence[str], asked: bool) -> tuple[Spread, ...]:
-    """asked: whether a column of which nothing is known is shown as well."""
-    found = ((name, bound.column((name,))) for name in names)
+def _spreads(bound: BoundIndex, names: Sequence[str], show_all: bool) -> tuple[Spread, ...]:
+    """show_all: whether to show columns without statistics too."""
+    stats_by_name = ((name, bound.column((name,))) for name in names)
     return tuple(
         spread_of(name, stats, bound.rows, bound.snapshot.sizes)
-        for name, stats in found
-        if stats is not None and (asked or stats.bounded.any() or len(names) <= _MOST_COLUMNS)
+        for name, stats in stats_by_name
+        if stats is not None and (show_all or stats.bounded.any() or len(names) <= _MOST_COLUMNS)
     )
 
 
 def _parts(bound: BoundIndex, spreads: Sequence[Spread]) -> tuple[IndexedPart, ...]:
-    few = len(bound.snapshot) * len(bound.snapshot.fields) <= _MOST_ENTRIES
-    return list_indexed_parts(bound, None if few else {spread.name for spread in spreads})
+    is_small = len(bound.snapshot) * len(bound.snapshot.fields) <= _MOST_ENTRIES
+    return list_indexed_parts(bound, None if is_small else {spread.name for spread in spreads})
 
 
 def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Maintenance | None:
-    """What a maintain would do, where the index alone tells."""
+    """Predict a maintain, where the index covers all files."""
     if info.layout is None or info.index is None or info.index.files < info.index.files_total:
         return None
     request = check_maintenance(
@@ -157,12 +157,12 @@ def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
     try:
         return maintain(handle, request)
     except ZskipError as error:
-        notes.append(f"What upkeep would do is not known: {error}")
+        notes.append(f"zskip cannot predict what maintain would do: {error}")
         return None
 
 
 def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Advice | None:
-    """Layouts compared on the workload, with files as large as they are, where Spark can draw a sample for it."""
+    """Compare layouts on the workload, with files of the current size, where Spark can draw a sample."""
     if handle.spark is None or not info.files:
         return None
     try:
@@ -173,7 +173,7 @@ def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
 
 
 def _target(handle: Handle, path: str | os.PathLike[str] | None) -> Path:
-    """Where the report goes; raises what can be told before the work."""
+    """Check the path of the report before the work."""
     if path is None:
         name = re.sub(r"[^\w.-]+", "-", handle.storage.root.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
         path = f"{name.strip('-.') or 'table'}-report.html"
@@ -183,14 +183,14 @@ def _target(handle: Handle, path: str | os.PathLike[str] | None) -> Path:
     if target.is_dir():
         raise InputError(f'"{target}" is a directory; name a file in it, such as "{target / "report.html"}"')
     if target.exists() and not target.is_file():
-        raise InputError(f'"{target}" is no file that a report may replace; name another')
+        raise InputError(f'"{target}" is not a file that a report may replace; name another')
     if not target.parent.is_dir():
         raise InputError(f'there is no directory "{target.parent}" to write the report to; make it, or name another')
     return target
 
 
 def _write(target: Path, page: str) -> None:
-    """Publish the file at once: nobody ever sees half of it."""
+    """Rename the complete file into place, so that nobody sees a partial one."""
     try:
         with tempfile.NamedTemporaryFile(
             "w", dir=target.parent, prefix=".", suffix=".html", delete=False, encoding="utf-8", newline="\n"

@@ -1,4 +1,4 @@
-"""Spark's event logs as a source of a table's workload."""
+"""Import a table's workload from Spark's event logs."""
 
 from __future__ import annotations
 
@@ -29,82 +29,82 @@ _OTHERS = (".lz4", ".lzf", ".snappy")
 _MOST_PROBLEMS = 1_000
 
 
-def import_event_logs(handle: Handle, place: str) -> Workload:
-    """Read the logs in a place into the recorded workload; as `Table.import_workload` says."""
+def import_event_logs(handle: Handle, path: str) -> Workload:
+    """Add the scans in event logs to the recorded workload; see `Table.import_workload`."""
     columns = table_columns(handle, read_snapshot(handle))
     entries: list[Entry] = []
     problems: list[Problem] = []
-    logs = seen = 0
-    storage, paths = _logs(handle, place)
-    for path in paths:
+    logs = scans = 0
+    storage, log_paths = _find_logs(handle, path)
+    for log_path in log_paths:
         logs += 1
-        name = path.rpartition("/")[2].removesuffix(".inprogress")
-        for scan in scans_of(_lines(storage, path, problems)):
-            seen += 1
+        name = log_path.rpartition("/")[2].removesuffix(".inprogress")
+        for scan in scans_of(_lines(storage, log_path, problems)):
+            scans += 1
             if is_at(scan.location, handle.storage.root):
                 where = _where(scan, columns, time_zone(handle), problems)
                 entries.append(Entry(_priority(scan, where, name), scan.time_ms, where, -1, -1))
     if not logs:
-        raise InputError(f'"{place}" holds no event log of Spark; give the directory of spark.eventLog.dir')
+        raise InputError(f'"{path}" holds no event log of Spark; give the directory of spark.eventLog.dir')
     if not entries:
-        why = "; ".join(map(str, problems[:1])) or f"none of the {seen:,} scans of files in them lies there"
-        raise InputError(f'the {logs:,} event logs in "{place}" tell of no scan of "{handle.storage.root}": {why}')
+        why = "; ".join(map(str, problems[:1])) or f"none of the {scans:,} scans in them reads it"
+        raise InputError(f'the {logs:,} event logs in "{path}" have no scan of "{handle.storage.root}": {why}')
     add_scans(handle, entries)
     return dataclasses.replace(read_workload(handle), problems=tuple(problems))
 
 
 def _where(scan: LoggedScan, columns: Columns, timezone: str, problems: list[Problem]) -> str:
-    """The filters that can be read, as one predicate; those that cannot are problems."""
-    found = []
+    """Join the readable filters into one predicate; the others become problems."""
+    predicates = []
     for text in scan.filters:
         try:
-            found.append(parse(sql_of(text, columns), columns, timezone=timezone))
+            predicates.append(parse(sql_of(text, columns), columns, timezone=timezone))
         except InputError as error:
             if len(problems) < _MOST_PROBLEMS:
                 problems.append(Problem(number=scan.execution, text=text, reason=str(error).splitlines()[0]))
-    return text_of(found)
+    return text_of(predicates)
 
 
 def _priority(scan: LoggedScan, where: str, name: str) -> float:
-    """The same for the same scan, however often its log is read."""
+    """A priority that is the same each time the log is read."""
     digest = hashlib.blake2b(f"{name}\n{scan.execution}\n{where}".encode(), digest_size=8).digest()
     return priority(scan.time_ms, (int.from_bytes(digest, "big") + 0.5) / 2**64)
 
 
-def _logs(handle: Handle, place: str) -> tuple[Storage, list[str]]:
-    """The files of a log, or of all in a directory; rolling logs are directories with several."""
-    storage = handle.storage_at(place)
-    found = storage.stat("")
-    if found is None:
-        raise InputError(f'there is nothing at "{place}"; give the directory of spark.eventLog.dir')
-    if not found.is_dir:
-        parent, _, name = place.rpartition("/")
-        return handle.storage_at(parent or ("/" if place.startswith("/") else ".")), [name]
+def _find_logs(handle: Handle, path: str) -> tuple[Storage, list[str]]:
+    """Find the files of a log, or of all logs in a directory; a rolling log is a directory of files."""
+    storage = handle.storage_at(path)
+    info = storage.stat("")
+    if info is None:
+        raise InputError(f'there is nothing at "{path}"; give the directory of spark.eventLog.dir')
+    if not info.is_dir:
+        parent, _, name = path.rpartition("/")
+        return handle.storage_at(parent or ("/" if path.startswith("/") else ".")), [name]
     paths = []
     for entry in storage.list_dir(""):
         name = entry.path.rpartition("/")[2]
         if entry.is_dir and name.startswith("eventlog_v2_"):
-            inside = storage.list_dir(entry.path)
-            paths += sorted(f.path for f in inside if _ROLLED.fullmatch(f.path.rpartition("/")[2]))
+            files = storage.list_dir(entry.path)
+            paths += sorted(f.path for f in files if _ROLLED.fullmatch(f.path.rpartition("/")[2]))
         elif not entry.is_dir and (_ROLLED.fullmatch(name) or not name.startswith((".", "_", "appstatus_"))):
             paths.append(entry.path)
     return storage, paths
 
 
 def _lines(storage: Storage, path: str, problems: list[Problem]) -> Iterator[str]:
-    """The lines of a log, as far as they go: one that is being written, or was cut short, ends early."""
+    """The lines of a log; one that is still written, or was cut short, ends early."""
     if path.removesuffix(".inprogress").endswith(_OTHERS):
         reason = "zskip does not read its compression; write logs with spark.eventLog.compression.codec=zstd"
         problems.append(Problem(number=0, text=path, reason=reason))
         return
     try:
         with storage.open(path) as stream:
-            yield from _decoded(stream)
+            yield from _decode(stream)
     except (OSError, pa.ArrowException, StorageError) as error:
         problems.append(Problem(number=0, text=path, reason=f"it ends early ({str(error).splitlines()[0]})"))
 
 
-def _decoded(stream: BinaryIO) -> Iterator[str]:
+def _decode(stream: BinaryIO) -> Iterator[str]:
     start = stream.read(4)
     stream.seek(0)
     source = pa.CompressedInputStream(pa.PythonFile(stream, "r"), "zstd") if start == _ZSTD else stream

@@ -1,7 +1,7 @@
-"""Recording a table's workload: scans are noted in memory, and written in the background and at exit.
+"""Record a table's workload: note scans in memory, and write them in the background and at exit.
 
-The reservoir lies in `_zskip/workload/`, one file a version, of which the highest number counts; `on` beside it says
-that scans are recorded. Two processes that write at once race for one number: who loses merges and takes the next.
+The reservoir lies in `_zskip/workload/`, one file a version; the highest number counts. The file `on` beside it
+switches recording on. Two processes that write at once race for one number; the loser merges and takes the next.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _ON = f"{_DIRECTORY}/on"
 _NAME = re.compile(r"(\d{10})\.reservoir")
 _TRIES = 20
 _PERIOD, _SHARE = 15.0, 0.001
-"""Seconds between two writes of the background, and the share of a processor that they may take."""
+"""Seconds between two background writes, and the share of a processor that they may take."""
 
 Text = Callable[[], str]
-"""The predicate of a scan as SQL; asked for in the background."""
+"""Gives the predicate of a scan as SQL; called in the background."""
 
 
 def record(handle: Handle, on: bool) -> None:
-    """Switch recording on or off for all who read the table; raises as `Table.record`."""
+    """Switch recording on or off for all readers of the table; raises as `Table.record`."""
     if not isinstance(on, bool):
         raise InputError(f"record({on!r}): say True or False")
     home = home_of(handle)
-    _asked.pop(home.root, None)
+    _switches.pop(home.root, None)
     if on:
         home.write(_ON, b"", overwrite=True)
     else:
@@ -59,19 +59,21 @@ def record(handle: Handle, on: bool) -> None:
 
 
 def read_workload(handle: Handle, *, clear: bool = False) -> Workload:
-    """What was recorded, then emptied if asked for.
+    """Read the recorded workload; clear: and empty it.
 
-    Raises IndexFormatError where another version of zskip wrote it, unless it is emptied, and StorageError where it
+    Raises IndexFormatError where another version of zskip wrote it, unless it is cleared, and StorageError where it
     cannot be read.
     """
     flush()
     home = home_of(handle)
-    held = _emptied(home) if clear else _latest_or_new(home)[1]
-    rows, files = ([n for n in (getattr(e, name) for e in held.entries) if n >= 0] for name in ("rows", "files"))
+    reservoir = _empty(home) if clear else _latest_or_new(home)[1]
+    rows, files = ([n for n in (getattr(e, name) for e in reservoir.entries) if n >= 0] for name in ("rows", "files"))
     return Workload(
-        queries=held.queries(_now_ms()),
-        scans=held.scans,
-        since=None if held.since_ms is None else dt.datetime.fromtimestamp(held.since_ms / 1000, dt.timezone.utc),
+        queries=reservoir.queries(_now_ms()),
+        scans=reservoir.scans,
+        since=None
+        if reservoir.since_ms is None
+        else dt.datetime.fromtimestamp(reservoir.since_ms / 1000, dt.timezone.utc),
         rows_read=sum(rows) / len(rows) if rows else None,
         files_read=sum(files) / len(files) if files else None,
         recording=home.stat(_ON) is not None,
@@ -79,23 +81,23 @@ def read_workload(handle: Handle, *, clear: bool = False) -> Workload:
     )
 
 
-def recorded(handle: Handle) -> Reservoir:
-    """The scans that are kept; none where they cannot be read."""
+def read_reservoir(handle: Handle) -> Reservoir:
+    """Read the recorded scans; none where they cannot be read."""
     flush()
     try:
         return _latest(home_of(handle))[1]
     except (ZskipError, OSError) as error:
-        _log.info("the recorded workload is left out: %s", error)
+        _log.info("ignoring the recorded workload: %s", error)
         return Reservoir()
 
 
 def add_scans(handle: Handle, entries: Sequence[Entry]) -> None:
-    """Add scans that others have noted; raises StorageError where they cannot be written."""
-    _publish(home_of(handle), lambda held: held.add(entries, len(entries)))
+    """Add scans from another source; raises StorageError where they cannot be written."""
+    _publish(home_of(handle), lambda reservoir: reservoir.add(entries, len(entries)))
 
 
 class Recorder:
-    """Notes the scans of one table; made once a process and table."""
+    """Notes the scans of one table; one for each process and table."""
 
     def __init__(self, home: Storage) -> None:
         self._home = home
@@ -109,7 +111,7 @@ class Recorder:
         self._rests_until = 0.0
 
     def note(self, text: Text, report: ScanReport) -> None:
-        """Note a scan; text: its predicate, asked for later and only if the scan is kept."""
+        """Note a scan; text: gives its predicate, called later and only if the sample keeps the scan."""
         now = _now_ms()
         rank = priority(now, self._random.random() or 0.5)
         with self._lock:
@@ -125,87 +127,87 @@ class Recorder:
                 self._threshold = max(self._threshold, heapq.heappushpop(self._pending, entry)[0])
 
     def flush(self, *, now: bool = True) -> None:
-        """Write what was noted, or only if it is time; raises ZskipError where that is not possible."""
+        """Write the noted scans, now or only when due; raises ZskipError where that fails."""
         if not now and time.monotonic() < self._rests_until:
             return
         started = time.thread_time()
         with self._writing:
             with self._lock:
-                pending, scans, left = self._pending, self._scans, self._threshold
+                pending, scans, threshold = self._pending, self._scans, self._threshold
                 self._pending, self._scans = [], 0
             if not scans:
                 return
             entries = [
                 Entry(rank, now, where, *counts) for rank, _, now, counts, text in pending if (where := _text_of(text))
             ]
-            self._threshold = _publish(self._home, lambda held: held.add(entries, scans, left)).threshold
+            self._threshold = _publish(self._home, lambda reservoir: reservoir.add(entries, scans, threshold)).threshold
             self._rests_until = time.monotonic() + (time.thread_time() - started) / _SHARE
 
     def forget(self) -> None:
-        """Note whatever comes: the sample is empty again."""
+        """Start over with an empty sample."""
         with self._lock:
             self._pending, self._scans, self._threshold = [], 0, float("-inf")
 
 
-_asked: dict[str, tuple[float, bool]] = {}
-"""When it was asked whether the scans of a table are recorded, and the answer."""
+_switches: dict[str, tuple[float, bool]] = {}
+"""When a table's switch was last read, and its state."""
 _recorders: dict[str, Recorder] = {}
 _guard = threading.Lock()
 _sources: dict[int, Callable[[], None]] = {}
-"""By the JVM: what brings over scans of which only it knows."""
+"""For each JVM, a function that fetches scans that only the JVM knows."""
 
 
 def recorder(home: Storage) -> Recorder | None:
-    """Who notes the scans of the table whose workload lies here; None where it is not recorded, or nobody can tell."""
+    """The recorder of the table whose workload lies here; None where recording is off, or that cannot be read."""
     try:
         return _recorder(home)
     except Exception:
-        _log.debug("nobody can tell whether scans are recorded", exc_info=True)
+        _log.debug("cannot read whether scans are recorded", exc_info=True)
         return None
 
 
-def noting(
+def scan_listener(
     home: Storage, fields: Sequence[Field], case_sensitive: bool
 ) -> Callable[[Sequence[Filters], ScanReport], None] | None:
-    """Notes scans of Spark for the workload; None as `recorder` says.
+    """Make a function that notes Spark's scans; None where `recorder` is None.
 
     fields: all columns of the table.
     """
-    found = recorder(home)
-    if found is None:
+    notes = recorder(home)
+    if notes is None:
         return None
 
     def note(filters: Sequence[Filters], report: ScanReport) -> None:
-        found.note(lambda: text_of(f.predicate(fields, case_sensitive=case_sensitive) for f in filters), report)
+        notes.note(lambda: text_of(f.predicate(fields, case_sensitive=case_sensitive) for f in filters), report)
 
     return note
 
 
 def record_session(spark: SparkSession) -> None:
-    """Let the queries of a session that reads through zskip by itself be noted, too, of tables that are recorded."""
+    """Also record the queries of a session that reads through zskip by itself."""
     from zskip.spark.jvm.gateway import Jvm
     from zskip.spark.scan.rule.indexed import tell
     from zskip.spark.scan.rule.reports import bring
 
     try:
         jvm = Jvm.of(spark)
-        tell(noting)
+        tell(scan_listener)
         _sources[id(jvm)] = lambda: bring(jvm)
     except Exception:
         _log.warning("the queries of this session will not be recorded", exc_info=True)
 
 
 def _is_on(home: Storage) -> bool:
-    """Whether scans are recorded; across a network it is asked now and then only."""
-    known = _asked.get(home.root)
-    if home.kind != "disk" and known is not None and time.monotonic() - known[0] < _PERIOD:
-        return known[1]
+    """Whether scans are recorded; across a network the answer is cached for a while."""
+    cached = _switches.get(home.root)
+    if home.kind != "disk" and cached is not None and time.monotonic() - cached[0] < _PERIOD:
+        return cached[1]
     try:
         home.read(_ON)
         on = True
     except FileNotFoundError:
         on = False
-    _asked[home.root] = time.monotonic(), on
+    _switches[home.root] = time.monotonic(), on
     return on
 
 
@@ -215,25 +217,25 @@ def _recorder(home: Storage) -> Recorder | None:
     with _guard:
         if not _recorders:
             atexit.register(flush)
-            threading.Thread(target=_write_now_and_then, name="zskip-workload", daemon=True).start()
+            threading.Thread(target=_write_periodically, name="zskip-workload", daemon=True).start()
         return _recorders.setdefault(home.root, Recorder(home))
 
 
 def flush(*, now: bool = True) -> None:
-    """Write what all recorders have noted, or what it is time to write; whatever fails is logged and forgotten."""
+    """Write what all recorders have noted, now or only when due; failures are logged and dropped."""
     for bring in list(_sources.values()) if _recorders else []:
         try:
             bring()
         except Exception:
             _log.debug("scans of a session are lost", exc_info=True)
-    for found in list(_recorders.values()):
+    for table_recorder in list(_recorders.values()):
         try:
-            found.flush(now=now)
+            table_recorder.flush(now=now)
         except Exception:
             _log.debug("a part of the workload is lost", exc_info=True)
 
 
-def _write_now_and_then() -> None:
+def _write_periodically() -> None:
     while True:
         time.sleep(_PERIOD)
         flush(now=False)
@@ -248,23 +250,23 @@ def _text_of(text: Text) -> str:
 
 
 def home_of(handle: Handle) -> Storage:
-    """Where the workload lies: with the index."""
+    """The storage of the workload: with the index."""
     return handle.home if handle.index_storage is None else handle.index_storage
 
 
-def _emptied(home: Storage) -> Reservoir:
-    """Put an empty reservoir, to which others add from now on, in place of the one that is returned."""
-    found = [Reservoir()]
+def _empty(home: Storage) -> Reservoir:
+    """Replace the reservoir by an empty one, and return it."""
+    old = [Reservoir()]
 
-    def forget(held: Reservoir) -> Reservoir:
-        found[0] = held
+    def forget(reservoir: Reservoir) -> Reservoir:
+        old[0] = reservoir
         return Reservoir()
 
     if _versions(home):
         _publish(home, forget, read=_latest_or_unread)
     if home.root in _recorders:
         _recorders[home.root].forget()
-    return found[0]
+    return old[0]
 
 
 def _publish(
@@ -272,20 +274,20 @@ def _publish(
     change: Callable[[Reservoir], Reservoir],
     read: Callable[[Storage], tuple[int, Reservoir]] | None = None,
 ) -> Reservoir:
-    """Write a new version of the reservoir, whoever else does so, too."""
+    """Write a new version of the reservoir, even while others do the same."""
     for _ in range(_TRIES):
-        number, held = (read or _latest_or_new)(home)
-        changed = change(held)
+        number, reservoir = (read or _latest_or_new)(home)
+        changed = change(reservoir)
         try:
             home.write(_path(number + 1), changed.to_bytes())
         except FileExistsError:
             continue
-        # Twice, since a listing may miss what takes the place of another while it runs.
-        known = sorted({*_versions(home), *_versions(home)})
-        if known[-1:] > [number + 1]:
-            # The name was free again: others have gone on without this. What they saw of it counts once.
+        # Twice, since a listing may miss a file that replaces another while it runs.
+        versions = sorted({*_versions(home), *_versions(home)})
+        if versions[-1:] > [number + 1]:
+            # The name was free again: others went on without this version. What they read of it counts once.
             continue
-        for version in known:
+        for version in versions:
             if version <= number:
                 with contextlib.suppress(ZskipError, OSError):
                     home.delete(_path(version))
@@ -298,14 +300,14 @@ def _latest_or_new(home: Storage) -> tuple[int, Reservoir]:
         return _latest(home)
     except DamagedReservoirError as error:
         number = max(_versions(home), default=0)
-        warnings.warn(f'"{home.root}": {error}; it starts anew', ZskipWarning, stacklevel=2)
+        warnings.warn(f'"{home.root}": {error}; it starts over', ZskipWarning, stacklevel=2)
         with contextlib.suppress(ZskipError, OSError):
             home.delete(_path(number))
         return number, Reservoir()
 
 
 def _latest_or_unread(home: Storage) -> tuple[int, Reservoir]:
-    """The same, empty in place of what another version of zskip wrote."""
+    """Read the latest reservoir, an empty one where another version of zskip wrote it."""
     try:
         return _latest_or_new(home)
     except IndexFormatError:
@@ -313,7 +315,7 @@ def _latest_or_unread(home: Storage) -> tuple[int, Reservoir]:
 
 
 def _latest(home: Storage) -> tuple[int, Reservoir]:
-    """The newest version and its number; raises as `Reservoir.from_bytes`."""
+    """Read the newest version and its number; raises as `Reservoir.from_bytes`."""
     for _ in range(_TRIES):
         number = max(_versions(home), default=0)
         if not number:
@@ -321,7 +323,7 @@ def _latest(home: Storage) -> tuple[int, Reservoir]:
         try:
             return number, Reservoir.from_bytes(home.read(_path(number)))
         except FileNotFoundError:
-            continue  # somebody has just written the next one
+            continue  # another process has just written the next one
     return 0, Reservoir()
 
 
