@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import zskip
-from zskip.cli.app import _needs_no_spark
+from zskip.cli.tables import can_open_without_spark
 from zskip.errors import InputError, MissingDependencyError
 from zskip.storage import is_remote
 
@@ -32,8 +32,8 @@ def test_places_across_a_network(path: str) -> None:
 def test_the_shell_goes_there_by_spark_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {"pyspark"}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in found else None)
-    assert not _needs_no_spark("hdfs://nn/t")
-    assert _needs_no_spark("s3://b/t")
+    assert not can_open_without_spark("hdfs://nn/t")
+    assert can_open_without_spark("s3://b/t")
     # Without either, the error names the smaller one.
     found.clear()
-    assert _needs_no_spark("hdfs://nn/t")
+    assert can_open_without_spark("hdfs://nn/t")

@@ -1,6 +1,7 @@
 """The command line: each command is one call of the library."""
 
-from zskip.cli import workload
+# Importing a module registers its commands; `--help` lists them in this order.
+from zskip.cli import rewriting, querying, reporting, workload  # isort: skip
 from zskip.cli.app import app, main
 
-__all__ = ["app", "main", "workload"]
+__all__ = ["app", "main", "querying", "reporting", "rewriting", "workload"]

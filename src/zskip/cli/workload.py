@@ -1,4 +1,4 @@
-"""The commands about what a table is asked, and what would serve it."""
+"""Commands of a table's workload, and of advice by it."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zskip.cli.app import (
-    AsJson,
-    Curve,
-    FormatName,
-    IndexPath,
-    TablePath,
-    WorkloadFile,
-    app,
-    column_names,
-    open_table,
-)
+from zskip.cli.app import app
+from zskip.cli.options import AsJson, Curve, FormatName, IndexPath, TablePath, WorkloadFile
+from zskip.cli.tables import column_names, open_table
 
 if TYPE_CHECKING:
     from zskip.advisor.workload.workload import Workload
 
-Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")]
+FileCount = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to plan for.")]
 FileSize = Annotated[
-    str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default.")
+    str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default.")
 ]
 
 
@@ -43,30 +35,27 @@ def advise(
         str | None,
         typer.Option("--columns", metavar="A,B,C", help="Columns that may be clustered by; else the filtered."),
     ] = None,
-    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")] = None,
-    target_file_size: Annotated[
-        str | None,
-        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default."),
-    ] = None,
+    files: FileCount = None,
+    target_file_size: FileSize = None,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same advice.")] = 0,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say by which columns to cluster, what that would save, and which queries would get slower; nothing is written.
+    """Advise by which columns to cluster, what that would save, and which queries would get slower; write nothing.
 
     Example: zskip advise events --workload queries.sql
     """
     from zskip.cli.show import print_json, print_result
 
-    found = open_table(path, index_path, format_name, spark=True).advise(
+    advice = open_table(path, index_path, format_name, spark=True).advise(
         workload,
         columns=None if columns is None else column_names(columns),
         files=files,
         target_file_size=target_file_size,
         seed=seed,
     )
-    print_json(found) if as_json else print_result(found)
+    print_json(advice) if as_json else print_result(advice)
 
 
 @app.command(name="what-if")
@@ -75,35 +64,32 @@ def what_if(
     by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns, with commas between.")],
     curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.auto,
     workload: WorkloadFile = None,
-    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there are to be.")] = None,
-    target_file_size: Annotated[
-        str | None,
-        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; 128MB by default."),
-    ] = None,
+    files: FileCount = None,
+    target_file_size: FileSize = None,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what queries would read if the table were clustered so; nothing is written.
+    """Predict what queries would read if the table were clustered so; write nothing.
 
     Example: zskip what-if events --by user_id,day --files 64
     """
     from zskip.cli.show import print_json, print_result
 
-    found = open_table(path, index_path, format_name, spark=True).what_if(
+    candidate = open_table(path, index_path, format_name, spark=True).what_if(
         column_names(by), curve=curve.value, files=files, target_file_size=target_file_size, workload=workload
     )
-    print_json(found) if as_json else print_result(found)
+    print_json(candidate) if as_json else print_result(candidate)
 
 
 @app.command()
 def record(
     path: TablePath,
-    switch: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether scans are to be recorded.")],
+    switch: Annotated[Switch, typer.Argument(metavar="on|off", help="Whether to record scans.")],
     index_path: IndexPath = None,
     format_name: FormatName = None,
 ) -> None:
-    """Record the predicates of all scans of a table through zskip, their literals included, or stop recording.
+    """Record the predicates of all scans of a table through zskip, including their literals, or stop recording.
 
     Example: zskip record events on
     """
@@ -112,7 +98,7 @@ def record(
 
 
 workload_app = typer.Typer(
-    help="What a table is asked: the recorded predicates. Example: zskip workload show events", no_args_is_help=True
+    help="The recorded predicates of a table. Example: zskip workload show events", no_args_is_help=True
 )
 app.add_typer(workload_app, name="workload")
 
@@ -121,7 +107,7 @@ app.add_typer(workload_app, name="workload")
 def show_workload(
     path: TablePath, index_path: IndexPath = None, format_name: FormatName = None, as_json: AsJson = False
 ) -> None:
-    """Show the recorded workload: how many scans since when, and the shapes of their predicates.
+    """Show the recorded workload: the number of scans, since when, and the shapes of their predicates.
 
     Example: zskip workload show events
     """
@@ -134,8 +120,8 @@ def clear_workload(path: TablePath, index_path: IndexPath = None, format_name: F
 
     Example: zskip workload clear events
     """
-    found = open_table(path, index_path, format_name).workload(clear=True)
-    print(f"forgot {found.scans:,} scans")
+    workload = open_table(path, index_path, format_name).workload(clear=True)
+    print(f"forgot {workload.scans:,} scans")
 
 
 @workload_app.command(name="import")
@@ -148,14 +134,14 @@ def import_workload(
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
-    """Add the scans of a table that Spark's event logs tell of: plain, zstd or rolling, of Spark 3.5 or later.
+    """Add the scans of a table in Spark's event logs: plain, zstd or rolling, of Spark 3.5 or later.
 
     Example: zskip workload import events --event-logs /var/log/spark-events
     """
     _print_workload(open_table(path, index_path, format_name).import_workload(event_logs), as_json)
 
 
-def _print_workload(found: Workload, as_json: bool) -> None:
+def _print_workload(workload: Workload, as_json: bool) -> None:
     from zskip.cli.show import plain, print_json, print_result
 
-    print_json({**plain(found), "shapes": found.shapes()}) if as_json else print_result(found)
+    print_json({**plain(workload), "shapes": workload.shapes()}) if as_json else print_result(workload)

@@ -88,7 +88,7 @@ def refresh_index(
 
         def build(
             sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
-        ) -> list[dict[int, Made]]:
+        ) -> list[dict[int, BuiltState]]:
             assert schema is not None, "only Spark reads files"
             bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
             return _build_sketches(handle, schema, bound, sketches, zones, lacking, file_budget)
@@ -175,7 +175,7 @@ def _build_sketches(
     from zskip.spark.jvm.failures import to_zskip_error
 
     spark, positions = handle.need_spark("building sketches"), file_positions(handle, schema.snapshot)
-    states_by_sketch: list[dict[int, Made]] = [{} for _ in sketches]
+    states_by_sketch: list[dict[int, BuiltState]] = [{} for _ in sketches]
     try:
         for zone in dict.fromkeys(zones):
             in_zone = [i for i, other in enumerate(zones) if other == zone]
@@ -208,7 +208,7 @@ def _count(
         return np.full(len(gaps.files), -1, np.int64), {}
 
 
-def _drop_ancient_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex) -> dict[int, Made]:
+def _drop_ancient_days(on: SketchOn, states: dict[int, BuiltState], bound: BoundIndex) -> dict[int, BuiltState]:
     """Drop the states of files that may hold days before 1900, whose meaning depends on the reader's calendar."""
     unsure: Bools = np.zeros(len(bound.snapshot), np.bool_)
     for column in on.columns:
@@ -218,5 +218,5 @@ def _drop_ancient_days(on: SketchOn, states: dict[int, Made], bound: BoundIndex)
                 return dict.fromkeys(states, BuiltState(None, "nothing is known of its days"))
             sure = stats.bounded & (stats.lower >= first_unambiguous(column.type))
             unsure |= ~(sure | (stats.nulls == ALL_NULL) | (stats.nulls == bound.rows))
-    early = Made(None, "it may hold days before 1900, which calendars read differently")
+    early = BuiltState(None, "it may hold days before 1900, which calendars read differently")
     return {i: early if unsure[i] else state for i, state in states.items()}

@@ -243,7 +243,7 @@ def test_no_part_of_a_new_table_is_seen_in_an_object_store(
 ) -> None:
     monkeypatch.setattr(LocalStorage, "kind", "objects")
     new = tmp_path / "new"
-    with pytest.raises(UnsupportedError, match="seen from its first commit on"):
+    with pytest.raises(UnsupportedError, match="visible from its first commit on"):
         zskip.table(spark, str(path)).optimize(by=["day", "a"], max_batch="1GB", into=str(new))
     assert not new.exists()
     assert not (path / "_zskip").exists()

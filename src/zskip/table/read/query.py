@@ -120,7 +120,7 @@ def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list
     bound = bind_index(handle, snapshot, warn=where is not None)
     result = bound.prune(predicate)
     row_groups = prune_row_groups(bound, predicate, result.kept)
-    groups_by_file = {} if row_groups is None else row_groups.of_file
+    groups_by_file = {} if row_groups is None else row_groups.by_file
     kept = [i for i in np.flatnonzero(result.kept).tolist() if groups_by_file.get(i) != ()]
     if len(kept) < result.files:
         result = replace(result, kept=np.isin(np.arange(len(snapshot)), kept))

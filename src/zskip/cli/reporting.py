@@ -1,0 +1,93 @@
+"""Commands that describe a table, clean it up, or give a demonstration."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from zskip.cli.app import app, show_page
+from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, WorkloadFile
+from zskip.cli.tables import column_names, open_table
+
+
+@app.command()
+def info(
+    path: TablePath,
+    by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what lies at a path: files, rows, columns, index, layout, and how well columns are clustered.
+
+    Example: zskip info events --by user_id,day
+    """
+    from zskip.cli.show import print_json, print_result
+
+    result = open_table(path, index_path, format_name).info(None if by is None else column_names(by))
+    print_json(result) if as_json else print_result(result)
+
+
+@app.command()
+def report(
+    path: TablePath,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else PATH's name and -report.html.")
+    ] = None,
+    workload: WorkloadFile = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns that files are drawn along.")] = None,
+    advice: Annotated[bool, typer.Option("--advice", help="Start Spark, and add advice by the workload.")] = False,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write what is known of a table as one HTML file, with pictures of its layout; nothing of the table is read.
+
+    Example: zskip report events -o events.html --open
+    """
+    from zskip.cli.show import print_json
+
+    columns = None if by is None else column_names(by)
+    page = open_table(path, index_path, format_name, spark=advice).report(output, workload=workload, by=columns)
+    print_json({"report": str(page)}) if as_json else print(page)
+    if open_it:
+        show_page(page)
+
+
+@app.command()
+def clean(
+    path: TablePath,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove what is listed.")] = False,
+    index_path: IndexPath = None,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what interrupted operations left in a table, or remove it; live files and earlier versions are not touched.
+
+    Example: zskip clean events --delete
+    """
+    from zskip.cli.show import plain, print_json, print_result
+
+    result = open_table(path, index_path, format_name).clean(delete=delete)
+    print_json({"bytes": result.bytes, **plain(result)}) if as_json else print_result(result)
+
+
+@app.command()
+def demo(
+    scale: Annotated[float, typer.Option("--scale", metavar="F", help="TPC-H scale factor: 1 is 6M rows.")] = 0.5,
+    keep: Annotated[
+        str | None, typer.Option("--keep", metavar="DIR", help="Keep the tables in this directory.")
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show the report of it in the browser.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cluster TPC-H tables, answer the same queries before and after, and report what was done.
+
+    Example: zskip demo --scale 0.1 --open
+    """
+    from zskip.demo import run_demo
+
+    same = run_demo(scale, keep, as_json=as_json, show=show_page if open_it else None)
+    raise typer.Exit(0 if same else 1)

@@ -1,0 +1,169 @@
+"""Commands that rewrite a table, and the history of what they did."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import zskip
+from zskip.cli.app import app
+from zskip.cli.options import AsJson, Build, Curve, Exclusive, FormatName, Sampling, TablePath, WorkloadFile
+from zskip.cli.tables import column_names, open_table, start_session
+
+
+@app.command()
+def optimize(
+    path: TablePath,
+    by: Annotated[
+        str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas, or auto.")
+    ],
+    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
+    build: Annotated[Build, typer.Option("--build", help="Rank by sampled bounds, or by leading bytes.")] = (
+        Build.sample
+    ),
+    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Rewrite only the Hive partitions that match.")
+    ] = None,
+    into: Annotated[
+        str | None, typer.Option("--into", metavar="PATH", help="Write a new table there and leave this one alone.")
+    ] = None,
+    sort_within_files: Annotated[
+        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
+    ] = True,
+    sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    compression: Annotated[
+        str,
+        typer.Option(
+            "--compression", metavar="CODEC", help="Of the new files, such as zstd or zstd:3; else as they are."
+        ),
+    ] = "keep",
+    workload: WorkloadFile = None,
+    exclusive: Exclusive = False,
+    max_batch: Annotated[
+        str | None,
+        typer.Option(
+            "--max-batch", metavar="SIZE", help="Commit after so many bytes, such as 200GB; call again after a crash."
+        ),
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="How many batches at the same time.")] = 1,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite a table so that rows which are close in several columns lie in the same file.
+
+    Example: zskip optimize events --by user_id,day --target-file-size 256MB
+    """
+    from zskip.cli.show import print_json, print_result
+
+    result = zskip.table(start_session(), path, format=format_name).optimize(
+        "auto" if by.strip() == "auto" else column_names(by),
+        curve=curve.value,
+        build=build.value,
+        files=files,
+        target_file_size=target_file_size,
+        where=where,
+        into=into,
+        sort_within_files=sort_within_files,
+        sampling=sampling.value,
+        seed=seed,
+        compression=compression,
+        workload=workload,
+        exclusive=exclusive,
+        max_batch=max_batch,
+        jobs=jobs,
+    )
+    print_json(result) if as_json else print_result(result)
+
+
+@app.command()
+def compact(
+    path: TablePath,
+    target_file_size: Annotated[
+        str, typer.Option("--target-file-size", metavar="SIZE", help="The most that a new file takes.")
+    ] = "128MB",
+    min_file_size: Annotated[
+        str | None,
+        typer.Option("--min-file-size", metavar="SIZE", help="Leave such files alone; by default half of the target."),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option("--where", metavar="SQL", help="Merge only in the Hive partitions that match.")
+    ] = None,
+    exclusive: Exclusive = False,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Merge small files into larger ones, without a change of the order of their rows.
+
+    Example: zskip compact events --target-file-size 256MB
+    """
+    from zskip.cli.show import print_json, print_result
+
+    result = zskip.table(start_session(), path, format=format_name).compact(
+        target_file_size=target_file_size, min_file_size=min_file_size, where=where, exclusive=exclusive
+    )
+    print_json(result) if as_json else print_result(result)
+
+
+@app.command()
+def maintain(
+    path: TablePath,
+    budget: Annotated[
+        str | None, typer.Option("--budget", metavar="SIZE", help="The most to rewrite, such as 10GB.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", metavar="N", help="Begin no batch after so many seconds.")
+    ] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; as the last time."),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered."),
+    ] = None,
+    workload: WorkloadFile = None,
+    exclusive: Exclusive = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    format_name: FormatName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Keep a table clustered while it is written: rewrite only those files for which that is worth its bytes.
+
+    Example: zskip maintain events --budget 10GB --seconds 600
+    """
+    from zskip.cli.show import print_json, print_result
+
+    result = open_table(path, None, format_name, spark=not dry_run).maintain(
+        budget=budget,
+        seconds=seconds,
+        target_file_size=target_file_size,
+        by=None if by is None else column_names(by),
+        workload=workload,
+        dry_run=dry_run,
+        exclusive=exclusive,
+    )
+    print_json(result) if as_json else print_result(result)
+
+
+@app.command()
+def history(path: TablePath, format_name: FormatName = None, as_json: AsJson = False) -> None:
+    """List what zskip did to a table, the latest first.
+
+    Example: zskip history events
+    """
+    from zskip.cli.show import print_json, print_rows
+    from zskip.rows import operations as operations_grid
+
+    operations = open_table(path, None, format_name).history()
+    if as_json:
+        print_json({"operations": operations})
+        return
+    grid = operations_grid(operations)
+    print_rows(grid.names, grid.rows)

@@ -1,0 +1,58 @@
+"""Open tables and sessions for commands."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import zskip
+from zskip.errors import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def open_table(path: str, index_path: str | None, format_name: str | None, *, spark: bool = False) -> zskip.Table:
+    """Open a table without Spark where that is possible, else through a session."""
+    if spark or not (can_open_without_spark(path) and can_open_without_spark(index_path or "")):
+        return zskip.table(start_session(), path, index_path=index_path, format=format_name)
+    return zskip.open(path, index_path=index_path, format=format_name)
+
+
+def can_open_without_spark(path: str) -> bool:
+    """Whether zskip reaches a path without Spark."""
+    from importlib.util import find_spec
+
+    from zskip.storage import is_remote
+
+    scheme, separator, _ = path.partition("://")
+    if scheme.lower() == "hdfs":
+        return find_spec("hdfs_native") is not None or find_spec("pyspark") is None
+    return not separator or scheme == "file" or is_remote(path)
+
+
+def start_session() -> SparkSession:
+    """Start or get a local Spark session."""
+    from zskip.spark.jvm.session import local_session
+
+    return local_session("zskip")
+
+
+def column_names(by: str) -> list[str]:
+    """Split names at commas; raises InputError for an empty one."""
+    names = [name.strip() for name in by.split(",")]
+    if not all(names):
+        raise InputError(f'--by "{by}" has an empty name; write columns with one comma between, such as a,b,c')
+    return names
+
+
+@contextlib.contextmanager
+def explain_spark_errors() -> Iterator[None]:
+    """Raise Spark's error about a user's query as one sentence."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        raise InputError(f"Spark refuses the query: {str(error).strip().splitlines()[0]}") from error
