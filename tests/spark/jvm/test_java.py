@@ -168,7 +168,7 @@ def test_a_wrapper_that_cannot_be_written_says_what_to_do(
     bare: Path, packaged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(packaged))
-    with pytest.raises(MissingDependencyError, match=r"cannot write .*set TMPDIR to a directory"):
+    with pytest.raises(MissingDependencyError, match=r"cannot write .*set TMPDIR to a writable directory"):
         java.ensure_java()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(bare / "temp"))
     monkeypatch.setattr(os, "getuid", lambda: 4711)
