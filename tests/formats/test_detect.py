@@ -64,7 +64,7 @@ def test_two_formats_at_one_path_are_named(tmp_path: Path) -> None:
     make(tmp_path, "delta", "hudi")
     with pytest.raises(InputError, match=r'_delta_log/ \(delta\) and .hoodie/ \(hudi\).*format="delta"'):
         zskip.open(str(tmp_path)).info()
-    with pytest.raises(TableNotFoundError, match="no whole Hudi table"):
+    with pytest.raises(TableNotFoundError, match="not a complete Hudi table"):
         zskip.open(str(tmp_path), format="hudi").info()
 
 

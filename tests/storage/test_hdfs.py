@@ -13,7 +13,7 @@ from zskip.storage import is_remote
 
 
 def test_a_setting_is_one_of_hadoop() -> None:
-    with pytest.raises(InputError, match=r'"aws_region" is no setting of Hadoop, such as dfs\.'):
+    with pytest.raises(InputError, match=r'"aws_region" is not a Hadoop setting, such as dfs\.'):
         zskip.open("hdfs://nn:8020/t", storage_options={"aws_region": "x"})
 
 

@@ -133,6 +133,6 @@ def test_wrong_options_are_refused_without_their_values(given: object) -> None:
 @pytest.mark.parametrize("endpoint", ["me:pass@word@host", "htp://me:pass@word@host/b"])
 def test_an_endpoint_is_refused_without_its_password(endpoint: str) -> None:
     pytest.importorskip("obstore")
-    with pytest.raises(InputError, match="is no URL") as raised:
+    with pytest.raises(InputError, match="is not a URL") as raised:
         storage_for("s3://bucket/t", {"aws_endpoint_url": endpoint, "aws_access_key_id": "x"})
     assert "pass" not in str(raised.value)

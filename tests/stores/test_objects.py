@@ -154,7 +154,7 @@ def test_a_store_without_conditional_requests_is_looked_at_first(storage: Storag
     ("options", "says"),
     [
         ({"aws_acess_key_id": "x"}, 'did you mean "aws_access_key_id"'),
-        ({"aws_endpoint_url": "nonsense"}, "no URL"),
+        ({"aws_endpoint_url": "nonsense"}, "not a URL"),
         ({"timeout": "soon"}, "soon"),
         ({"max_retries": "few"}, "few"),
     ],

@@ -47,7 +47,7 @@ def read_compression(text: str) -> Compression | None:
     ('zstd:3', None)
     """
     if not isinstance(text, str):
-        raise InputError(f'compression={text!r} is no text; write "keep", or a codec such as "zstd" or "zstd:3"')
+        raise InputError(f'compression={text!r} is not text; write "keep", or a codec such as "zstd" or "zstd:3"')
     name, colon, level = text.strip().lower().partition(":")
     if name == "keep" and not colon:
         return None
@@ -55,7 +55,7 @@ def read_compression(text: str) -> Compression | None:
     if codec not in _LEVELS:
         matches = difflib.get_close_matches(codec, ["keep", *_LEVELS], n=1)
         advice = f'did you mean "{matches[0]}"?' if matches else f'choose "keep", or one of {", ".join(_LEVELS)}'
-        raise InputError(f'compression="{text}" names no codec that Spark can write by itself; {advice}')
+        raise InputError(f'compression="{text}" names no codec that Spark can write without more jars; {advice}')
     if not colon:
         return Compression(codec=codec)
     levels = _LEVELS[codec]

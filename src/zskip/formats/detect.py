@@ -80,7 +80,7 @@ def _choose_format(storage: Storage, formats: tuple[str, ...], name: str | None)
             f'open it with format="{formats[0]}"'
         )
     if name != "parquet" and name not in formats:
-        raise InputError(f'"{storage.root}" is no table of the format {name}: it has no {_MARKS[name]}')
+        raise InputError(f'"{storage.root}" is not a table of the format {name}: it has no {_MARKS[name]}')
     return name
 
 

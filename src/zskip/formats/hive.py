@@ -50,7 +50,7 @@ def parse_directory(directory: str) -> tuple[tuple[str, str], ...]:
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise UnsupportedError(
-                f'"{directory}" is no partition directory ("{part}" is not name=value); '
+                f'"{directory}" is not a partition directory ("{part}" is not name=value); '
                 "open the directory that holds the data files instead"
             )
         values.append((_unescape(name), _unescape(value)))

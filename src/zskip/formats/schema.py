@@ -211,7 +211,7 @@ def _metadata(storage: Storage, path: str, size: int | None = None) -> pq.FileMe
             return pq.read_metadata(stream)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise CorruptFileError(
-            f'"{storage.uri(path)}" is no readable Parquet file ({first_line(error)}); '
+            f'"{storage.uri(path)}" is not a readable Parquet file ({first_line(error)}); '
             "restore it or move it out of the table"
         ) from error
 

@@ -36,7 +36,7 @@ def check_options(options: object) -> dict[str, str]:
         return {}
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise InputError(
-            f"storage_options of type {type(options).__name__} is no mapping of names to text, such as "
+            f"storage_options of type {type(options).__name__} is not a mapping of names to text, such as "
             '{"aws_region": "eu-west-1"}'
         )
     wrong = [key for key, value in options.items() if not isinstance(value, (str, bool, int))]

@@ -40,7 +40,7 @@ _ADVICE = (
         "these credentials have no right to do that; use others, or keep the index elsewhere with index_path=",
     ),
     (re.compile("SlowDown|status code: (429|5..)"), "the store is overloaded or broken; call again later"),
-    (re.compile("scheme is not allowed|builder error"), "the endpoint is no URL, such as https://host:port"),
+    (re.compile("scheme is not allowed|builder error"), "the endpoint is not a URL, such as https://host:port"),
     (
         re.compile("HTTP error|error sending request|error decoding|operation timed out|Connection|connection"),
         "the store does not answer; check the endpoint and the network, and call again",

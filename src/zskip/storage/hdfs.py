@@ -55,11 +55,11 @@ class HdfsStorage:
         for name in options:
             if "." not in name:
                 raise InputError(
-                    f'storage_options: "{name}" is no setting of Hadoop, such as dfs.client.use.datanode.hostname'
+                    f'storage_options: "{name}" is not a Hadoop setting, such as dfs.client.use.datanode.hostname'
                 )
         match = _URI.fullmatch(uri)
         if match is None:
-            raise InputError(f'"{uri}" is no path on HDFS; write hdfs://host:port/path')
+            raise InputError(f'"{uri}" is not a path on HDFS; write hdfs://host:port/path')
         self._base = f"hdfs://{match[1]}"
         self._path = "/" + "/".join(part for part in match[2].split("/") if part)
         self.options = {**_SETTINGS, **options}

@@ -111,7 +111,7 @@ def _plain_http(endpoint: str) -> dict[str, str]:
     """The client option for an endpoint without encryption; raises InputError for an invalid URL."""
     if endpoint and not _URL.fullmatch(endpoint):
         without_password = endpoint.rpartition("@")[2]
-        raise InputError(f'the endpoint "{without_password}" is no URL; write http://host:port or https://host')
+        raise InputError(f'the endpoint "{without_password}" is not a URL; write http://host:port or https://host')
     return {"allow_http": "true"} if endpoint.startswith("http://") else {}
 
 
@@ -146,7 +146,7 @@ def _split_options(options: Mapping[str, str], prefix: str) -> tuple[dict[str, s
 def _parse_seconds(name: str, value: str) -> float:
     match = _SECONDS.fullmatch(value.strip())
     if match is None:
-        raise InputError(f"storage_options: {name}={value!r} is no number, such as 5 or 30s")
+        raise InputError(f"storage_options: {name}={value!r} is not a number, such as 5 or 30s")
     return float(match[1]) * {"ms": 0.001, "m": 60}.get(match[2] or "", 1)
 
 

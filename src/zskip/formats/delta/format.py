@@ -184,7 +184,7 @@ class DeltaFormat:
                     raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
                 continue
             return current.version + 1
-        raise ConflictError(f'"{root}" is written to over and over at this moment; nothing was committed, try again')
+        raise ConflictError(f'"{root}" is being written to constantly; nothing was committed, try again')
 
     def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed, or the remains of one that was.

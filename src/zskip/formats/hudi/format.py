@@ -56,7 +56,8 @@ class HudiFormat:
             text = self._storage.read(f"{_HOME}/hoodie.properties").decode(errors="replace")
         except FileNotFoundError as error:
             raise TableNotFoundError(
-                f'"{self._storage.root}/{_HOME}" has no hoodie.properties, so it is no whole Hudi table; check the path'
+                f'"{self._storage.root}/{_HOME}" has no hoodie.properties, so it is not a complete Hudi table; '
+                "check the path"
             ) from error
         lines = (line.partition("=") for line in text.splitlines() if "=" in line and not line.startswith("#"))
         return {name.strip(): _ESCAPE.sub(r"\1", value.strip()) for name, _, value in lines}
@@ -182,8 +183,7 @@ def _completed(table: HudiTable) -> list[HudiInstant]:
     for timestamp in instants:
         if not _INSTANT.fullmatch(timestamp):
             raise UnsupportedError(
-                f'"{table.base_url}" has the instant "{timestamp}", which is no time as Hudi writes it; '
-                "restore the timeline"
+                f'"{table.base_url}" has the instant "{timestamp}", which Hudi would not write; restore the timeline'
             )
     return [instants[timestamp] for timestamp in sorted(instants, reverse=True)]
 

@@ -49,7 +49,7 @@ def check_readable(storage: Storage, options: Mapping[str, str]) -> None:
     if setting("table.format", "native").lower() != "native":
         _refuse(storage, f"the table format {setting('table.format')}", "open it with that format")
     if setting("bootstrap.base.path"):
-        _refuse(storage, "bootstrapped files, of which parts lie elsewhere", "rewrite it with Hudi into a full table")
+        _refuse(storage, "bootstrapped files, which lie partly elsewhere", "rewrite it with Hudi into a full table")
     if _is_true(setting("datasource.write.drop.partition.columns")):
         _refuse(
             storage,

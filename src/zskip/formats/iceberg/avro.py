@@ -17,7 +17,7 @@ def check_blocks(content: bytes) -> None:
     decoder, records = StreamingBinaryDecoder(content), 1
     header = construct_reader(META_SCHEMA, {-1: AvroFileHeader}).read(decoder)
     if header.magic != MAGIC:
-        raise ValueError("it is no Avro file")
+        raise ValueError("it is not an Avro file")
     while decoder.tell() < len(content):
         if records == 0:
             raise ValueError("a block follows an empty one, at which pyiceberg ends")

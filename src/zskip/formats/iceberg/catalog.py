@@ -150,9 +150,7 @@ class PyIcebergCatalog:
                     f'the catalog of "{self._table}" failed in the middle of a commit ({first_line(error)}); see '
                     "whether its current snapshot is zskip's before you call again. No row is lost either way"
                 ) from error
-        raise ConflictError(
-            f'"{self._table}" is written to over and over at this moment; nothing was committed, try again'
-        )
+        raise ConflictError(f'"{self._table}" is being written to constantly; nothing was committed, try again')
 
     def _is_committed(self, name: str, find_committed: Callable[[Any, str], object]) -> bool:
         try:

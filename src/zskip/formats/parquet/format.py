@@ -92,7 +92,7 @@ class ParquetFormat:
             # There may be a million files: nothing is built for each of them but its directory.
             files.sort(key=itemgetter(0))
             return version, files, [file[0].rpartition("/")[0] for file in files]
-        raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
+        raise ConflictError(f'"{self._storage.root}" is being rewritten constantly; try again later')
 
     def _walk(self) -> list[FileInfo]:
         """All files of the directory; raises InputError if it is a partition of a Hudi table."""
@@ -214,7 +214,7 @@ class ParquetFormat:
                 continue
             log.finish(self._storage, entry)
             return version
-        raise ConflictError(f'"{self._storage.root}" is rewritten over and over at this moment; try again later')
+        raise ConflictError(f'"{self._storage.root}" is being rewritten constantly; try again later')
 
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
         for file in files:

@@ -118,17 +118,17 @@ def _check_names(entry: Entry, version: int) -> None:
         raise ValueError(f"it is version {entry.version!r}")
     for name in (*(new.target for new in entry.added), *(old.path for old in entry.removed)):
         if _split_inner_path(name)[0] == HOME:
-            raise ValueError(f"{name!r} is no data file")
+            raise ValueError(f"{name!r} is not a data file")
     for new in entry.added:
         if _split_inner_path(new.staged)[:-2] != STAGING.split("/"):
-            raise ValueError(f"{new.staged!r} is no staged file")
+            raise ValueError(f"{new.staged!r} is not a staged file")
 
 
 def _split_inner_path(name: object) -> list[str]:
     """The parts of a path inside the table; raises ValueError for any other path."""
     parts = name.split("/") if isinstance(name, str) else [""]
     if not {"", ".", ".."}.isdisjoint(parts):
-        raise ValueError(f"{name!r} is no path below the table")
+        raise ValueError(f"{name!r} is not a path below the table")
     return parts
 
 

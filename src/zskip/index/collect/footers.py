@@ -213,7 +213,7 @@ def _read_range(stream: BinaryIO, start: int, end: int) -> bytes:
     while start < end:
         part = stream.read(end - start)
         if not part:
-            raise ValueError("it is shorter than its listing said")
+            raise ValueError("it is shorter than in its listing")
         parts.append(part)
         start += len(part)
     return b"".join(parts)

@@ -88,7 +88,7 @@ class Manifest:
             if body["format"] != FORMAT:
                 raise IndexFormatError(
                     f"{name} has format {body['format']}, this zskip reads {FORMAT}: update zskip, or delete "
-                    f"{INDEX_DIR} to have the index built anew"
+                    f"{INDEX_DIR} to rebuild the index"
                 )
             columns = _read_columns(body)
             row_groups = body.get("row_group_segments")
@@ -143,7 +143,7 @@ def _read_columns(body: Mapping[str, Any]) -> ColumnList:
 def _check_name(name: object) -> None:
     path = name if isinstance(name, list) else [name]
     if not path or not _all_text(path):
-        raise ValueError(f"{name!r} is no column")
+        raise ValueError(f"{name!r} is not a column")
 
 
 def manifest_path(version: int) -> str:
@@ -285,7 +285,7 @@ def _check_segment(segment: Segment) -> None:
     Its files are found by name alone, so the name must not lead outside of the index directory.
     """
     if not _SEGMENT.fullmatch(segment.name):
-        raise ValueError(f"{segment.name!r} is no name of a segment")
+        raise ValueError(f"{segment.name!r} is not the name of a segment")
     offsets = segment.group_offsets
     numbers = [segment.files, segment.entries, *segment.starts, *segment.footer, *segment.listing, *offsets]
     numbers += [number for block in segment.blocks for number in block]
