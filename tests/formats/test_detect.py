@@ -71,7 +71,7 @@ def test_two_formats_at_one_path_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MARKS)
 def test_a_format_that_is_not_there(tmp_path: Path, name: str) -> None:
     make(tmp_path)
-    with pytest.raises(InputError, match=f"no table of the format {name}"):
+    with pytest.raises(InputError, match=f"not a table of the format {name}"):
         zskip.open(str(tmp_path), format=name).files()
 
 

@@ -394,7 +394,7 @@ REFUSED: list[tuple[str, type[Exception], str]] = [
     ("OPTIMIZE a_view ZORDER BY (id, v)", errors.UnsupportedError, '"a_view" is a view'),
     ("OPTIMIZE a_temp_view ZORDER BY (id, v)", errors.UnsupportedError, '"a_temp_view" is a view'),
     ("OPTIMIZE as_json ZORDER BY (id, v)", errors.UnsupportedError, "(?i)json, not parquet"),
-    ("OPTIMIZE delta.`/data/t` ZORDER BY (id, v)", errors.InputError, "no table of the format delta"),
+    ("OPTIMIZE delta.`/data/t` ZORDER BY (id, v)", errors.InputError, "not a table of the format delta"),
     ("OPTIMIZE in_buckets ZORDER BY (id, v)", errors.UnsupportedError, "bucketed"),
     ("OPTIMIZE untouched WITH (files = 3)", errors.InputError, "never clustered.*ZORDER BY"),
     ("OPTIMIZE plain WITH (min_file_size = 3)", errors.InputError, "min_file_size.*merging small files"),
