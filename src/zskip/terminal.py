@@ -1,4 +1,4 @@
-"""Progress bars on stderr, where that is a terminal."""
+"""Progress bars on stderr, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _log = logging.getLogger(__name__)
-_SHOWN = threading.Lock()
-"""Held by the bar that is on the terminal: those of the steps within a step stay away."""
+_TERMINAL = threading.Lock()
+"""Locked by the bar on the terminal; bars of nested steps do not show."""
 
 
 class Bar:
-    """How far one step is; it shows from the first word of it until all is done, unless another one does.
+    """The progress of one step, from the first update until it is complete, unless another bar is on the terminal.
 
-    No trouble with the bar ever reaches the step.
+    Errors of the bar never reach the step.
     """
 
     def __init__(self, text: str, unit: str, *, ends: bool) -> None:
-        """As `bar` takes them."""
+        """See `bar`."""
         self._text, self._unit, self._ends = text, unit, ends
-        self._shown: Progress | None = None
-        self._holds = False
+        self._progress: Progress | None = None
+        self._is_owner = False
         self._ended = not sys.stderr.isatty()
 
     def update(self, completed: int, total: int) -> None:
-        """Say how many of how many are done; a total of 0 is one that is not known yet."""
+        """Report progress; a total of 0 means that it is unknown yet."""
         if self._ended:
             return
         try:
-            if self._shown is None:
-                self._holds = _SHOWN.acquire(blocking=False)
-                if not self._holds:
+            if self._progress is None:
+                self._is_owner = _TERMINAL.acquire(blocking=False)
+                if not self._is_owner:
                     self._ended = True
                     return
-                self._shown = _started(self._text, self._unit)
-            self._shown.update(self._shown.task_ids[0], completed=completed, total=total or None)
+                self._progress = _start(self._text, self._unit)
+            self._progress.update(self._progress.task_ids[0], completed=completed, total=total or None)
         except Exception:
             _log.debug("the progress bar stopped", exc_info=True)
             self.stop()
@@ -50,39 +50,39 @@ class Bar:
             self.stop()
 
     def stop(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._ended = True
-        if self._shown is not None:
+        if self._progress is not None:
             with contextlib.suppress(Exception):
-                self._shown.stop()
-        if self._holds:
-            self._holds = False
-            _SHOWN.release()
+                self._progress.stop()
+        if self._is_owner:
+            self._is_owner = False
+            _TERMINAL.release()
 
 
 @contextmanager
 def bar(text: str, unit: str, *, ends: bool = True) -> Iterator[Bar]:
-    """Show how far a step is while the body runs.
+    """Show the progress of a step while the body runs.
 
-    text: what the step is called; unit: what is counted, such as `files`; ends: whether all is known from the start, so
-    that the bar goes once that is done.
+    text: the name of the step; unit: what is counted, such as `files`; ends: whether the total is known from the start,
+    so that the bar can go when it is reached.
 
-    >>> with bar("read footers", "files") as shown:
-    ...     shown.update(1, 2)
+    >>> with bar("read footers", "files") as progress:
+    ...     progress.update(1, 2)
     """
-    shown = Bar(text, unit, ends=ends)
+    progress = Bar(text, unit, ends=ends)
     try:
-        yield shown
+        yield progress
     finally:
-        shown.stop()
+        progress.stop()
 
 
-def _started(text: str, unit: str) -> Progress:
+def _start(text: str, unit: str) -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(f"{{task.completed}}/{{task.total}} {unit}"))
-    made = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
-    made.add_task(text, total=None)
-    made.start()
-    return made
+    progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    progress.add_task(text, total=None)
+    progress.start()
+    return progress

@@ -1,4 +1,4 @@
-"""Queries of the demo: TPC-H's own where they filter on what is clustered, and look-ups as applications make them."""
+"""The queries of the demo: those of TPC-H that filter on the clustered columns, and look-ups as in applications."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ QUERIES: dict[str, str] = {
         WHERE l_suppkey = 77 AND l_shipdate BETWEEN DATE '1997-05-01' AND DATE '1997-05-31'""",
     "one customer": "SELECT * FROM orders WHERE o_custkey = 4321",
 }
-"""Name to text; the tables are views of these names."""
+"""Text by name; the tables are views with their TPC-H names."""

@@ -1,4 +1,4 @@
-"""Cluster, query before and after, compare, and show what was not read."""
+"""Clusters tables, runs queries before and after, compares the answers, and shows what was not read."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 _BY = {"lineitem": ["l_partkey", "l_suppkey", "l_shipdate"], "orders": ["o_orderdate", "o_custkey"]}
 _WIDTH = 132
-"""Columns of the output where it goes to no terminal."""
+"""Width of the output if it is no terminal."""
 _BYTES_PER_FILE = 1_600_000
-"""Small on purpose: a demo's tables have as many files as a large table would."""
+"""Small on purpose, so that the tables of the demo have as many files as large tables."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,8 +55,8 @@ def run_demo(
 ) -> bool:
     """Run the demo; returns whether every query answered the same before and after.
 
-    scale: TPC-H's scale factor; keep: a directory for the tables, which else are removed at the end; show: called with
-    the report of what was done.
+    scale: TPC-H's scale factor; keep: a directory for the tables, which are removed at the end without it; show: called
+    with the path of the report.
     """
     check(scale)
     console = Console(stderr=as_json)
@@ -71,38 +71,38 @@ def run_demo(
         console.print(
             f"[bold]2.[/bold] Spark {spark.version} answers {len(QUERIES)} queries over the tables as they are"
         )
-        before = _answers(spark, {name: spark.read.parquet(str(directory / name)) for name in TABLES})
+        before = _run_all(spark, {name: spark.read.parquet(str(directory / name)) for name in TABLES})
         console.print("[bold]3.[/bold] clustering")
         tables, results = {}, []
         for name in TABLES:
             tables[name] = table(spark, str(directory / name))
             results.append(_cluster(tables[name], name, console))
         console.print("[bold]4.[/bold] the same queries again, through zskip")
-        readings = _compare(spark, tables, before)
-        report = _report(directory, console, kept=keep is not None)
-    same = all(reading.identical for reading in readings)
+        readings = _run_again(spark, tables, before)
+        report = _write_report(directory, console, kept=keep is not None)
+    identical = all(reading.identical for reading in readings)
     if as_json:
         document = {
             "scale": scale,
             "optimize": [dataclasses.asdict(result) for result in results],
             "queries": [dataclasses.asdict(reading) for reading in readings],
-            "identical": same,
+            "identical": identical,
             "report": None if report is None else str(report),
         }
         print(json.dumps(document, default=str))
     else:
-        _show(readings, same, console)
+        _print(readings, identical, console)
         if report is not None:
-            console.print(f"what became of lineitem, and what each query reads of it: {report}", soft_wrap=True)
+            console.print(f"the report on lineitem and its queries: {report}", soft_wrap=True)
     if report is not None and show is not None:
         show(report)
-    return same
+    return identical
 
 
-def _report(directory: Path, console: Console, *, kept: bool) -> Path | None:
-    """A report of what was clustered, with the queries that were asked; it stays where the tables go."""
-    place = directory.parent if kept else Path(tempfile.mkdtemp(prefix="zskip-demo-report-"))
-    page = place / f"{directory.name if kept else 'lineitem'}-report.html"
+def _write_report(directory: Path, console: Console, *, kept: bool) -> Path | None:
+    """Write a report of lineitem with the queries of the demo; it outlives the tables."""
+    parent = directory.parent if kept else Path(tempfile.mkdtemp(prefix="zskip-demo-report-"))
+    page = parent / f"{directory.name if kept else 'lineitem'}-report.html"
     try:
         return open_table(str(directory / "lineitem")).report(page, workload=list(QUERIES.values()))
     except MissingDependencyError as error:
@@ -134,26 +134,26 @@ def _cluster(opened: Table, name: str, console: Console) -> OptimizeResult:
     return result
 
 
-def _answers(spark: SparkSession, views: dict[str, Any]) -> dict[str, tuple[list[tuple[Any, ...]], float]]:
-    """The sorted rows of each query, and its seconds."""
+def _run_all(spark: SparkSession, views: dict[str, Any]) -> dict[str, tuple[list[tuple[Any, ...]], float]]:
+    """Return the sorted rows of each query, and its seconds."""
     for name, frame in views.items():
         frame.createOrReplaceTempView(name)
     spark.sql("SELECT count(*) FROM lineitem").collect()
     answers = {}
     for name, sql in QUERIES.items():
-        answers[name] = _answer(spark, sql)
+        answers[name] = _run_query(spark, sql)
     return answers
 
 
-def _answer(spark: SparkSession, sql: str) -> tuple[list[tuple[Any, ...]], float]:
-    """The sorted rows of a query, and the seconds of its second run: the first also compiles Java."""
+def _run_query(spark: SparkSession, sql: str) -> tuple[list[tuple[Any, ...]], float]:
+    """Return the sorted rows of a query, and the seconds of its second run; the first also compiles Java."""
     spark.sql(sql).collect()
     start = time.perf_counter()
     rows = [tuple(row) for row in spark.sql(sql).collect()]
     return sorted(rows, key=repr), time.perf_counter() - start
 
 
-def _compare(
+def _run_again(
     spark: SparkSession, tables: dict[str, Table], before: dict[str, tuple[list[tuple[Any, ...]], float]]
 ) -> list[Reading]:
     for name, opened in tables.items():
@@ -163,7 +163,7 @@ def _compare(
     for name, sql in QUERIES.items():
         for opened in tables.values():
             opened.last_scan = None
-        rows, seconds = _answer(spark, sql)
+        rows, seconds = _run_query(spark, sql)
         expected, seconds_before = before[name]
         scans = [opened.last_scan for opened in tables.values() if opened.last_scan is not None]
         readings.append(
@@ -183,38 +183,39 @@ def _compare(
     return readings
 
 
-def same_rows(expected: list[tuple[Any, ...]], found: list[tuple[Any, ...]]) -> bool:
-    """Whether two sorted results are equal, doubles to within 1e-9 of their size, all else exactly.
+def same_rows(expected: list[tuple[Any, ...]], actual: list[tuple[Any, ...]]) -> bool:
+    """Whether two sorted results are equal: doubles to within 1e-9 of their size, the rest exactly.
 
     >>> same_rows([(1, 0.3)], [(1, 0.1 + 0.2)]), same_rows([(1,)], [(2,)])
     (True, False)
     """
-    return len(expected) == len(found) and all(
-        len(one) == len(other) and all(map(_same_value, one, other)) for one, other in zip(expected, found, strict=True)
+    return len(expected) == len(actual) and all(
+        len(left) == len(right) and all(map(_same_value, left, right))
+        for left, right in zip(expected, actual, strict=True)
     )
 
 
-def _same_value(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9) or (math.isnan(one) and math.isnan(other))
-    return bool(one == other)
+def _same_value(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-9) or (math.isnan(left) and math.isnan(right))
+    return bool(left == right)
 
 
-def _show(readings: list[Reading], same: bool, console: Console) -> None:
+def _print(readings: list[Reading], identical: bool, console: Console) -> None:
     grid = Grid(title="What each query no longer reads")
     for name in ("query", "files", "rows", "bytes", "before s", "after s", "identical"):
         grid.add_column(name, justify="left" if name == "query" else "right", no_wrap=True)
-    for r in readings:
+    for reading in readings:
         grid.add_row(
-            r.query,
-            f"{r.files_total - r.files} of {r.files_total}",
-            f"{r.rows_total - r.rows:,} of {r.rows_total:,}",
-            f"{show_size(r.bytes_total - r.bytes)} of {show_size(r.bytes_total)}",
-            f"{r.seconds_before:.2f}",
-            f"{r.seconds_after:.2f}",
-            "yes" if r.identical else "[red]NO[/red]",
+            reading.query,
+            f"{reading.files_total - reading.files} of {reading.files_total}",
+            f"{reading.rows_total - reading.rows:,} of {reading.rows_total:,}",
+            f"{show_size(reading.bytes_total - reading.bytes)} of {show_size(reading.bytes_total)}",
+            f"{reading.seconds_before:.2f}",
+            f"{reading.seconds_after:.2f}",
+            "yes" if reading.identical else "[red]NO[/red]",
         )
     console.print(grid)
-    read, total = sum(r.bytes for r in readings), sum(r.bytes_total for r in readings)
-    verdict = "all results are identical" if same else "[red]some results differ[/red]"
+    read, total = sum(reading.bytes for reading in readings), sum(reading.bytes_total for reading in readings)
+    verdict = "all results are identical" if identical else "[red]some results differ[/red]"
     console.print(f"{len(readings)} queries, {100 * (1 - read / max(total, 1)):.0f} % of the bytes not read, {verdict}")

@@ -12,7 +12,7 @@ import numpy as np
 from zskip.advisor.advice.advice import Advice, Candidate
 from zskip.records import Ints, Operation
 from zskip.report.facts import Queries
-from zskip.report.picture import GRAY, Figure, escaped
+from zskip.report.picture import GRAY, Figure, escape
 from zskip.report.spread import Spread
 from zskip.report.values import clean
 from zskip.units import show_size
@@ -24,7 +24,7 @@ _SHAPES = 12
 
 
 def file_sizes(sizes: Ints) -> Figure:
-    """How many files there are of each size."""
+    """Draw the number of files of each size."""
     least, most = int(sizes.min()), int(sizes.max())
     if most > 50 * max(least, 1):
         edges = np.geomspace(max(least, 1), most, _BINS + 1)
@@ -41,33 +41,33 @@ def file_sizes(sizes: Ints) -> Figure:
         "hovertemplate": "%{y} files of %{hovertext}<extra></extra>",
         "marker": {"color": COLORS[0]},
     }
-    shown = sorted({0, len(counts) // 2, len(counts)})
-    axis = {"tickvals": [i - 0.5 for i in shown], "ticktext": [names[i] for i in shown], "title": {"text": "size"}}
+    ticks = sorted({0, len(counts) // 2, len(counts)})
+    axis = {"tickvals": [i - 0.5 for i in ticks], "ticktext": [names[i] for i in ticks], "title": {"text": "size"}}
     return {"data": [bars], "layout": {"xaxis": axis, "yaxis": _files(), "bargap": 0.05}}
 
 
-def depths(spreads: Sequence[Spread], deep: Mapping[str, Mapping[int, int]]) -> Figure:
-    """How many files lie under how many others, for each column.
+def depths(spreads: Sequence[Spread], depths_before: Mapping[str, Mapping[int, int]]) -> Figure:
+    """Draw the number of files at each depth, for each column.
 
-    deep: the same before the last rewrite, of columns of which it is known.
+    depths_before: the same before the last rewrite, for columns where it is known.
     """
-    shown: list[tuple[str, Mapping[int, int], str, float]] = []
+    series: list[tuple[str, Mapping[int, int], str, float]] = []
     for i, spread in enumerate(spreads):
         color = COLORS[i % len(COLORS)]
-        if spread.name in deep:
-            shown.append((f"{spread.name}, before", deep[spread.name], color, 0.4))
-        shown.append((spread.name, spread.clustering.depth_histogram, color, 1.0))
-    found = sorted({depth for _, counts, _, _ in shown for depth in counts})
+        if spread.name in depths_before:
+            series.append((f"{spread.name}, before", depths_before[spread.name], color, 0.4))
+        series.append((spread.name, spread.clustering.depth_histogram, color, 1.0))
+    all_depths = sorted({depth for _, counts, _, _ in series for depth in counts})
     traces = [
         {
             "type": "bar",
-            "name": escaped(name),
-            "x": [_depth(depth) for depth in found],
-            "y": [counts.get(depth, 0) for depth in found],
+            "name": escape(name),
+            "x": [_depth(depth) for depth in all_depths],
+            "y": [counts.get(depth, 0) for depth in all_depths],
             "marker": {"color": color, "opacity": opacity},
             "hovertemplate": "%{y} files at depth %{x}<extra></extra>",
         }
-        for name, counts, color, opacity in shown
+        for name, counts, color, opacity in series
     ]
     axis = {"type": "category", "title": {"text": "files that share a value"}}
     return {
@@ -81,8 +81,8 @@ def _depth(upper: int) -> str:
 
 
 def reads(queries: Queries, total_bytes: int) -> Figure:
-    """Share of the table's bytes that each query reads, the most first."""
-    ordered = sorted(queries.asked, key=lambda query: -query.bytes)
+    """Draw the share of the table's bytes that each query reads, the largest first."""
+    ordered = sorted(queries.entries, key=lambda query: -query.bytes)
     line = {
         "type": "scatter",
         "mode": "lines+markers" if len(ordered) <= 60 else "lines",
@@ -90,7 +90,7 @@ def reads(queries: Queries, total_bytes: int) -> Figure:
         "y": [round(100 * query.bytes / max(total_bytes, 1), 3) for query in ordered],
         "line": {"color": COLORS[0]},
         "fill": "tozeroy",
-        "hovertext": [escaped(query.where[:120]) for query in ordered],
+        "hovertext": [escape(query.where[:120]) for query in ordered],
         "hovertemplate": "%{y} % of the bytes: %{hovertext}<extra></extra>",
     }
     axis = {"title": {"text": "queries, the worst first"}, "gridcolor": GRAY, "dtick": max(1, len(ordered) // 8)}
@@ -98,7 +98,7 @@ def reads(queries: Queries, total_bytes: int) -> Figure:
 
 
 def prunings(queries: Queries, files: int) -> Figure:
-    """By what files are skipped, for each shape of queries, and which are read for nothing where that is known."""
+    """Draw what skips files for each shape of queries, and which files are read for nothing if that is known."""
     kinds = {
         "partitions": ("are skipped by partitions", COLORS[0]),
         "bounds": ("are skipped by bounds", COLORS[1]),
@@ -106,44 +106,44 @@ def prunings(queries: Queries, files: int) -> Figure:
         "read": ("are read", GRAY),
         "read for nothing": ("are read, and no row group of them holds a match", NEEDLESS),
     }
-    if all(query.idle_files is None for query in queries.asked):
+    if all(query.idle_files is None for query in queries.entries):
         del kinds["read for nothing"]
     groups: dict[str, list[float]] = {}
-    for query in queries.asked:
+    for query in queries.entries:
         sums = groups.setdefault(query.shape, [0.0] * 6)
         idle = query.idle_files or 0
         counts = (query.by_partitions, query.by_bounds, query.by_sketches, query.files - idle, idle, 1)
         for i, count in enumerate(counts):
             sums[i] += query.weight * count
     most = sorted(groups.items(), key=lambda item: -item[1][-1])[:_SHAPES]
-    shown = [escaped(clean(shape, 36)) for shape, _ in most]
+    shapes = [escape(clean(shape, 36)) for shape, _ in most]
     traces = [
         {
             "type": "bar",
             "orientation": "h",
             "name": name,
-            "y": list(range(len(shown))),
+            "y": list(range(len(shapes))),
             "x": [round(100 * sums[i] / (sums[-1] * max(files, 1)), 2) for _, sums in most],
             "marker": {"color": color},
-            "hovertemplate": f"%{{x}} % of the files {done}<extra></extra>",
+            "hovertemplate": f"%{{x}} % of the files {action}<extra></extra>",
         }
-        for i, (name, (done, color)) in enumerate(kinds.items())
+        for i, (name, (action, color)) in enumerate(kinds.items())
     ]
-    axis = {"tickvals": list(range(len(shown))), "ticktext": shown, "autorange": "reversed", "automargin": True}
+    axis = {"tickvals": list(range(len(shapes))), "ticktext": shapes, "autorange": "reversed", "automargin": True}
     layout = {"barmode": "stack", "xaxis": _percents("files, %"), "yaxis": axis, **_legend()}
-    return {"data": traces, "layout": {**layout, "height": 120 + 34 * len(shown)}}
+    return {"data": traces, "layout": {**layout, "height": 120 + 34 * len(shapes)}}
 
 
 def candidates(advice: Advice) -> Figure:
-    """What a query reads under each layout, with its interval."""
-    shown = [("as it is", advice.current), *((c.name, c) for c in advice.candidates[:_SHAPES])]
+    """Draw what a query reads under each layout, with intervals."""
+    layouts = [("as it is", advice.current), *((c.name, c) for c in advice.candidates[:_SHAPES])]
     traces = [
         {
             "type": "bar",
             "orientation": "h",
             "name": name,
-            "y": list(range(len(shown))),
-            **_interval([c for _, c in shown], "x", figure),
+            "y": list(range(len(layouts))),
+            **_interval([c for _, c in layouts], "x", figure),
             "marker": {"color": color},
             "hovertemplate": f"%{{x}} % of the {name}<extra></extra>",
         }
@@ -152,31 +152,31 @@ def candidates(advice: Advice) -> Figure:
             ("rows in pages that are decoded", "decoded", COLORS[1]),
         )
     ]
-    names = [escaped(clean(name, 36)) for name, _ in shown]
-    axis = {"tickvals": list(range(len(shown))), "ticktext": names, "autorange": "reversed", "automargin": True}
-    layout = {"xaxis": _percents("rows, %"), "yaxis": axis, "barmode": "group", "height": 120 + 42 * len(shown)}
+    names = [escape(clean(name, 36)) for name, _ in layouts]
+    axis = {"tickvals": list(range(len(layouts))), "ticktext": names, "autorange": "reversed", "automargin": True}
+    layout = {"xaxis": _percents("rows, %"), "yaxis": axis, "barmode": "group", "height": 120 + 42 * len(layouts)}
     return {"data": traces, "layout": {**layout, **_legend()}}
 
 
 def by_columns(advice: Advice) -> Figure:
-    """What a query reads under the best layout by one column, by two, and so on."""
-    found = advice.by_number_of_columns
+    """Draw what a query reads under the best layout by one column, by two, and so on."""
+    layouts = advice.by_number_of_columns
     line = {
         "type": "scatter",
         "mode": "lines+markers",
-        "x": list(range(1, len(found) + 1)),
-        **_interval(found, "y", "kept"),
+        "x": list(range(1, len(layouts) + 1)),
+        **_interval(layouts, "y", "kept"),
         "line": {"color": COLORS[0]},
-        "hovertext": [escaped(c.name) for c in found],
+        "hovertext": [escape(c.name) for c in layouts],
         "hovertemplate": "%{y} % of the rows by %{hovertext}<extra></extra>",
     }
     axis = {"title": {"text": "columns"}, "dtick": 1, "gridcolor": GRAY}
     return {"data": [line], "layout": {"xaxis": axis, "yaxis": _percents("rows, %")}}
 
 
-def _interval(found: Sequence[Candidate], side: str, figure: str) -> dict[str, Any]:
-    """Means of a figure of layouts and their intervals, in percent."""
-    mean, low, high = ([100 * getattr(c, figure + end) for c in found] for end in ("", "_low", "_high"))
+def _interval(layouts: Sequence[Candidate], side: str, figure: str) -> dict[str, Any]:
+    """Return the means of a figure of layouts and their intervals, in percent."""
+    mean, low, high = ([100 * getattr(c, figure + end) for c in layouts] for end in ("", "_low", "_high"))
     above = [round(max(b - a, 0.0), 2) for a, b in zip(mean, high, strict=True)]
     below = [round(max(a - b, 0.0), 2) for a, b in zip(mean, low, strict=True)]
     error = {"type": "data", "array": above, "arrayminus": below, "symmetric": False}
@@ -184,11 +184,12 @@ def _interval(found: Sequence[Candidate], side: str, figure: str) -> dict[str, A
 
 
 def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
-    """What each rewrite promised, share of its rows that a query reads, and what scans of the table read after it."""
+    """Draw for each rewrite the share of rows that queries read: predicted, and measured by later scans."""
     known = [
-        (of, moment)
-        for of, moment in zip(history, moments, strict=True)
-        if (of.share_before is not None and of.share_after is not None) or of.share_measured is not None
+        (operation, moment)
+        for operation, moment in zip(history, moments, strict=True)
+        if (operation.share_before is not None and operation.share_after is not None)
+        or operation.share_measured is not None
     ]
     known = known[:40][::-1]
     traces = [
@@ -196,9 +197,9 @@ def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
             "type": "bar",
             "name": name,
             "x": list(range(len(known))),
-            "y": [_share(getattr(of, field)) for of, _ in known],
+            "y": [_share(getattr(operation, field)) for operation, _ in known],
             "marker": {"color": color},
-            "hovertext": [f"{of.operation}, {moment}" for of, moment in known],
+            "hovertext": [f"{operation.operation}, {moment}" for operation, moment in known],
             "hovertemplate": "%{y} % " + name + ": %{hovertext}<extra></extra>",
         }
         for name, field, color in (
@@ -206,10 +207,10 @@ def operations(history: Sequence[Operation], moments: Sequence[str]) -> Figure:
             ("after, predicted", "share_after", COLORS[0]),
             ("after, measured", "share_measured", COLORS[1]),
         )
-        if field != "share_measured" or any(of.share_measured is not None for of, _ in known)
+        if field != "share_measured" or any(operation.share_measured is not None for operation, _ in known)
     ]
-    shown = [i for i in range(len(known)) if i % max(1, len(known) // 6) == 0]
-    axis = {"tickvals": shown, "ticktext": [known[i][1][:10] for i in shown]}
+    ticks = [i for i in range(len(known)) if i % max(1, len(known) // 6) == 0]
+    axis = {"tickvals": ticks, "ticktext": [known[i][1][:10] for i in ticks]}
     return {
         "data": traces,
         "layout": {"xaxis": axis, "yaxis": _percents("rows read, %"), "barmode": "group", **_legend()},

@@ -1,4 +1,4 @@
-"""What a report is made from."""
+"""The facts that a report shows."""
 
 from __future__ import annotations
 
@@ -11,86 +11,86 @@ from zskip.report.spread import Spread
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
+class QueryReads:
     """One query of a workload, and what it reads."""
 
     where: str
     shape: str
-    """Its text with a question mark for each literal."""
+    """The text with a question mark for each literal."""
     weight: float
     columns: tuple[str, ...]
-    """That it filters by."""
+    """The columns that it filters by."""
     files: int
-    """That it reads."""
+    """The files that it reads."""
     bytes: int
     by_partitions: int
-    """Files that the values of partition columns rule out; of the others, those that bounds rule out, and so on."""
+    """Files ruled out by partition values; `by_bounds` counts those of the rest ruled out by bounds, and so on."""
     by_bounds: int
     by_sketches: int
     row_groups: float | None
-    """Share (0 to 1) of the table's row groups that it reads; None where they are not known."""
+    """Share (0 to 1) of the table's row groups that it reads; None if unknown."""
     reason: str
-    """Why it does not read less."""
+    """The reason why it does not read less."""
     idle_files: int | None = None
-    """Of those that it reads, the ones of which all row groups are known to hold no match; None where nobody knows."""
+    """Files that it reads although no row group holds a match; None if unknown."""
     idle_bytes: int | None = None
-    """In row groups that are known to hold no match, as far as a file's bytes divide evenly among them."""
+    """Bytes in row groups without a match, as if the row groups of a file were equally large; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Queries:
-    """A workload, and what it reads of a table."""
+    """A workload, and what it reads from a table."""
 
     source: str
-    """Where the queries are from, in words."""
-    asked: tuple[Asked, ...]
+    """The origin of the queries, in words."""
+    entries: tuple[QueryReads, ...]
     problems: tuple[str, ...]
-    """What was given and cannot be used, and why."""
+    """Queries that cannot be used, and why."""
     reads: Floats
     """(files,) share (0 to 1) of the queries, by weight, that read each file."""
 
     @property
     def weight(self) -> float:
-        """Of all queries together."""
-        return sum(query.weight for query in self.asked)
+        """The weight of all queries."""
+        return sum(query.weight for query in self.entries)
 
     @property
     def idle(self) -> float | None:
-        """Share (0 to 1) of the bytes read that lie in row groups known to hold no match; None where nobody knows."""
-        known = [query for query in self.asked if query.idle_bytes is not None]
+        """Share (0 to 1) of the bytes read that are in row groups without a match; None if unknown."""
+        known = [query for query in self.entries if query.idle_bytes is not None]
         read = sum(query.weight * query.bytes for query in known)
         return sum(query.weight * (query.idle_bytes or 0) for query in known) / read if read else None
 
     def share(self, total_bytes: int) -> float:
-        """Share (0 to 1) of the table's bytes that lie in the files which a query reads, mean by weight."""
-        read = sum(query.weight * query.bytes for query in self.asked)
+        """Return the weighted mean of the share (0 to 1) of the table's bytes that a query reads."""
+        read = sum(query.weight * query.bytes for query in self.entries)
         return read / (self.weight * total_bytes) if self.weight and total_bytes else 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Facts:
-    """All that a report says of a table."""
+    """Everything that a report shows about a table."""
 
     info: TableInfo
     snapshot: Snapshot
-    made: str
-    """When, and by which version of zskip."""
+    created: str
+    """The time of the report and the version of zskip."""
     spreads: tuple[Spread, ...]
-    """Columns along which files are drawn."""
+    """The columns along which files are drawn."""
     parts: tuple[IndexedPart, ...]
     history: tuple[Operation, ...]
     """The latest first."""
-    deep: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """By column how many files there were at each depth before the last rewrite; those of which that is known."""
+    depths_before: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Files at each depth before the last rewrite, by column; only known columns."""
     queries: Queries | None = None
     upkeep: Maintenance | None = None
-    """What a maintain would do; None where that is not known."""
+    """The work that `maintain` would do; None if unknown."""
     advice: Advice | None = None
     """Layouts compared on the workload; None without Spark or a workload."""
     notes: tuple[str, ...] = ()
-    """What the report cannot tell, and why."""
+    """What the report cannot show, and why."""
 
     @property
     def clustered(self) -> Operation | None:
-        """The last operation that brought rows into an order."""
-        return next((of for of in self.history if of.by), None)
+        """The last operation that clustered rows."""
+        return next((operation for operation in self.history if operation.by), None)

@@ -1,7 +1,7 @@
-"""The page: facts to one HTML file that needs nothing else, neither a network nor a server.
+"""Writes the facts as one HTML file that needs neither a network nor a server.
 
-The chart library is inside, gzipped, and started by a script of a few lines. The page's Content-Security-Policy lets
-these two scripts run, named by their hashes, and nothing else, and lets it ask nobody for anything.
+The file contains the chart library, gzipped, and a short script that starts it. The Content-Security-Policy of the page
+allows only these two scripts, by their hashes, and no requests.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from zskip.errors import MissingDependencyError
 from zskip.records import Ints
 from zskip.report import charts, words
-from zskip.report.facts import Asked, Facts
-from zskip.report.picture import DRAWN, Figure, cover, depth_line, drawn, hover, labels, rectangles
+from zskip.report.facts import Facts, QueryReads
+from zskip.report.picture import MOST_DRAWN, Figure, cover, depth_line, drawn_files, hover, labels, rectangles
 from zskip.report.values import clean, percent
 from zskip.units import show_size
 
@@ -30,16 +30,16 @@ _LISTED = 50
 
 
 def need_libraries(*names: str) -> None:
-    """Raise MissingDependencyError where a library is missing that draws reports."""
+    """Raise MissingDependencyError if a library for reports is missing."""
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingDependencyError(f'a report needs {" and ".join(missing)}: pip install "zskip[report]"')
 
 
 def to_html(facts: Facts, rows: Ints) -> str:
-    """The report as HTML.
+    """Return the report as HTML.
 
-    rows: (files,) of the table, -1 where unknown. Raises MissingDependencyError where the chart library is missing.
+    rows: (files,) of the table, -1 where unknown. Raises MissingDependencyError if the chart library is missing.
     """
     need_libraries("jinja2", "plotly")
     import jinja2
@@ -47,16 +47,16 @@ def to_html(facts: Facts, rows: Ints) -> str:
     here = resources.files(__package__) / "assets"
     style, script = (here.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     library, library_hash = _library()
-    places = drawn(len(facts.snapshot))
-    figures = _figures(facts, places)
-    files = labels(facts.spreads, facts.snapshot, rows, places)
+    indexes = drawn_files(len(facts.snapshot))
+    figures = _figures(facts, indexes)
+    files = labels(facts.spreads, facts.snapshot, rows, indexes)
     data = {
         "figures": figures,
         "files": files,
         "hover": [hover(file, facts.spreads) for file in files],
         "names": [clean(spread.name) for spread in facts.spreads],
-        "bytes": facts.snapshot.sizes[places].tolist(),
-        "reads": None if facts.queries is None else np.round(100 * facts.queries.reads[places], 2).tolist(),
+        "bytes": facts.snapshot.sizes[indexes].tolist(),
+        "reads": None if facts.queries is None else np.round(100 * facts.queries.reads[indexes], 2).tolist(),
     }
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -68,10 +68,10 @@ def to_html(facts: Facts, rows: Ints) -> str:
         info=facts.info,
         words=words,
         figures=figures,
-        shown=len(places),
-        most=DRAWN,
-        worst=_worst(facts),
-        often=_often(facts),
+        shown=len(indexes),
+        most=MOST_DRAWN,
+        worst=_worst_queries(facts),
+        often=_most_read_files(facts),
         history=facts.history[:_LISTED],
         style=style,
         script=script,
@@ -82,43 +82,43 @@ def to_html(facts: Facts, rows: Ints) -> str:
     return page.encode("utf-8", "replace").decode()
 
 
-def _figures(facts: Facts, places: Ints) -> dict[str, Figure]:
-    found: dict[str, Figure] = {}
+def _figures(facts: Facts, indexes: Ints) -> dict[str, Figure]:
+    figures: dict[str, Figure] = {}
     if facts.info.files:
-        found["sizes"] = charts.file_sizes(facts.snapshot.sizes)
+        figures["sizes"] = charts.file_sizes(facts.snapshot.sizes)
     spreads = facts.spreads
     for i, spread in enumerate(spreads):
         if spread.clustering.files:
-            found[f"depth-{i}"] = depth_line(spread)
+            figures[f"depth-{i}"] = depth_line(spread)
     if any(spread.clustering.files for spread in spreads):
-        found["depths"] = charts.depths(spreads, facts.deep)
-    colors = [0.0] * len(places)  # The page has each file's bytes and reads once, for all pairs of columns.
+        figures["depths"] = charts.depths(spreads, facts.depths_before)
+    colors = [0.0] * len(indexes)  # The page stores the bytes and reads of each file once, for all pairs of columns.
     for i in range(len(spreads)):
         for j in range(i + 1, len(spreads)):
-            found[f"files-{i}-{j}"] = rectangles(spreads[i], spreads[j], places, colors)
-            found[f"files-{i}-{j}"]["data"][0]["marker"].pop("color")
-            found[f"cover-{i}-{j}"] = cover(spreads[i], spreads[j])
-    if facts.queries is not None and facts.queries.asked:
-        found["reads"] = charts.reads(facts.queries, facts.info.bytes)
-        found["prunings"] = charts.prunings(facts.queries, facts.info.files)
+            figures[f"files-{i}-{j}"] = rectangles(spreads[i], spreads[j], indexes, colors)
+            figures[f"files-{i}-{j}"]["data"][0]["marker"].pop("color")
+            figures[f"cover-{i}-{j}"] = cover(spreads[i], spreads[j])
+    if facts.queries is not None and facts.queries.entries:
+        figures["reads"] = charts.reads(facts.queries, facts.info.bytes)
+        figures["prunings"] = charts.prunings(facts.queries, facts.info.files)
     if facts.advice is not None:
-        found["candidates"] = charts.candidates(facts.advice)
+        figures["candidates"] = charts.candidates(facts.advice)
         if len(facts.advice.by_number_of_columns) > 1:
-            found["by-columns"] = charts.by_columns(facts.advice)
-    if any(of.share_after is not None or of.share_measured is not None for of in facts.history):
-        moments = [words.moment(of.time_ms) for of in facts.history]
-        found["operations"] = charts.operations(facts.history, moments)
-    return found
+            figures["by-columns"] = charts.by_columns(facts.advice)
+    if any(operation.share_after is not None or operation.share_measured is not None for operation in facts.history):
+        moments = [words.moment(operation.time_ms) for operation in facts.history]
+        figures["operations"] = charts.operations(facts.history, moments)
+    return figures
 
 
-def _worst(facts: Facts) -> list[Asked]:
-    asked = () if facts.queries is None else facts.queries.asked
-    return sorted(asked, key=lambda query: (-query.bytes, query.where))[:_WORST]
+def _worst_queries(facts: Facts) -> list[QueryReads]:
+    queries = () if facts.queries is None else facts.queries.entries
+    return sorted(queries, key=lambda query: (-query.bytes, query.where))[:_WORST]
 
 
-def _often(facts: Facts) -> list[dict[str, Any]]:
-    """The files that most queries read."""
-    if facts.queries is None or not facts.queries.asked:
+def _most_read_files(facts: Facts) -> list[dict[str, Any]]:
+    """Return the files that most queries read."""
+    if facts.queries is None or not facts.queries.entries:
         return []
     order = np.argsort(-facts.queries.reads, kind="stable")[:_WORST].tolist()
     sizes, paths = facts.snapshot.sizes, facts.snapshot.paths
@@ -126,14 +126,14 @@ def _often(facts: Facts) -> list[dict[str, Any]]:
 
 
 def _json(data: dict[str, Any]) -> str:
-    """JSON that may stand inside a script element."""
+    """Write JSON that is safe inside a script element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 @cache
 def _library() -> tuple[str, str]:
-    """Plotly's script as base64 of gzip, and its hash."""
+    """Return Plotly's script, gzipped and base64-encoded, and its hash."""
     script = (resources.files("plotly") / "package_data" / "plotly.min.js").read_text("utf-8")
     packed = base64.b64encode(gzip.compress(script.encode(), 6, mtime=0)).decode()
     return packed, _hash(script)

@@ -1,4 +1,4 @@
-"""Files as rectangles over two columns, and how many of them cover each place."""
+"""Draws files as rectangles over two columns, and the number of files that cover each cell of a grid."""
 
 from __future__ import annotations
 
@@ -12,38 +12,42 @@ from zskip.report.spread import Spread
 from zskip.report.values import clean
 from zskip.units import show_size
 
-DRAWN = 1_000
-"""Files that are drawn one by one, the most: of more, as many, evenly along the table."""
+MOST_DRAWN = 1_000
+"""Most files that are drawn one by one; of more files, an even selection is drawn."""
 _GRID = 40
 GRAY = "rgba(128, 128, 128, 0.35)"
-"""Lines that can be seen on a light page and on a dark one."""
+"""A color for lines on light and dark pages."""
 
 Figure = dict[str, Any]
-"""Traces and layout, as Plotly takes them."""
+"""Traces and layout for Plotly."""
 
 
-def drawn(files: int) -> Ints:
-    """Places of the files that are drawn one by one."""
-    return np.unique(np.linspace(0, files - 1, min(files, DRAWN)).astype(np.int64)) if files else np.zeros(0, np.int64)
+def drawn_files(files: int) -> Ints:
+    """Return the indexes of the files that are drawn one by one."""
+    return (
+        np.unique(np.linspace(0, files - 1, min(files, MOST_DRAWN)).astype(np.int64))
+        if files
+        else np.zeros(0, np.int64)
+    )
 
 
-def rectangles(x: Spread, y: Spread, places: Ints, colors: list[float]) -> Figure:
-    """Each file as a bar of its own width that begins where its values do; those without values are left out.
+def rectangles(x: Spread, y: Spread, indexes: Ints, colors: list[float]) -> Figure:
+    """Draw each file as a bar over the ranges of its values; files without values are left out.
 
-    places: of the files; colors: one number for each.
+    indexes: of the files; colors: one number for each.
     """
-    shown = ~(x.empty | y.empty)[places]
-    at = places[shown]
+    has_values = ~(x.empty | y.empty)[indexes]
+    visible = indexes[has_values]
     trace = {
         "type": "bar",
-        "x": _short(x.first[at]),
-        "width": _short(x.last[at] - x.first[at]),
-        "base": _short(y.first[at]),
-        "y": _short(y.last[at] - y.first[at]),
+        "x": _round(x.first[visible]),
+        "width": _round(x.last[visible] - x.first[visible]),
+        "base": _round(y.first[visible]),
+        "y": _round(y.last[visible] - y.first[visible]),
         "offset": 0,
-        "customdata": np.flatnonzero(shown).tolist(),
+        "customdata": np.flatnonzero(has_values).tolist(),
         "marker": {
-            "color": [color for color, show in zip(colors, shown.tolist(), strict=True) if show],
+            "color": [color for color, show in zip(colors, has_values.tolist(), strict=True) if show],
             "colorscale": "Viridis",
             "opacity": 0.5,
             "line": {"width": 1, "color": GRAY},
@@ -56,7 +60,7 @@ def rectangles(x: Spread, y: Spread, places: Ints, colors: list[float]) -> Figur
 
 
 def cover(x: Spread, y: Spread) -> Figure:
-    """How many files may hold a row at each place of a grid."""
+    """Draw the number of files that may hold a row in each cell of a grid."""
     used = ~(x.empty | y.empty)
     sides = [(_cell(s.first[used]), np.maximum(_cell(s.last[used] - 1e-9), _cell(s.first[used])) + 1) for s in (x, y)]
     (left, right), (bottom, top) = sides
@@ -79,8 +83,8 @@ def cover(x: Spread, y: Spread) -> Figure:
     return {"data": [trace], "layout": _axes(x, y)}
 
 
-def labels(spreads: tuple[Spread, ...], snapshot: Snapshot, rows: Ints, places: Ints) -> list[dict[str, Any]]:
-    """Name, size and ranges of files, for people."""
+def labels(spreads: tuple[Spread, ...], snapshot: Snapshot, rows: Ints, indexes: Ints) -> list[dict[str, Any]]:
+    """Return name, size, rows, and ranges of files for people."""
     return [
         {
             "name": clean(snapshot.paths[i]),
@@ -88,37 +92,41 @@ def labels(spreads: tuple[Spread, ...], snapshot: Snapshot, rows: Ints, places: 
             "rows": "unknown" if rows[i] < 0 else f"{int(rows[i]):,}",
             "ranges": [spread.range_of(i) for spread in spreads],
         }
-        for i in places.tolist()
+        for i in indexes.tolist()
     ]
 
 
 def figure(spreads: tuple[Spread, ...], snapshot: Snapshot, rows: Ints) -> Figure:
-    """The picture of one or two columns by itself: rectangles for two, for one its depth."""
+    """Draw one or two columns alone: rectangles for two, the depth for one."""
     if len(spreads) == 1:
         return depth_line(spreads[0])
-    places = drawn(len(snapshot))
-    found = rectangles(spreads[0], spreads[1], places, [float(size) for size in snapshot.sizes[places].tolist()])
-    texts = [hover(label, spreads) for label in labels(spreads, snapshot, rows, places)]
-    found["data"][0]["hovertext"] = [texts[i] for i in found["data"][0].pop("customdata")]
-    found["data"][0]["marker"]["colorbar"]["title"] = {"text": "bytes"}
-    found["layout"] |= {"template": "none", "height": 480, "title": {"text": _many(len(places), len(snapshot))}}
-    return found
+    indexes = drawn_files(len(snapshot))
+    picture = rectangles(spreads[0], spreads[1], indexes, [float(size) for size in snapshot.sizes[indexes].tolist()])
+    texts = [hover(label, spreads) for label in labels(spreads, snapshot, rows, indexes)]
+    picture["data"][0]["hovertext"] = [texts[i] for i in picture["data"][0].pop("customdata")]
+    picture["data"][0]["marker"]["colorbar"]["title"] = {"text": "bytes"}
+    picture["layout"] |= {
+        "template": "none",
+        "height": 480,
+        "title": {"text": _count_text(len(indexes), len(snapshot))},
+    }
+    return picture
 
 
 def hover(label: dict[str, Any], spreads: tuple[Spread, ...]) -> str:
-    """What is shown beside a file that is pointed at."""
+    """Return the text for a file under the pointer."""
     ranges = zip(spreads, label["ranges"], strict=True)
     lines = [label["name"], f"{label['size']}, {label['rows']} rows", *(f"{s.name}: {text}" for s, text in ranges)]
-    return "<br>".join(escaped(line) for line in lines)
+    return "<br>".join(escape(line) for line in lines)
 
 
 def depth_line(spread: Spread) -> Figure:
-    """How many files hold a value, along a column."""
+    """Draw the number of files that hold a value, along a column."""
     steps = len(spread.depth)
     trace = {
         "type": "scatter",
         "mode": "lines",
-        "x": _short(np.arange(steps + 1) / max(steps, 1)),
+        "x": _round(np.arange(steps + 1) / max(steps, 1)),
         "y": [*spread.depth.tolist(), *spread.depth[-1:].tolist()],
         "line": {"shape": "hv", "color": "#3b82c4", "width": 1.5},
         "fill": "tozeroy",
@@ -129,12 +137,12 @@ def depth_line(spread: Spread) -> Figure:
 
 
 def scale(spread: Spread) -> dict[str, Any]:
-    """The axis of a column."""
+    """Return the axis of a column."""
     return {
-        "title": {"text": escaped(spread.name)},
+        "title": {"text": escape(spread.name)},
         "range": [0, 1],
-        "tickvals": [place for place, _ in spread.ticks],
-        "ticktext": [escaped(text[:16] + "…" if len(text) > 17 else text) for _, text in spread.ticks],
+        "tickvals": [position for position, _ in spread.ticks],
+        "ticktext": [escape(text[:16] + "…" if len(text) > 17 else text) for _, text in spread.ticks],
         "gridcolor": GRAY,
         "zeroline": False,
         "automargin": True,
@@ -142,8 +150,8 @@ def scale(spread: Spread) -> dict[str, Any]:
     }
 
 
-def escaped(text: str) -> str:
-    """Text that Plotly shows as it is: some tags in its texts are markup, and $ can begin a formula."""
+def escape(text: str) -> str:
+    """Escape text for Plotly, which reads some tags as markup and $ as the start of a formula."""
     return html.escape(clean(text), quote=False).replace("$", "&#36;")
 
 
@@ -151,13 +159,13 @@ def _axes(x: Spread, y: Spread) -> dict[str, Any]:
     return {"xaxis": scale(x), "yaxis": scale(y), "hovermode": "closest"}
 
 
-def _cell(at: Floats) -> Ints:
-    return np.minimum((at * _GRID).astype(np.int64), _GRID - 1)
+def _cell(positions: Floats) -> Ints:
+    return np.minimum((positions * _GRID).astype(np.int64), _GRID - 1)
 
 
-def _short(values: Floats) -> list[float]:
+def _round(values: Floats) -> list[float]:
     return np.round(values, 5).tolist()  # type: ignore[no-any-return]
 
 
-def _many(shown: int, files: int) -> str:
-    return f"{files:,} files" if shown == files else f"{shown:,} of {files:,} files"
+def _count_text(count: int, files: int) -> str:
+    return f"{files:,} files" if count == files else f"{count:,} of {files:,} files"

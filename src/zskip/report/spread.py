@@ -1,8 +1,8 @@
-"""How the files of a table lie along one column, summed up so that a million of them can be drawn.
+"""Summarizes how the files of a table spread along one column, so that a million files can be drawn.
 
-All is placed on a scale from 0 to 1 along which the rows lie evenly, as far as the bounds of files tell: each file's
-rows spread evenly between its bounds. Any type that has an order can be drawn on it, one date in the year 9999 does
-not squeeze all others together, and what a query for a value reads on average is the mean over the scale.
+Values get positions on a scale from 0 to 1 on which rows are evenly distributed, assuming that the rows of each file
+are evenly distributed between its bounds. So any ordered type can be drawn, one date in the year 9999 does not squeeze
+the others together, and the mean over the scale is what a query for one value reads.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from zskip.types import DataType, Encoded, Form
 
 _TICKS = 6
 _BOUNDS = 1 << 16
-"""Distinct bounds that are looked at, the most."""
+"""Most distinct bounds that are used."""
 _POINTS = 240
-"""Of the line of depths."""
+"""Points of the line of depths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -32,34 +32,34 @@ class Spread:
     name: str
     stats: ColumnStats
     known: Bools
-    """(files,) files with a range of values."""
+    """(files,) whether the file has a known range of values."""
     empty: Bools
-    """(files,) files that hold no value, only nulls or NaN."""
+    """(files,) whether the file holds only nulls or NaN."""
     first: Floats
-    """(files,) where the range of a file begins on the scale; 0 where it is not known."""
+    """(files,) start of the file's range on the scale; 0 if unknown."""
     last: Floats
-    """(files,) where it ends; 1 where it is not known."""
+    """(files,) end of the file's range; 1 if unknown."""
     ticks: tuple[tuple[float, str], ...]
-    """Places on the scale, and the values that lie there."""
+    """Positions on the scale, and the values there."""
     depth: Ints
-    """(steps,) the most files that hold a value of each step; the steps divide the scale evenly."""
+    """(steps,) the largest number of files that hold a value of the step; steps are equally wide."""
     share: float
-    """Share (0 to 1) of the table's bytes in the files that may hold a value of the scale, mean over it."""
+    """Share (0 to 1) of the table's bytes in files that may hold a value, mean over the scale."""
     clustering: ClusteringInfo
 
     @property
     def unknown(self) -> int:
-        """Files of which nothing is known, which every query reads."""
+        """The number of files without known bounds, which every query reads."""
         return int((~self.known & ~self.empty).sum())
 
-    def range_of(self, place: int) -> str:
-        """What values a file holds, in words."""
-        if self.empty[place]:
+    def range_of(self, index: int) -> str:
+        """Describe the values of a file."""
+        if self.empty[index]:
             return "nulls alone"
-        if not self.known[place]:
+        if not self.known[index]:
             return "unknown"
-        of = self.stats.type
-        lower, upper = (show_value(side[place], of) for side in (self.stats.lower, self.stats.upper))
+        data_type = self.stats.type
+        lower, upper = (show_value(side[index], data_type) for side in (self.stats.lower, self.stats.upper))
         return lower if lower == upper else f"{lower} to {upper}"
 
 
@@ -71,7 +71,7 @@ def spread_of(name: str, stats: ColumnStats, rows: Ints, sizes: Ints) -> Spread:
     empty = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls == rows))
     known = stats.bounded & ~empty
     if stats.type.form is Form.FLOAT:
-        empty = empty | (stats.bounded & ~(stats.lower <= stats.upper))  # NaN alone.
+        empty = empty | (stats.bounded & ~(stats.lower <= stats.upper))  # Only NaN.
         known = known & ~empty
     lower, upper = to_numbers(stats.lower[known], stats.upper[known])
     starts, ends = np.argsort(lower, kind="stable"), np.argsort(upper, kind="stable")
@@ -103,7 +103,7 @@ def spread_of(name: str, stats: ColumnStats, rows: Ints, sizes: Ints) -> Spread:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Cover:
-    """The ranges of files, sorted by where they start and by where they end."""
+    """The ranges of files, sorted by start and by end."""
 
     lower: Ints | Floats
     upper: Ints | Floats
@@ -111,40 +111,40 @@ class _Cover:
     ends: npt.NDArray[np.intp]
 
     def at(self, points: Ints | Floats, weights: Ints) -> Ints:
-        """(2 * points,) weight of the ranges that hold each point, and what comes right after it."""
+        """(2 * points,) weight of the ranges at each point, and just after it."""
         begun, ended = (
             np.concatenate([[0], np.cumsum(weights[order], dtype=np.int64)]) for order in (self.starts, self.ends)
         )
         before = begun[np.searchsorted(self.lower, points, side="right")]
-        gone = (ended[np.searchsorted(self.upper, points, side=side)] for side in ("left", "right"))
-        return np.stack([before - weight for weight in gone], 1).ravel()
+        closed = (ended[np.searchsorted(self.upper, points, side=side)] for side in ("left", "right"))
+        return np.stack([before - weight for weight in closed], 1).ravel()
 
 
 def _points(lower: Ints | Floats, upper: Ints | Floats) -> Ints | Floats:
-    """Distinct bounds in order; of very many some, evenly chosen, the outermost among them."""
-    found = np.unique(np.concatenate([lower, upper]))
-    if len(found) <= _BOUNDS:
-        return found
-    return found[np.linspace(0, len(found) - 1, _BOUNDS).astype(np.int64)]
+    """Return the distinct bounds in order; of very many, an even selection with the outermost."""
+    bounds = np.unique(np.concatenate([lower, upper]))
+    if len(bounds) <= _BOUNDS:
+        return bounds
+    return bounds[np.linspace(0, len(bounds) - 1, _BOUNDS).astype(np.int64)]
 
 
 def _values(stats: ColumnStats, known: Bools, points: Ints | Floats, cover: _Cover) -> Values:
-    """The bounds at ranks."""
-    at = np.searchsorted(cover.lower, points).clip(0, max(len(cover.lower) - 1, 0))
-    found: Values = np.empty(len(points), np.object_)
-    starts = cover.lower[at] == points if len(points) else np.zeros(0, np.bool_)
-    found[starts] = stats.lower[known][cover.starts[at[starts]]]
-    found[~starts] = stats.upper[known][cover.ends[np.searchsorted(cover.upper, points[~starts])]]
-    return found
+    """Return the bounds at some ranks."""
+    ranks = np.searchsorted(cover.lower, points).clip(0, max(len(cover.lower) - 1, 0))
+    values: Values = np.empty(len(points), np.object_)
+    starts = cover.lower[ranks] == points if len(points) else np.zeros(0, np.bool_)
+    values[starts] = stats.lower[known][cover.starts[ranks[starts]]]
+    values[~starts] = stats.upper[known][cover.ends[np.searchsorted(cover.upper, points[~starts])]]
+    return values
 
 
 def _unit(form: Form | None) -> float:
-    """How wide a value is by itself."""
+    """Return the width of a single value."""
     return 1.0 if form is Form.INT else 0.0
 
 
 def _numbers(values: Values) -> Floats:
-    """Values in order as numbers from 0 on, as far apart as they are."""
+    """Convert sorted values to numbers from 0 on, with the same distances."""
     if not len(values):
         return np.zeros(0)
     if values.dtype == np.int64:
@@ -167,30 +167,30 @@ def _numbers(values: Values) -> Floats:
 def _widths(
     numbers: Floats, rows: Ints, begun: npt.NDArray[np.intp], ended: npt.NDArray[np.intp], unit: float
 ) -> Floats:
-    """(2 * points,) share of the rows at each point and in the gap after it.
+    """(2 * points,) share of the rows at each point, and in the gap after it.
 
     numbers: (points,) ascending; rows, begun, ended: (files,) with the points at which each file begins and ends.
     """
     count = len(numbers)
-    long = numbers[ended] - numbers[begun] + unit
-    spread = long > 0
-    density = np.where(spread, rows / np.where(spread, long, 1.0), 0.0)
-    found = np.zeros((count, 2))
+    lengths = numbers[ended] - numbers[begun] + unit
+    spread = lengths > 0
+    density = np.where(spread, rows / np.where(spread, lengths, 1.0), 0.0)
+    weights = np.zeros((count, 2))
     if not count:
-        return found.ravel()
+        return weights.ravel()
     covering = np.cumsum(np.bincount(begun, density, count + 1) - np.bincount(ended + 1, density, count + 1))[:count]
-    found[:, 0] = covering * unit + np.bincount(begun[~spread], rows[~spread], count)
+    weights[:, 0] = covering * unit + np.bincount(begun[~spread], rows[~spread], count)
     inside = np.cumsum(np.bincount(begun, density, count + 1) - np.bincount(ended, density, count + 1))[:count]
-    found[:-1, 1] = inside[:-1] * np.maximum(np.diff(numbers) - unit, 0.0)
-    # Sums of large and small densities are not exact: no more rows lie in a gap than the files over it have.
+    weights[:-1, 1] = inside[:-1] * np.maximum(np.diff(numbers) - unit, 0.0)
+    # Sums of large and small densities are inexact: a gap has at most the rows of the files over it.
     most = np.cumsum(np.bincount(begun, rows, count + 1) - np.bincount(ended, rows, count + 1))[:count]
-    found[:, 1] = np.minimum(found[:, 1], np.rint(most))
-    found = np.maximum(found, 0.0)
-    return (found / found.sum() if found.sum() > 0 else np.full((count, 2), 0.5 / count)).ravel()
+    weights[:, 1] = np.minimum(weights[:, 1], np.rint(most))
+    weights = np.maximum(weights, 0.0)
+    return (weights / weights.sum() if weights.sum() > 0 else np.full((count, 2), 0.5 / count)).ravel()
 
 
 def _steps(depth: Ints, edges: Floats) -> Ints:
-    """(steps,) the greatest depth in each of some even steps of the scale.
+    """(steps,) the greatest depth in each of several equal steps of the scale.
 
     depth: of the pieces between the edges.
     """
@@ -206,36 +206,36 @@ def _steps(depth: Ints, edges: Floats) -> Ints:
 
 
 def _ticks(edges: Floats, values: Values, data_type: DataType) -> tuple[tuple[float, str], ...]:
-    """Some values, evenly along the scale; of text, bounds that lie near there."""
+    """Choose values evenly along the scale; for text, nearby bounds."""
     if not len(values):
         return ()
-    wanted = np.linspace(0, 1, _TICKS)
+    positions = np.linspace(0, 1, _TICKS)
     if data_type.form is Form.BYTES:
         middles = (edges[:-1:2] + edges[1::2]) / 2
-        chosen = np.unique(np.searchsorted(middles, wanted).clip(0, len(values) - 1))
-        found = [(float(middles[i]), values[i]) for i in chosen.tolist()]
+        chosen = np.unique(np.searchsorted(middles, positions).clip(0, len(values) - 1))
+        candidates = [(float(middles[i]), values[i]) for i in chosen.tolist()]
     else:
         numbers = _numbers(values)
-        inner = np.interp(wanted, edges[:-1], np.stack([numbers, numbers + _unit(data_type.form) / 2], 1).ravel())
-        places = np.searchsorted(numbers, inner, side="right").clip(1, len(values)) - 1
+        inner = np.interp(positions, edges[:-1], np.stack([numbers, numbers + _unit(data_type.form) / 2], 1).ravel())
+        indexes = np.searchsorted(numbers, inner, side="right").clip(1, len(values)) - 1
         step = 1_000_000 if data_type.name.startswith("timestamp") else 1
-        found = [
-            (at, _after(values[i], number - numbers[i], numbers, values, step))
-            for at, i, number in zip(wanted.tolist(), places.tolist(), inner.tolist(), strict=True)
+        candidates = [
+            (position, _after(values[i], number - numbers[i], numbers, values, step))
+            for position, i, number in zip(positions.tolist(), indexes.tolist(), inner.tolist(), strict=True)
         ]
     ticks: dict[str, float] = {}
-    for at, value in found:
+    for position, value in candidates:
         text = show_value(value, data_type)
-        if not ticks or at - max(ticks.values()) >= 0.5 / _TICKS:
-            ticks.setdefault(text, round(at, 5))
-    return tuple((at, text) for text, at in ticks.items())
+        if not ticks or position - max(ticks.values()) >= 0.5 / _TICKS:
+            ticks.setdefault(text, round(position, 5))
+    return tuple((position, text) for text, position in ticks.items())
 
 
-def _after(value: Encoded, more: float, numbers: Floats, values: Values, step: int) -> Encoded:
-    """The value that lies so much further along the numbers, by a whole number of steps."""
+def _after(value: Encoded, distance: float, numbers: Floats, values: Values, step: int) -> Encoded:
+    """Return the value at a distance along the numbers, in whole steps."""
     if isinstance(value, int | np.integer):
-        return int(value) + int(more) // step * step
+        return int(value) + int(distance) // step * step
     if not numbers[-1] or not np.isfinite(value):
         return value
     finite = values[np.isfinite(values.astype(np.float64))].astype(np.float64)
-    return float(value) + more * max(abs(float(finite[0])), abs(float(finite[-1])), 1e-300)
+    return float(value) + distance * max(abs(float(finite[0])), abs(float(finite[-1])), 1e-300)

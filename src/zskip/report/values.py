@@ -1,4 +1,4 @@
-"""Values, names and shares as people read them."""
+"""Formats values, names, and shares for people."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 from zskip.types import DataType, Encoded, Form, decode_decimal, valid_text
 
 _LONGEST = 40
-_UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that show as nothing, or turn around what stands beside them."""
+_INVISIBLE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that are invisible or change the direction of the text around them."""
 
 
 def clean(text: str, longest: int = 10_000) -> str:
-    """Text without characters that would hide or turn around what is beside it, cut where it is long.
+    """Replace characters that are invisible or change the direction of text, and cut long text.
 
     >>> clean("a\\tb"), clean("abcdef", 4)
     ('a\ufffdb', 'abc…')
     """
-    shown = _UNSEEN.sub("\ufffd", text)
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    visible = _INVISIBLE.sub("\ufffd", text)
+    return visible if len(visible) <= longest else visible[: longest - 1] + "…"
 
 
 def show_value(value: Encoded, data_type: DataType) -> str:
-    """A value in the form of its type, for people.
+    """Format an encoded value.
 
     >>> show_value(-719162, DataType("date")), show_value(1250, DataType("decimal(6,2)"))
     ('0001-01-01', '12.50')
@@ -47,7 +47,7 @@ def show_value(value: Encoded, data_type: DataType) -> str:
 
 
 def percent(share: float) -> str:
-    """A share (0 to 1) for people.
+    """Format a share (0 to 1).
 
     >>> percent(0.25), percent(0.0004), percent(0)
     ('25 %', '0.04 %', '0 %')

@@ -1,4 +1,4 @@
-"""What a report says in sentences: the verdict, and what each of its parts means."""
+"""The sentences of a report: the verdict, and the meaning of each part."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from zskip.report.values import clean, percent
 from zskip.units import show_size
 
 _BETTER = 0.95
-"""What is promised is worth a word where it leaves less than this part."""
+"""An improvement is mentioned if it leaves less than this share."""
 
 
 def verdict(facts: Facts) -> str:
-    """How good the table is for what it is asked, and what to do, in a line or two."""
+    """Say in a line or two how well the table suits its queries, and what to do."""
     info = facts.info
     if not info.files:
         return "The table has no files yet: there is nothing to skip."
@@ -28,7 +28,7 @@ def verdict(facts: Facts) -> str:
 
 
 def _reads(facts: Facts) -> str:
-    if facts.queries is not None and facts.queries.asked:
+    if facts.queries is not None and facts.queries.entries:
         worst = _worst_group(facts.queries, facts.info.bytes)
         share = percent(facts.queries.share(facts.info.bytes))
         most = f", those on {clean(worst[0])} read {percent(worst[1])}" if worst else ""
@@ -41,13 +41,13 @@ def _reads(facts: Facts) -> str:
 
 
 def _worst_group(queries: Queries, total_bytes: int) -> tuple[str, float] | None:
-    """The columns on which queries read most, and the share; None where all filter by the same."""
+    """Find the columns on which queries read the most, and the share; None if all queries filter by the same."""
     groups: dict[tuple[str, ...], list[float]] = {}
-    for query in queries.asked:
+    for query in queries.entries:
         sums = groups.setdefault(query.columns, [0.0, 0.0])
         sums[0] += query.weight * query.bytes
         sums[1] += query.weight
-    groups.pop((), None)  # Conditions that are not read have no columns to name.
+    groups.pop((), None)  # Conditions that zskip does not understand have no columns.
     if len(groups) < 2:
         return None
     columns, (read, weight) = max(groups.items(), key=lambda item: item[1][0] / item[1][1])
@@ -86,45 +86,48 @@ def _upkeep(facts: Facts, upkeep: Maintenance) -> str:
 
 
 def moment_of(facts: Facts) -> str:
-    """The day on which the table was last clustered."""
+    """Return the day on which the table was last clustered."""
     return "it was clustered" if facts.clustered is None else moment(facts.clustered.time_ms)[:10]
 
 
 def moment(ms: int) -> str:
-    """A time in UTC."""
+    """Format a time in UTC."""
     return dt.datetime.fromtimestamp(ms // 1000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def depth_of(spread: Spread) -> str:
-    """What the depth of a column means."""
-    found = spread.clustering
-    if not found.files:
+    """Explain the depth of a column."""
+    clustering = spread.clustering
+    if not clustering.files:
         return f"No file has bounds in {clean(spread.name)}, so that a condition on it skips nothing."
     unknown = f" {spread.unknown:,} files without bounds are read by every query." * bool(spread.unknown)
-    if found.average_depth <= 2:
+    if clustering.average_depth <= 2:
         return f"Hardly any files overlap in {clean(spread.name)}: a query for one value reads very few.{unknown}"
-    part = found.average_depth / found.files
+    part = clustering.average_depth / clustering.files
     if part > 0.5:
         return (
-            f"Most files hold values of all of {clean(spread.name)} ({found.average_depth:,.0f} of {found.files:,} at "
-            f"the deepest place of each): a condition on it skips little until the table is clustered by it.{unknown}"
+            f"Most files overlap in {clean(spread.name)}: where a file's range is deepest, "
+            f"{clustering.average_depth:,.0f} of {clustering.files:,} files share a value, on average. A condition "
+            f"on it skips little until the table is clustered by it.{unknown}"
         )
     return (
-        f"At the deepest place of a file's range, {found.average_depth:,.1f} of {found.files:,} files share a value of "
-        f"{clean(spread.name)}, on average: fewer is better, 1 is the best there is.{unknown}"
+        f"Where a file's range is deepest, {clustering.average_depth:,.1f} of {clustering.files:,} files share a value "
+        f"of {clean(spread.name)}, on average: fewer is better, and 1 is the best possible.{unknown}"
     )
 
 
 def sizes_of(facts: Facts) -> str:
-    """What the sizes of the files mean."""
+    """Explain the sizes of the files."""
     info, sizes = facts.info, facts.snapshot.sizes
     mean = info.bytes / max(info.files, 1)
     small = int((sizes < 16_000_000).sum())
-    said = (
+    summary = (
         f"A file has {show_size(mean)} on average, from {show_size(int(sizes.min()))} to {show_size(int(sizes.max()))}."
     )
     if info.files > 1 and small > info.files / 2 and info.bytes > 64_000_000:
-        return f"{said} {small:,} are smaller than 16 MB, and each costs time to open: table.compact() merges them."
+        return f"{summary} {small:,} are smaller than 16 MB, and each costs time to open: table.compact() merges them."
     if mean > 1_000_000_000:
-        return f"{said} Files this large leave little to skip: table.optimize(target_file_size=...) makes smaller ones."
-    return said
+        return (
+            f"{summary} Files this large leave little to skip: table.optimize(target_file_size=...) makes smaller ones."
+        )
+    return summary

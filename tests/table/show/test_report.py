@@ -25,7 +25,7 @@ import tables
 import zskip
 from zskip import cli
 from zskip.errors import ColumnError, InputError, MissingDependencyError, StorageError
-from zskip.report.picture import DRAWN, cover
+from zskip.report.picture import MOST_DRAWN, cover
 from zskip.report.spread import spread_of
 
 ODD = ["<script>alert(1)</script>", "a\"b'c", "%{x}<b>$x$</b>", "\u202eשלום", "a&b;</style>"]
@@ -200,15 +200,15 @@ def test_many_files_are_summed_up(tmp_path: Path) -> None:
     path = tmp_path / "many"
     path.mkdir()
     part = pa.table({"a": pa.array([0]), "b": pa.array([0])})
-    for i in range(DRAWN + 30):
+    for i in range(MOST_DRAWN + 30):
         values = {"a": pa.array([int(rng.integers(0, 50))]), "b": pa.array([i])}
         pq.write_table(pa.table(values, part.schema), path / f"part-{i:05d}.parquet")
     table = zskip.open(str(path))
     table.index()
     page = Page(table.report(tmp_path / "r.html", by=["a", "b"]))
-    assert len(page.data["files"]) == DRAWN
-    assert sum(page.data["figures"]["depths"]["data"][0]["y"]) == DRAWN + 30
-    assert f"{DRAWN:,} of the {DRAWN + 30:,} files can be drawn one by one" in page.text
+    assert len(page.data["files"]) == MOST_DRAWN
+    assert sum(page.data["figures"]["depths"]["data"][0]["y"]) == MOST_DRAWN + 30
+    assert f"{MOST_DRAWN:,} of the {MOST_DRAWN + 30:,} files can be drawn one by one" in page.text
 
 
 def test_cover_counts_the_files_over_each_place() -> None:

@@ -12,7 +12,7 @@ from zskip.index import BoundIndex, KeptRowGroups, prune_row_groups
 from zskip.predicate import Predicate, columns_of, conjunction, conjuncts
 from zskip.prune import prune
 from zskip.records import Bools, LeafReport, Snapshot
-from zskip.report import Asked, Queries
+from zskip.report import Queries, QueryReads
 from zskip.table.advice.advise import describe_workload, read_predicates
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import Given
@@ -41,7 +41,7 @@ def measure_queries(
         return None
     if not predicates:
         return None
-    costs: list[Asked] = []
+    costs: list[QueryReads] = []
     reads = np.zeros(len(snapshot))
     for query, predicate in zip(workload.queries, predicates, strict=True):
         cost, kept = _measure_query(bound, predicate, query)
@@ -49,13 +49,13 @@ def measure_queries(
         reads[kept] += query.weight
     return Queries(
         source=describe_workload(workload),
-        asked=tuple(costs),
+        entries=tuple(costs),
         problems=tuple(str(problem) for problem in workload.problems),
         reads=reads / workload.weight,
     )
 
 
-def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[Asked, Bools]:
+def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tuple[QueryReads, Bools]:
     snapshot = bound.snapshot
     result = bound.prune(predicate)
     kept = result.kept
@@ -70,7 +70,7 @@ def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tup
         share = sum(map(len, row_groups.by_file.values())) / row_groups.total
         idle = _idle(snapshot, row_groups)
     columns = {".".join(column.path) for column in columns_of(predicate)}
-    cost = Asked(
+    cost = QueryReads(
         where=query.where,
         shape=shape(query.where),
         weight=query.weight,

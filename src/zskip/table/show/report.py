@@ -83,11 +83,11 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
     facts = Facts(
         info=info,
         snapshot=snapshot,
-        made=f"zskip {__version__} report, {now}",
+        created=f"zskip {__version__} report, {now}",
         spreads=spreads,
         parts=_parts(bound, spreads) if info.index is not None else (),
         history=history(handle),
-        deep=next((of.depths for of in reversed(read_journal(handle.home)) if of.depths), {}),
+        depths_before=next((of.depths for of in reversed(read_journal(handle.home)) if of.depths), {}),
         queries=queries,
         upkeep=_upkeep(handle, info, workload, notes),
         advice=None if queries is None else _advice(handle, info, workload, notes),
@@ -119,7 +119,7 @@ def _columns(
         return resolve_orderable(handle, snapshot, by)
     info, queries = known or (describe_snapshot(handle, snapshot, None), None)
     candidates = dict.fromkeys(info.layout.by if info.layout is not None else ())
-    for query in queries.asked if queries is not None else ():
+    for query in queries.entries if queries is not None else ():
         candidates |= dict.fromkeys(query.columns)
     fields = {field.name: field for field in (*snapshot.fields, *snapshot.partition_fields)}
     names = [name for name in candidates if name in fields and fields[name].type.form is not None][:_MOST_COLUMNS]
