@@ -62,9 +62,9 @@ def enabled(spark: SparkSession) -> AbstractContextManager[SparkSession]:
     from zskip.spark.scan.enable import switched_on
     from zskip.table.workload.recording import record_session
 
-    found = switched_on(spark)
+    context = switched_on(spark)
     record_session(spark)
-    return found
+    return context
 
 
 def scans(spark: SparkSession) -> tuple[ScanReport, ...]:

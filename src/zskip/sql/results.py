@@ -1,4 +1,4 @@
-"""What statements give, as DataFrames; the metrics of OPTIMIZE have the names that Delta gives them."""
+"""The results of statements as DataFrames; the metrics of OPTIMIZE have Delta's names."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ _WORKLOAD = "shape string, share double, scans bigint, since timestamp, recordin
 _SKIPPED = "table string, step string, files bigint, bytes bigint, rows bigint, skipped bigint, reason string"
 
 Step = tuple[str, str, int | None, int | None, int | None, int | None, str]
-"""Table, step, files, bytes and rows that are left, files skipped, reason."""
+"""Table, step, remaining files, bytes and rows, files skipped, reason."""
 
 
-def optimized(
+def optimize_frame(
     spark: SparkSession, result: OptimizeResult | CompactResult, info: TableInfo, times_ms: tuple[int, int]
 ) -> DataFrame:
-    """One row, as Delta's OPTIMIZE gives it; its merged files are those that were rewritten.
+    """One row, like that of Delta's OPTIMIZE; its merged files are the rewritten ones.
 
-    Figures that have no meaning here are 0, or null where they are structures.
+    Figures without a meaning here are 0, and such structures are null.
     """
     removed, added = result.removed, result.added
     other = (removed.files, removed.bytes)
@@ -117,68 +117,76 @@ def optimized(
     return _frame(spark, [(result.path, metrics)], _OPTIMIZED)
 
 
-def _sizes(found: FileSizes) -> dict[str, Any]:
-    mean = found.bytes / found.files if found.files else 0.0
+def _sizes(sizes: FileSizes) -> dict[str, Any]:
+    mean = sizes.bytes / sizes.files if sizes.files else 0.0
     return {
-        "min": found.smallest,
-        "max": found.largest,
+        "min": sizes.smallest,
+        "max": sizes.largest,
         "avg": mean,
-        "totalFiles": found.files,
-        "totalSize": found.bytes,
+        "totalFiles": sizes.files,
+        "totalSize": sizes.bytes,
     }
 
 
-def verified(spark: SparkSession, found: Verification) -> DataFrame:
-    """One row: whether all is well, what was looked at, and the first thing that is wrong."""
-    mismatches = [(m.what, m.file, m.expected, m.found) for m in found.mismatches]
+def verification_frame(spark: SparkSession, verification: Verification) -> DataFrame:
+    """One row: whether everything is right, what was checked, and the first mismatch."""
+    mismatches = [(m.what, m.file, m.expected, m.found) for m in verification.mismatches]
     failing = mismatches[0][0] if mismatches else None
-    row = (found.path, found.ok, found.files, found.columns, found.queries, failing, mismatches)
+    row = (
+        verification.path,
+        verification.ok,
+        verification.files,
+        verification.columns,
+        verification.queries,
+        failing,
+        mismatches,
+    )
     return _frame(spark, [row], _VERIFIED)
 
 
-def maintained(spark: SparkSession, found: Maintenance) -> DataFrame:
+def maintenance_frame(spark: SparkSession, maintenance: Maintenance) -> DataFrame:
     """One row, with the figures of `Table.maintain`."""
     row = (
-        found.path,
-        found.batches,
-        found.bytes_written,
-        found.files_removed,
-        found.files_added,
-        found.kept_before,
-        found.kept_after,
-        found.stopped,
-        found.seconds,
-        found.dry_run,
+        maintenance.path,
+        maintenance.batches,
+        maintenance.bytes_written,
+        maintenance.files_removed,
+        maintenance.files_added,
+        maintenance.kept_before,
+        maintenance.kept_after,
+        maintenance.stopped,
+        maintenance.seconds,
+        maintenance.dry_run,
     )
     return _frame(spark, [row], _MAINTAINED)
 
 
-def history(spark: SparkSession, found: Sequence[Operation]) -> DataFrame:
+def history_frame(spark: SparkSession, operations: Sequence[Operation]) -> DataFrame:
     """One row for each operation, the latest first."""
     rows = [
         (
-            dt.datetime.fromtimestamp(of.time_ms / 1000, dt.timezone.utc),
-            of.version,
-            of.operation,
-            list(of.by),
-            of.where,
-            of.rows,
-            of.files_removed,
-            of.files_added,
-            of.bytes_removed,
-            of.bytes_added,
-            of.share_before,
-            of.share_after,
-            of.share_measured,
-            of.scans,
-            of.seconds,
+            dt.datetime.fromtimestamp(operation.time_ms / 1000, dt.timezone.utc),
+            operation.version,
+            operation.operation,
+            list(operation.by),
+            operation.where,
+            operation.rows,
+            operation.files_removed,
+            operation.files_added,
+            operation.bytes_removed,
+            operation.bytes_added,
+            operation.share_before,
+            operation.share_after,
+            operation.share_measured,
+            operation.scans,
+            operation.seconds,
         )
-        for of in found
+        for operation in operations
     ]
     return _frame(spark, rows, _HISTORY)
 
 
-def clustered(spark: SparkSession, found: Sequence[ClusteringInfo]) -> DataFrame:
+def clustering_frame(spark: SparkSession, columns: Sequence[ClusteringInfo]) -> DataFrame:
     """One row for each column."""
     rows = [
         (
@@ -190,25 +198,25 @@ def clustered(spark: SparkSession, found: Sequence[ClusteringInfo]) -> DataFrame
             column.average_depth,
             column.depth_histogram,
         )
-        for column in found
+        for column in columns
     ]
     return _frame(spark, rows, _CLUSTERED)
 
 
-def indexed(spark: SparkSession, found: Sequence[SketchInfo]) -> DataFrame:
+def sketches_frame(spark: SparkSession, sketches: Sequence[SketchInfo]) -> DataFrame:
     """One row for each sketch."""
-    rows = [(sketch.spec, sketch.files, sketch.bytes, sketch.left_out, sketch.reason) for sketch in found]
+    rows = [(sketch.spec, sketch.files, sketch.bytes, sketch.left_out, sketch.reason) for sketch in sketches]
     return _frame(spark, rows, _INDEXED)
 
 
-def described(spark: SparkSession, found: Sequence[IndexedPart], index: IndexInfo) -> DataFrame:
-    """One row for each column and sketch, with what is true of the whole index in all of them."""
+def index_frame(spark: SparkSession, parts: Sequence[IndexedPart], index: IndexInfo) -> DataFrame:
+    """One row for each column and sketch, each with the figures of the whole index."""
     whole = (index.version, index.files_total, index.bytes)
-    rows = [(part.on, part.kind, part.files, part.bytes, part.left_out, part.reason, *whole) for part in found]
+    rows = [(part.on, part.kind, part.files, part.bytes, part.left_out, part.reason, *whole) for part in parts]
     return _frame(spark, rows, _DESCRIBED)
 
 
-def advised(spark: SparkSession, found: Advice) -> DataFrame:
+def advice_frame(spark: SparkSession, advice: Advice) -> DataFrame:
     """One row for the table as it is, then one for each candidate, the best first; the advice is in the first."""
     rows = [
         (
@@ -218,22 +226,22 @@ def advised(spark: SparkSession, found: Advice) -> DataFrame:
             *(c.kept, c.kept_low, c.kept_high, c.decoded, c.decoded_low, c.decoded_high),
             c.bytes_to_write,
             len(c.slower),
-            str(found) if i == 0 else "",
+            str(advice) if i == 0 else "",
         )
-        for i, c in enumerate((found.current, *found.candidates))
+        for i, c in enumerate((advice.current, *advice.candidates))
     ]
     return _frame(spark, rows, _ADVISED)
 
 
-def workload(spark: SparkSession, found: Workload) -> DataFrame:
-    """One row for each shape, the most frequent first, with what is true of the whole workload in all of them."""
-    whole = (found.scans, found.since, found.recording)
-    shapes: list[tuple[str | None, float | None]] = [*found.shapes().items()]
+def workload_frame(spark: SparkSession, recorded: Workload) -> DataFrame:
+    """One row for each shape, the most frequent first, each with the figures of the whole workload."""
+    whole = (recorded.scans, recorded.since, recorded.recording)
+    shapes: list[tuple[str | None, float | None]] = [*recorded.shapes().items()]
     rows = [(*one, *whole) for one in shapes or [(None, None)]]
     return _frame(spark, rows, _WORKLOAD)
 
 
-def skipped(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:
+def skipping_frame(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:
     """One row for each step of each table."""
     return _frame(spark, steps, _SKIPPED)
 

@@ -1,4 +1,4 @@
-"""Each statement as calls of `Table`."""
+"""Run each statement as calls of `Table`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from zskip.sql.statements.statement import (
 )
 from zskip.sql.statements.text import marked_error
 from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload, WorkloadStatement
-from zskip.sql.targets import Found, find_table
+from zskip.sql.targets import TargetTable, find_table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 _COMPACT = frozenset({"target_file_size", "min_file_size"})
 _CLUSTER = frozenset(OPTIONS) - {"min_file_size"}
-_PLACE = re.compile(r"\(line (\d+), pos (\d+)\)")
+_POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
 def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFrame:
     """Run one statement; raises what `zskip.sql` says.
 
-    on_scan: told of each scan of a query through zskip.
+    on_scan: receives each scan of a query through zskip.
     """
     check_session(spark)
     statement = read_statement(text)
@@ -52,11 +52,11 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     if isinstance(statement, Maintain):
         return _maintain(spark, statement)
     if isinstance(statement, Verify):
-        return results.verified(spark, find_table(spark, statement.target).table.verify(statement.where))
+        return results.verification_frame(spark, find_table(spark, statement.target).table.verify(statement.where))
     if isinstance(statement, DescribeClustering):
         return _describe(spark, statement)
     if isinstance(statement, DescribeHistory):
-        return results.history(spark, find_table(spark, statement.target).table.history())
+        return results.history_frame(spark, find_table(spark, statement.target).table.history())
     if isinstance(statement, ExplainSkipping):
         return _explain(spark, statement)
     if isinstance(statement, Advise | RecordWorkload | ShowWorkload):
@@ -65,19 +65,19 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
 
 
 def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
-    """Change the sketches of a table's index, or not; what there is then."""
+    """Change or describe the sketches of a table's index."""
     table = find_table(spark, statement.target).table
     if isinstance(statement, CreateIndex):
-        return results.indexed(spark, table.index(sketches=statement.sketches).sketches)
-    found = table.info().index
-    if found is None:
+        return results.sketches_frame(spark, table.index(sketches=statement.sketches).sketches)
+    info = table.info().index
+    if info is None:
         raise InputError(f'"{statement.target}" has no index; build it with Table.index() or CREATE SKIPPING INDEX')
     if isinstance(statement, DropIndex):
-        drop = statement.sketches or [sketch.spec for sketch in found.sketches]
-        return results.indexed(spark, table.index(drop=drop).sketches)
+        drop = statement.sketches or [sketch.spec for sketch in info.sketches]
+        return results.sketches_frame(spark, table.index(drop=drop).sketches)
     if isinstance(statement, DescribeIndex):
-        return results.described(spark, table.describe_index(), found)
-    return results.indexed(spark, found.sketches)
+        return results.index_frame(spark, table.describe_index(), info)
+    return results.sketches_frame(spark, info.sketches)
 
 
 def _workload(spark: SparkSession, statement: WorkloadStatement) -> DataFrame:
@@ -86,59 +86,59 @@ def _workload(spark: SparkSession, statement: WorkloadStatement) -> DataFrame:
         options: dict[str, Any] = dict(statement.options)
         if "columns" in options:
             options["columns"] = [name.strip() for name in options["columns"].split(",")]
-        return results.advised(spark, table.advise(**options))
+        return results.advice_frame(spark, table.advise(**options))
     if isinstance(statement, RecordWorkload):
         table.record(statement.on)
-    return results.workload(spark, table.workload(clear=isinstance(statement, ShowWorkload) and statement.clear))
+    return results.workload_frame(spark, table.workload(clear=isinstance(statement, ShowWorkload) and statement.clear))
 
 
 def _check_where(spark: SparkSession, text: str, where: str, at: int) -> None:
-    """Let Spark's parser look at a predicate, for its error with the place in the whole statement."""
+    """Let Spark's parser check a predicate, for an error with its position in the whole statement."""
     from pyspark.errors import ParseException
 
-    # Blanks in front, so that lines and positions are those of the statement.
+    # Blanks in front keep the lines and positions of the statement.
     padded = re.sub(r"\S", " ", text[:at]) + where
     try:
         spark._jsparkSession.sessionState().sqlParser().parseExpression(padded)
     except ParseException as error:
-        said = str(error).strip().splitlines()[0]
-        place = _PLACE.search(said) or _PLACE.search(str(error))
-        if place is None:
-            raise PredicateError(said) from error
-        said = _PLACE.sub("", said).strip()
-        raise marked_error(text, said, int(place[1]), int(place[2])) from error
+        message = str(error).strip().splitlines()[0]
+        position = _POSITION.search(message) or _POSITION.search(str(error))
+        if position is None:
+            raise PredicateError(message) from error
+        message = _POSITION.sub("", message).strip()
+        raise marked_error(text, message, int(position[1]), int(position[2])) from error
 
 
 def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
-    found = find_table(spark, statement.target)
-    layout = _latest(found) if statement.by == () else _asked(statement)
+    target = find_table(spark, statement.target)
+    layout = _latest_layout(target) if statement.by == () else _arguments(statement)
     arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
-    run = found.table.compact if layout is None else found.table.optimize
+    run = target.table.compact if layout is None else target.table.optimize
     _check_options(statement, _COMPACT if layout is None else _CLUSTER)
     started = time.time()
     try:
         result: OptimizeResult | CompactResult = run(**arguments)
     finally:
-        found.refresh(spark)
+        target.refresh(spark)
     times = (int(1000 * started), int(1000 * time.time()))
-    return results.optimized(spark, result, found.table.info(), times)
+    return results.optimize_frame(spark, result, target.table.info(), times)
 
 
 def _maintain(spark: SparkSession, statement: Maintain) -> DataFrame:
-    found = find_table(spark, statement.target)
+    target = find_table(spark, statement.target)
     arguments: dict[str, Any] = dict(statement.options)
     try:
-        return results.maintained(spark, found.table.maintain(by=statement.by or None, **arguments))
+        return results.maintenance_frame(spark, target.table.maintain(by=statement.by or None, **arguments))
     finally:
-        found.refresh(spark)
+        target.refresh(spark)
 
 
 def _check_options(statement: Optimize, known: frozenset[str]) -> None:
     for name, _ in statement.options:
         if name not in known and known is _COMPACT:
             raise InputError(
-                f'"{statement.target}" was never clustered, so that OPTIMIZE without columns merges small '
-                f'files, for which there is no option "{name}"; add ZORDER BY (a, b), or leave it out'
+                f'"{statement.target}" was never clustered, so OPTIMIZE without columns merges small '
+                f'files, which has no option "{name}"; add ZORDER BY (a, b), or leave it out'
             )
         if name not in known:
             raise InputError(
@@ -146,15 +146,15 @@ def _check_options(statement: Optimize, known: frozenset[str]) -> None:
             )
 
 
-def _asked(statement: Optimize) -> dict[str, Any]:
+def _arguments(statement: Optimize) -> dict[str, Any]:
     if statement.by is None:
         return {"by": "auto", "curve": "auto"}
-    # Of one column every curve is the same order, and Delta's Z-order takes one, too.
+    # With one column every curve is the same order, and Delta's Z-order takes one column too.
     return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else "linear"}
 
 
-def _latest(found: Found) -> dict[str, Any] | None:
-    layout = found.table.info().layout
+def _latest_layout(target: TargetTable) -> dict[str, Any] | None:
+    layout = target.table.info().layout
     return None if layout is None else {"by": layout.by, "curve": layout.curve, "build": layout.build}
 
 
@@ -167,10 +167,10 @@ def _describe(spark: SparkSession, statement: DescribeClustering) -> DataFrame:
         raise InputError(
             f'"{statement.target}" was never clustered; name columns: DESCRIBE CLUSTERING t COLUMNS (a, b)'
         )
-    return results.clustered(spark, info.clustering)
+    return results.clustering_frame(spark, info.clustering)
 
 
 def _explain(spark: SparkSession, statement: ExplainSkipping) -> DataFrame:
     from zskip.sql.queries.skipping import explain_query
 
-    return results.skipped(spark, explain_query(spark, statement.query))
+    return results.skipping_frame(spark, explain_query(spark, statement.query))

@@ -1,4 +1,4 @@
-"""The table that a statement names: by a path, or by a name that the session's catalog knows."""
+"""Open the table that a statement names, by a path or by a name in the session's catalog."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _OTHER_FORMATS = ("orc", "csv", "json", "text", "avro", "binaryFile")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Found:
-    """A table of Parquet files, and how Spark knows it."""
+class TargetTable:
+    """The table of a statement."""
 
     handle: Handle
     table: Table
 
     def refresh(self, spark: SparkSession) -> None:
-        """Let Spark forget which files it saw at the table's path."""
+        """Let Spark forget the files that it listed at the table's path."""
         spark.catalog.refreshByPath(self.table.path)
 
 
-def find_table(spark: SparkSession, target: Target) -> Found:
+def find_table(spark: SparkSession, target: Target) -> TargetTable:
     """Open the table that a statement is about.
 
     Raises TableNotFoundError where there is none, and UnsupportedError for views, tables of other formats and tables
@@ -40,29 +40,31 @@ def find_table(spark: SparkSession, target: Target) -> Found:
     """
     check_session(spark)
     if target.path is not None:
-        return _at(spark, target.path)
+        return _open_at(spark, target.path)
     catalog = find_catalog(".".join(target.parts), spark)
     if catalog is not None:
         handle = open_in_catalog(catalog, spark, None)
-        return Found(handle=handle, table=Table(handle))
-    named = _named(spark, target)
+        return TargetTable(handle=handle, table=Table(handle))
+    named = _find_named(spark, target)
     if named is None:
         format_name, path = target.parts
-        return _at(spark, path, format_name=format_name.lower())
-    found = _at(spark, named.root, named, named.format_name)
-    check_partitions(spark, named, found.handle.format.snapshot())
-    return found
+        return _open_at(spark, path, format_name=format_name.lower())
+    table = _open_at(spark, named.root, named, named.format_name)
+    check_partitions(spark, named, table.handle.format.snapshot())
+    return table
 
 
-def _at(spark: SparkSession, path: str, named: NamedTable | None = None, format_name: str | None = None) -> Found:
+def _open_at(
+    spark: SparkSession, path: str, named: NamedTable | None = None, format_name: str | None = None
+) -> TargetTable:
     from zskip.spark.jvm.hadoop import storage_for
 
     handle = Handle(storage_for(spark, path), spark, format_name=format_name, catalog_table=named)
-    return Found(handle=handle, table=Table(handle))
+    return TargetTable(handle=handle, table=Table(handle))
 
 
-def _named(spark: SparkSession, target: Target) -> NamedTable | None:
-    """What a name stands for in the catalog; None for a format and a path, such as delta.`/data/t`."""
+def _find_named(spark: SparkSession, target: Target) -> NamedTable | None:
+    """Find a name in the catalog; None for a format and a path, such as delta.`/data/t`."""
     try:
         if _may_be_path(spark, target.parts):
             raise LookupError("a path")
@@ -74,8 +76,8 @@ def _named(spark: SparkSession, target: Target) -> NamedTable | None:
         if kind == "parquet" or (kind in FORMATS and "/" in target.parts[1]):
             return None
         if kind in _OTHER_FORMATS and "/" in target.parts[1]:
-            known = ", ".join(FORMATS)
-            raise UnsupportedError(f'"{target}" is of the format {kind}; zskip works on {known}') from error
+            supported = ", ".join(FORMATS)
+            raise UnsupportedError(f'"{target}" is of the format {kind}; zskip works on {supported}') from error
         if is_missing(error):
             raise TableNotFoundError(
                 f"no table \"{target}\"; check the name, or give a path: '/data/t' or parquet.`/data/t`"

@@ -13,27 +13,27 @@ _TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
 
 
 def read_options(parser: Parser, known: Mapping[str, tuple[type, ...]]) -> tuple[tuple[str, Option], ...]:
-    """Read options, each once; known: the types that each may have. Raises PredicateError for anything else."""
+    """Read options, each once; known: the types of each. Raises PredicateError for anything else."""
     parser.expect("(")
-    found: dict[str, Option] = {}
+    options: dict[str, Option] = {}
     while True:
-        place = parser.now
+        token = parser.now
         name = parser.part("an option").lower()
         if name not in known:
-            raise syntax_error(parser.sql, place, _no_option(name, known))
-        if name in found:
-            raise syntax_error(parser.sql, place, f'the option "{name}" is given twice')
+            raise syntax_error(parser.sql, token, _no_option(name, known))
+        if name in options:
+            raise syntax_error(parser.sql, token, f'the option "{name}" is given twice')
         parser.expect("=")
-        place = parser.now
+        token = parser.now
         value = _value(parser)
         if type(value) not in known[name]:
             kinds = " or ".join(_TYPES[kind] for kind in known[name])
-            raise syntax_error(parser.sql, place, f'the option "{name}" is {kinds}')
-        found[name] = value
+            raise syntax_error(parser.sql, token, f'the option "{name}" is {kinds}')
+        options[name] = value
         if not parser.accept(","):
             break
     parser.expect(")", "a comma and an option, or )")
-    return tuple(found.items())
+    return tuple(options.items())
 
 
 def _no_option(name: str, known: Mapping[str, tuple[type, ...]]) -> str:

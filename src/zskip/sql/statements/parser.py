@@ -35,7 +35,7 @@ class Parser:
         return self._tokens[self._at]
 
     def ahead(self, count: int) -> Token:
-        """The token that comes so many after the next, or the end."""
+        """The token `count` after the next one, or the end."""
         return self._tokens[min(self._at + count, len(self._tokens) - 1)]
 
     def take(self) -> Token:
@@ -76,10 +76,10 @@ class Parser:
 
     def parts(self, what: str) -> tuple[str, ...]:
         """A name of one or more parts."""
-        found = [self.part(what)]
+        parts = [self.part(what)]
         while self.accept("."):
-            found.append(self.part(f"the rest of {what}"))
-        return tuple(found)
+            parts.append(self.part(f"the rest of {what}"))
+        return tuple(parts)
 
     def target(self) -> Target:
         """A table's name or path."""
@@ -90,12 +90,12 @@ class Parser:
     def columns(self) -> tuple[str, ...]:
         """Names with commas between, in parentheses or not."""
         bare = not self.accept("(")
-        found = [".".join(self.parts("a column"))]
+        columns = [".".join(self.parts("a column"))]
         while self.accept(","):
-            found.append(".".join(self.parts("a column")))
+            columns.append(".".join(self.parts("a column")))
         if not bare:
             self.expect(")", "a comma and a column, or )")
-        return tuple(found)
+        return tuple(columns)
 
     def predicate(self) -> tuple[str | None, int]:
         """After WHERE the text up to the next clause or the end of the statement, and its offset."""

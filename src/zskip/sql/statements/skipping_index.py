@@ -9,7 +9,7 @@ from zskip.sql.statements.parser import Parser, Target
 from zskip.sql.statements.text import Token
 
 _ALWAYS = "MINMAX"
-"""Kept of every column, asked for or not."""
+"""The index keeps it for every column anyway."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,7 +62,7 @@ def _drop(parser: Parser) -> DropIndex:
 
 
 def _bare(statement: type[CreateIndex | ShowIndex | DescribeIndex]) -> Callable[[Parser], IndexStatement]:
-    """The reader of a statement that names a table and nothing else."""
+    """Make the reader of a statement that only names a table."""
 
     def read(parser: Parser) -> IndexStatement:
         target = _on(parser)
@@ -80,7 +80,7 @@ INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
     "DESCRIBE": _bare(DescribeIndex),
     "DESC": _bare(DescribeIndex),
 }
-"""Who reads what starts with this word and SKIPPING INDEX; each raises PredicateError for what does not parse."""
+"""The readers of statements by their first word, before SKIPPING INDEX; each raises PredicateError."""
 
 
 def _on(parser: Parser) -> Target:
@@ -93,18 +93,18 @@ def _on(parser: Parser) -> Target:
 def _sketches(parser: Parser) -> tuple[str, ...]:
     """`(expression KIND(parameters), ...)` as specs."""
     parser.expect("(", "a list such as (key BLOOM(0.01))")
-    found = []
+    specs = []
     while True:
         spec = _spec(parser)
-        found += [spec] if spec else []
+        specs += [spec] if spec else []
         if not parser.accept(","):
             break
     parser.expect(")", "a comma and a sketch, or )")
-    return tuple(found)
+    return tuple(specs)
 
 
 def _spec(parser: Parser) -> str | None:
-    """One item: its last word, with parameters or not, is the kind, all before it the column or expression."""
+    """Read one item: the last word, with optional parameters, is the kind; the column or expression precedes it."""
     item: list[Token] = []
     depth = 0
     while parser.now.kind != "end" and (depth or parser.now.text not in (",", ")")):
@@ -126,12 +126,12 @@ def _kind_at(item: Sequence[Token]) -> int | None:
     last = len(item) - 1
     if item[last].text != ")":
         return last if item[last].kind == "word" else None
-    places = [i for i in range(1, last) if item[i].text == "(" and _closing(item, i) == last]
-    return places[-1] - 1 if places and item[places[-1] - 1].kind == "word" else None
+    openings = [i for i in range(1, last) if item[i].text == "(" and _closing(item, i) == last]
+    return openings[-1] - 1 if openings and item[openings[-1] - 1].kind == "word" else None
 
 
 def _closing(item: Sequence[Token], start: int) -> int:
-    """The place of the parenthesis that closes one."""
+    """The position of the closing parenthesis."""
     depth = 0
     for i in range(start, len(item)):
         depth += {"(": 1, ")": -1}.get(item[i].text, 0)

@@ -47,8 +47,8 @@ class Optimize:
     where_at: int = field(default=0, compare=False)
     """Offset of the predicate in the statement."""
     by: tuple[str, ...] | None = ()
-    """None for the columns that queries ask for. Empty for the layout by which the table was last clustered; where
-    there is none, small files are merged."""
+    """None for the columns that queries filter by. Empty for the table's last layout; without one, small files are
+    merged."""
     curve: str | None = None
     options: tuple[tuple[str, Option], ...] = ()
 
@@ -59,7 +59,7 @@ class Maintain:
 
     target: Target
     by: tuple[str, ...] = ()
-    """Empty for the layout by which the table was last clustered."""
+    """Empty for the table's last layout."""
     options: tuple[tuple[str, Option], ...] = ()
 
 
@@ -129,7 +129,7 @@ def read_statement(sql: str) -> Statement:
 
 
 def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
-    """Who reads a statement that starts with these words; None for Spark."""
+    """Find the reader of a statement by its first words; None for Spark."""
     start = _start(sql)
     words = tuple(token.upper for token in start)
     describes = words[:1] in (("DESCRIBE",), ("DESC",))
@@ -153,7 +153,7 @@ def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
 
 
 def _ends(start: list[Token], at: int) -> bool:
-    """Whether a statement has only so many tokens."""
+    """Whether a statement has at most `at` tokens."""
     return [token.text for token in start[at : at + 1]] in ([""], [";"])
 
 
@@ -183,9 +183,9 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
             parser.expect("BY")
             by = parser.columns()
     options = read_options(parser, OPTIONS) if parser.accept("WITH") else ()
-    left = ["WHERE"] * (where is None and by == () and not options)
-    left += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (by == () and not options) + ["WITH"] * (not options)
-    parser.finish(", ".join(left) or "a semicolon")
+    expected = ["WHERE"] * (where is None and by == () and not options)
+    expected += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (by == () and not options) + ["WITH"] * (not options)
+    parser.finish(", ".join(expected) or "a semicolon")
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
 
@@ -222,7 +222,7 @@ def _describe(parser: Parser) -> DescribeClustering | DescribeHistory:
 
 
 def _names_a_table(token: Token) -> bool:
-    """Whether what follows HISTORY is a table's name, so that HISTORY itself is none."""
+    """Whether a table's name follows HISTORY, so that HISTORY itself is not one."""
     return token.kind in ("word", "quoted", "string") and token.upper != "COLUMNS"
 
 
@@ -231,5 +231,5 @@ def _explain(parser: Parser) -> ExplainSkipping:
     end = parser.take().end
     if parser.now.kind == "end" or parser.now.text == ";":
         raise parser.error("expected a query")
-    # Blanks in front, so that the places in Spark's errors are those of this text.
+    # Blanks in front keep the positions of this text in Spark's errors.
     return ExplainSkipping(query=re.sub(r"\S", " ", parser.sql[:end]) + parser.sql[end:])

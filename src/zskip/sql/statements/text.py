@@ -1,4 +1,4 @@
-"""SQL text as tokens with their places, strings and quoted names as Spark reads them, and errors in Spark's words."""
+"""Tokens of SQL text with their offsets, strings and quoted names as in Spark, and errors in Spark's words."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Token:
     kind: str
     """`word`, `quoted`, `string`, `number`, `symbol` or `end`."""
     text: str
-    """As it is written."""
+    """As written."""
     start: int
     """Offset in the text."""
 
     @property
     def end(self) -> int:
-        """Offset behind it."""
+        """The offset behind it."""
         return self.start + len(self.text)
 
     @property
@@ -53,25 +53,25 @@ def tokens(sql: str, limit: int | None = None) -> list[Token]:
     >>> [token.text for token in tokens("VERIFY `a b` -- why\\n WHERE x = 'it\\\\'s';")]
     ['VERIFY', '`a b`', 'WHERE', 'x', '=', "'it\\\\'s'", ';', '']
     """
-    found: list[Token] = []
-    at = 0
-    while limit is None or len(found) < limit:
-        at = _behind_space(sql, at)
-        match = _TOKEN.match(sql, at)
+    result: list[Token] = []
+    offset = 0
+    while limit is None or len(result) < limit:
+        offset = _skip_space(sql, offset)
+        match = _TOKEN.match(sql, offset)
         if match is None:
-            found.append(Token(kind="end", text="", start=len(sql.rstrip())))
+            result.append(Token(kind="end", text="", start=len(sql.rstrip())))
             break
-        token = Token(kind=str(match.lastgroup), text=match[0], start=at)
+        token = Token(kind=str(match.lastgroup), text=match[0], start=offset)
         if token.text in "'\"`":
             what = "name" if token.text == "`" else "string"
             raise syntax_error(sql, token, f"the {what} has no end; close it with {token.text}")
-        found.append(token)
-        at = token.end
-    return found
+        result.append(token)
+        offset = token.end
+    return result
 
 
-def _behind_space(sql: str, at: int) -> int:
-    """The first place that is neither white space nor within a comment; comments nest."""
+def _skip_space(sql: str, at: int) -> int:
+    """Skip white space and comments, which nest; returns the offset behind them."""
     while True:
         match = _SPACE.match(sql, at)
         at = match.end() if match else at
@@ -101,18 +101,18 @@ def syntax_error(sql: str, token: Token, expected: str) -> PredicateError:
     line_start = sql.rfind("\n", 0, token.start) + 1
     line, position = sql.count("\n", 0, token.start), token.start - line_start
     near = "end of input" if token.kind == "end" else f"'{token.text[:100]}'"
-    said = f"[PARSE_SYNTAX_ERROR] Syntax error at or near {near}: {expected}. SQLSTATE: 42601"
-    return marked_error(sql, said, line + 1, position)
+    message = f"[PARSE_SYNTAX_ERROR] Syntax error at or near {near}: {expected}. SQLSTATE: 42601"
+    return marked_error(sql, message, line + 1, position)
 
 
-def marked_error(sql: str, said: str, line: int, position: int) -> PredicateError:
-    """An error with the text and a mark under a place in it.
+def marked_error(sql: str, message: str, line: int, position: int) -> PredicateError:
+    """An error with the text and a mark under a position in it.
 
     line: counted from 1; position: in the line, counted from 0.
     """
     lines = sql.split("\n")
     lines.insert(line, "-" * position + "^^^")
-    return PredicateError(f"{said} (line {line}, pos {position})\n\n== SQL ==\n" + "\n".join(lines))
+    return PredicateError(f"{message} (line {line}, pos {position})\n\n== SQL ==\n" + "\n".join(lines))
 
 
 def string_of(literal: str) -> str:

@@ -71,7 +71,7 @@ def _show(parser: Parser) -> ShowWorkload:
 
 
 WORKLOAD_READERS: dict[str, Callable[[Parser], WorkloadStatement]] = {"ALTER": _alter, "SHOW": _show, "CLEAR": _show}
-"""Who reads what starts with this word, WORKLOAD and ON."""
+"""The readers of statements by their first word, before WORKLOAD ON."""
 
 
 def _on(parser: Parser) -> Target:
