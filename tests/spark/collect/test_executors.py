@@ -54,19 +54,19 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class CountingWorkers:
-    """Workers of which is counted what they say."""
+    """Counts the results of other workers."""
 
     def __init__(self, base: Executors) -> None:
-        self.base, self.told, self.asked = base, 0, 0
+        self.base, self.parsed, self.files = base, 0, 0
 
     def parse_files(self, *args: Any) -> Any:
         for batch in self.base.parse_files(*args):
-            self.asked += len(batch)
-            self.told += sum(told is not None for told in batch)
+            self.files += len(batch)
+            self.parsed += sum(result is not None for result in batch)
             yield batch
 
 
-def workers(spark: SparkSession, storage: LocalStorage) -> CountingWorkers:
+def count_workers(spark: SparkSession, storage: LocalStorage) -> CountingWorkers:
     return CountingWorkers(Executors(spark, storage, executors._connect_to_disk, 2))
 
 
@@ -102,33 +102,33 @@ def test_footers_come_back_as_they_were(storage: LocalStorage) -> None:
 
 @pytest.mark.spark
 def test_executors_read_footers_as_the_driver_does(spark: SparkSession, storage: LocalStorage, few: None) -> None:
-    snapshot, counted = snapshot_of(storage), workers(spark, storage)
-    expected, said = known(storage, snapshot, None)
-    found, also_said = known(storage, snapshot, counted)
-    same(found, expected)
-    assert said == also_said
-    assert "part-031" in said[0]
-    assert (counted.asked, counted.told) == (FILES, FILES - 1)
+    snapshot, workers = snapshot_of(storage), count_workers(spark, storage)
+    expected, warned = known(storage, snapshot, None)
+    bound, also_warned = known(storage, snapshot, workers)
+    same(bound, expected)
+    assert warned == also_warned
+    assert "part-031" in warned[0]
+    assert (workers.files, workers.parsed) == (FILES, FILES - 1)
     predicate = parse("id < 25", Columns(snapshot.fields))
     kept = expected.prune(predicate).kept
-    mine, theirs = prune_row_groups(found, predicate, kept), prune_row_groups(expected, predicate, kept)
+    mine, theirs = prune_row_groups(bound, predicate, kept), prune_row_groups(expected, predicate, kept)
     assert mine is not None
     assert theirs is not None
-    assert (mine.of_file, mine.total) == (theirs.of_file, theirs.total)
-    assert len(mine.of_file) == len(np.flatnonzero(kept)) - 1
+    assert (mine.by_file, mine.total) == (theirs.by_file, theirs.total)
+    assert len(mine.by_file) == len(np.flatnonzero(kept)) - 1
 
 
 @pytest.mark.spark
 def test_a_rewrite_looks_at_its_input_through_executors(spark: SparkSession, storage: LocalStorage, few: None) -> None:
-    snapshot, counted = snapshot_of(storage), workers(spark, storage)
+    snapshot, workers = snapshot_of(storage), count_workers(spark, storage)
     with pytest.raises(CorruptFileError, match="part-031"):
-        schema.inspect_footers(storage, snapshot, merge=True, workers=counted)
+        schema.inspect_footers(storage, snapshot, merge=True, workers=workers)
     sound = snapshot.select(np.array(["031" not in path for path in snapshot.paths]))
-    found = schema.inspect_footers(storage, sound, merge=True, workers=counted)
+    found = schema.inspect_footers(storage, sound, merge=True, workers=workers)
     expected = schema.inspect_footers(storage, sound, merge=True)
     assert found.codec == expected.codec
     assert found.rows.tolist() == expected.rows.tolist() == [10] * (FILES - 1)
-    assert counted.told >= FILES - 1
+    assert workers.parsed >= FILES - 1
 
 
 @pytest.mark.spark
@@ -136,17 +136,17 @@ def test_a_rewrite_looks_at_its_input_through_executors(spark: SparkSession, sto
 def test_the_driver_reads_what_executors_do_not(
     spark: SparkSession, storage: LocalStorage, few: None, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
-    snapshot, counted = snapshot_of(storage), workers(spark, storage)
+    snapshot, workers = snapshot_of(storage), count_workers(spark, storage)
     expected, _ = known(storage, snapshot, None)
     if trouble == "another pyarrow":
         monkeypatch.setattr(pa, "__version__", "1.0")
     elif trouble == "no files there":
-        counted.base._reach = lambda: lambda path, size: io.FileIO(f"/nowhere{path}")
+        workers.base._connect = lambda: lambda path, size: io.FileIO(f"/nowhere{path}")
     else:
         monkeypatch.setattr(executors, "_task", lambda *given: 1)
-    found, _ = known(storage, snapshot, counted)
+    found, _ = known(storage, snapshot, workers)
     same(found, expected)
-    assert counted.told == 0
+    assert workers.parsed == 0
 
 
 @pytest.mark.spark
