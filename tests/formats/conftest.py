@@ -9,5 +9,5 @@ from format_tables import FORMATS, Maker
 @pytest.fixture(params=FORMATS, ids=lambda maker: maker.name)
 def maker(request: pytest.FixtureRequest) -> Maker:
     """Each format in turn."""
-    found: Maker = request.param
-    return found
+    table_maker: Maker = request.param
+    return table_maker

@@ -36,9 +36,9 @@ def files(path: Path) -> dict[str, tuple[int, int]]:
 
 def orphans(maker: Maker, path: Path) -> set[str]:
     """Data files that the format knows nothing of, and whatever zskip keeps besides its log and index."""
-    found = {file.path for file in LocalStorage(str(path)).walk(is_hidden)} - maker.known_files(path)
+    unknown = {file.path for file in LocalStorage(str(path)).walk(is_hidden)} - maker.known_files(path)
     hidden = {f.relative_to(path).as_posix() for f in (path / "_zskip").rglob("*") if f.is_file()}
-    return found | {f for f in hidden if f.split("/")[1] not in ("log", "index")}
+    return unknown | {f for f in hidden if f.split("/")[1] not in ("log", "index")}
 
 
 def dead_owner() -> bytes:
@@ -66,19 +66,19 @@ def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None
         child.join(60)
         assert child.exitcode in (0, -signal.SIGKILL)
         left, as_it_was = orphans(maker, path), files(path)
-        found = zskip.open(maker.address(path)).clean()
+        result = zskip.open(maker.address(path)).clean()
         assert files(path) == as_it_was, "a dry run"
-        assert not found.deleted
-        assert found.leftovers or found.unfinished or not left
-        assert (child.exitcode != 0) or not (found.leftovers or found.unfinished)
-        listed += bool(found.leftovers)
-        live = {str(path / p) for p in opened(path).snapshot().paths} if not found.unfinished else set()
-        assert not [x for x in found.leftovers for p in live if p.startswith(x.path)]
+        assert not result.deleted
+        assert result.leftovers or result.unfinished or not left
+        assert (child.exitcode != 0) or not (result.leftovers or result.unfinished)
+        listed += bool(result.leftovers)
+        live = {str(path / p) for p in opened(path).snapshot().paths} if not result.unfinished else set()
+        assert not [x for x in result.leftovers for p in live if p.startswith(x.path)]
         removed = zskip.open(maker.address(path)).clean(delete=True)
-        if not found.unfinished:
-            assert removed.leftovers == found.leftovers
-            gone = set(as_it_was) - set(files(path))
-            assert sum(as_it_was[f][0] for f in gone) == removed.bytes
+        if not result.unfinished:
+            assert removed.leftovers == result.leftovers
+            missing = set(as_it_was) - set(files(path))
+            assert sum(as_it_was[f][0] for f in missing) == removed.bytes
         assert orphans(maker, path) == set()
         assert rows_of(maker.read(path)) == before
         if maker.time_travel:
@@ -118,8 +118,8 @@ def test_what_another_host_staged_stays_for_a_week(maker: Maker, table: Path) ->
     (staging / "_owner.json").write_text(json.dumps(owner))
     assert zskip.open(maker.address(table)).clean().leftovers == ()
     (staging / "_owner.json").write_text(json.dumps(owner | {"started_ms": owner["started_ms"] - 8 * 86_400_000}))
-    (found,) = zskip.open(maker.address(table)).clean(delete=True).leftovers
-    assert (found.path, found.files) == (str(staging), len(added) + 1)
+    (leftover,) = zskip.open(maker.address(table)).clean(delete=True).leftovers
+    assert (leftover.path, leftover.files) == (str(staging), len(added) + 1)
     assert not staging.exists()
 
 
@@ -149,8 +149,8 @@ def test_a_table_that_never_appeared(tmp_path: Path) -> None:
     (tmp_path / dead / "_owner.json").write_bytes(dead_owner())
     other = new_table.begin(parent, "newer")
     (tmp_path / other / "_owner.json").write_bytes(dead_owner())
-    (found,) = zskip.open(str(tmp_path / "new")).clean(delete=True).leftovers
-    assert (found.path, found.files, "into=" in found.reason) == (str(tmp_path / dead), 2, True)
+    (leftover,) = zskip.open(str(tmp_path / "new")).clean(delete=True).leftovers
+    assert (leftover.path, leftover.files, "into=" in leftover.reason) == (str(tmp_path / dead), 2, True)
     assert {f.name for f in tmp_path.iterdir()} == {alive, other}
     with pytest.raises(TableNotFoundError, match="does not exist"):
         zskip.open(str(tmp_path / "new")).clean()
@@ -159,23 +159,23 @@ def test_a_table_that_never_appeared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("apart", [False, True], ids=["inside", "index_path"])
 def test_garbage_of_the_index(table: Path, tmp_path: Path, apart: bool) -> None:
     home = tmp_path / "index" if apart else table
-    found = zskip.open(str(table), index_path=str(home) if apart else None)
-    found.index()
+    opened = zskip.open(str(table), index_path=str(home) if apart else None)
+    opened.index()
     index = home / "_zskip" / "index"
     names = {f"segment-{'0' * 32}-files.parquet", ".manifest.0.tmp", f"sketch-{'0' * 32}.parquet"}
     for name in names:
         (index / name).write_bytes(b"12")
     (home / "_zskip" / "log").mkdir(exist_ok=True)
     (home / "_zskip" / "log" / ".1.json.0.tmp").write_bytes(b"12")
-    assert found.clean().leftovers == (), "somebody may be about to publish them"
+    assert opened.clean().leftovers == (), "somebody may be about to publish them"
     for file in [*index.iterdir(), *(home / "_zskip" / "log").iterdir()]:
         os.utime(file, (1e9, 1e9))
     live = {file.name for file in index.iterdir()} - names
-    wanted = {str(index / name) for name in names}
-    wanted |= set() if apart else {str(home / "_zskip" / "log" / ".1.json.0.tmp")}
-    assert {left.path for left in found.clean(delete=True).leftovers} == wanted
+    expected = {str(index / name) for name in names}
+    expected |= set() if apart else {str(home / "_zskip" / "log" / ".1.json.0.tmp")}
+    assert {left.path for left in opened.clean(delete=True).leftovers} == expected
     assert {file.name for file in index.iterdir()} == live
-    assert found.info().index is not None
+    assert opened.info().index is not None
 
 
 def test_an_index_of_another_version_is_not_garbage(table: Path) -> None:

@@ -57,9 +57,9 @@ def rewrite(table: ParquetFormat, path: Path, name: str = "new") -> int:
     staging = table.stage()
     added = []
     for number, partition in enumerate(base.partitions):
-        found = [path / p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
+        old_files = [path / p for p, of in zip(base.paths, base.partition_of, strict=True) if of == number]
         staged = f"{staging}/{name}-{number}.parquet"
-        pq.write_table(pa.table({"id": rows(found)[::-1]}), path / staged)
+        pq.write_table(pa.table({"id": rows(old_files)[::-1]}), path / staged)
         added.append(StagedFile(path=staged, directory=partition.directory, size=(path / staged).stat().st_size))
     return table.replace(base, np.ones(len(base), bool), added)
 
@@ -208,6 +208,6 @@ def test_a_log_of_another_version_stops_everything(tmp_path: Path) -> None:
 def test_a_listing_of_many_files_is_one_look_at_each(tmp_path: Path) -> None:
     for i in range(2000):
         (tmp_path / f"part-{i}.parquet").touch()
-    found = LocalStorage(str(tmp_path)).walk(is_hidden)
-    assert len(found) == 2000
-    assert isinstance(found[0], FileInfo)
+    files = LocalStorage(str(tmp_path)).walk(is_hidden)
+    assert len(files) == 2000
+    assert isinstance(files[0], FileInfo)

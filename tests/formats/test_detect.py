@@ -110,8 +110,8 @@ def test_what_is_no_format(tmp_path: Path) -> None:
 def test_the_commands_take_a_format(tmp_path: Path) -> None:
     make(tmp_path)
     for command in ("files", "explain", "info", "index"):
-        found = CliRunner().invoke(app, [command, str(tmp_path), "--format", "parquet"])
-        assert found.exit_code == 0, found.output
+        result = CliRunner().invoke(app, [command, str(tmp_path), "--format", "parquet"])
+        assert result.exit_code == 0, result.output
         failed = CliRunner().invoke(app, [command, str(tmp_path), "--format", "delta"])
         assert isinstance(failed.exception, InputError)
 

@@ -48,39 +48,41 @@ def table(maker: Maker, partitioned: bool, tmp_path: Path) -> Path:
 
 def orphans(maker: Maker, path: Path) -> set[str]:
     """Data files that the format knows nothing of, and whatever lies in staging."""
-    found = {file.path for file in LocalStorage(str(path)).walk(is_hidden)}
+    files = {file.path for file in LocalStorage(str(path)).walk(is_hidden)}
     staged = {f.relative_to(path).as_posix() for f in (path / "_zskip" / "staging").rglob("*") if f.is_file()}
-    return (found - maker.known_files(path)) | staged
+    return (files - maker.known_files(path)) | staged
 
 
 def test_a_snapshot_has_the_rows_and_partitions(maker: Maker, partitioned: bool, table: Path) -> None:
-    found = opened(table).snapshot()
-    assert found.paths == tuple(sorted(found.paths))
-    sizes = [(table / path).stat().st_size for path in found.paths]
-    assert found.sizes.tolist() == sizes
-    assert sum(pq.read_metadata(table / path).num_rows for path in found.paths) == 60
+    snapshot = opened(table).snapshot()
+    assert snapshot.paths == tuple(sorted(snapshot.paths))
+    sizes = [(table / path).stat().st_size for path in snapshot.paths]
+    assert snapshot.sizes.tolist() == sizes
+    assert sum(pq.read_metadata(table / path).num_rows for path in snapshot.paths) == 60
     has_columns = partitioned and not maker.hidden
-    names = {field.name: str(field.type) for field in found.fields}
+    names = {field.name: str(field.type) for field in snapshot.fields}
     assert names == {"id": "long", "v": "double", "name": "string"} | ({} if has_columns else {"region": "string"})
-    values = {p.values for p in found.partitions}
-    wanted = {(None if v is None else v.encode(),) for v in format_tables.PARTITIONS} if has_columns else {()}
-    assert values == wanted
-    assert len(found.partitions) == (4 if partitioned else 1)
-    if found.known is not None:
-        rows = [pq.read_metadata(table / path).num_rows for path in found.paths]
-        assert found.known.rows.tolist() == rows
+    values = {p.values for p in snapshot.partitions}
+    expected = {(None if v is None else v.encode(),) for v in format_tables.PARTITIONS} if has_columns else {()}
+    assert values == expected
+    assert len(snapshot.partitions) == (4 if partitioned else 1)
+    if snapshot.known is not None:
+        rows = [pq.read_metadata(table / path).num_rows for path in snapshot.paths]
+        assert snapshot.known.rows.tolist() == rows
 
 
 def test_a_report_counts_all_files(maker: Maker, table: Path, tmp_path: Path) -> None:
-    found = zskip.open(str(table))
-    found.index(collect="footers")
-    page = found.report(tmp_path / "report.html", workload=["id < 5", "region = 'eu' AND v > 0"], by=["id", "region"])
+    opened_table = zskip.open(str(table))
+    opened_table.index(collect="footers")
+    page = opened_table.report(
+        tmp_path / "report.html", workload=["id < 5", "region = 'eu' AND v > 0"], by=["id", "region"]
+    )
     text = page.read_text("utf-8")
     data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)[0])
-    files = found.info().files
+    files = opened_table.info().files
     assert sum(data["figures"]["sizes"]["data"][0]["y"]) == files == len(data["files"])
     assert len(data["figures"]["reads"]["data"][0]["y"]) == 2
-    assert f"{found.info().format}, version" in text
+    assert f"{opened_table.info().format}, version" in text
 
 
 def test_a_rewrite_keeps_every_row(maker: Maker, table: Path) -> None:
@@ -105,7 +107,7 @@ def test_one_partition_is_rewritten_alone(maker: Maker, partitioned: bool, table
     form.replace(base, removed, stage_all(form, base, "one", [0]))
     after = form.snapshot()
     assert rows_of(maker.read(table)) == before
-    kept = {path for path, gone in zip(base.paths, removed.tolist(), strict=True) if not gone}
+    kept = {path for path, is_removed in zip(base.paths, removed.tolist(), strict=True) if not is_removed}
     assert kept < set(after.paths)
     assert len(after) == len(kept) + 1
 
@@ -232,26 +234,26 @@ def test_killed_at_every_step(maker: Maker, partitioned: bool, tmp_path: Path, a
 @partitioned_first
 def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSession) -> None:
     before = rows_of(maker.read(table))
-    found = zskip.table(spark, maker.address(table))
-    result = found.optimize(["id", "name"], files=6)
+    opened_table = zskip.table(spark, maker.address(table))
+    result = opened_table.optimize(["id", "name"], files=6)
     assert rows_of(maker.read(table)) == before
     assert result.rows == 60
     assert len(opened(table).snapshot()) == result.files_after >= 4
-    assert found.df().count() == 60
-    assert {row.id for row in found.df().where("id < 5").collect()} == {0, 1, 2, 3, 4}
-    assert found.last_scan is not None
-    assert found.last_scan.files < found.last_scan.files_total
-    assert found.df().where("region IS NULL").count() == sum("region" not in row for row in before.elements())
+    assert opened_table.df().count() == 60
+    assert {row.id for row in opened_table.df().where("id < 5").collect()} == {0, 1, 2, 3, 4}
+    assert opened_table.last_scan is not None
+    assert opened_table.last_scan.files < opened_table.last_scan.files_total
+    assert opened_table.df().where("region IS NULL").count() == sum("region" not in row for row in before.elements())
     assert len(zskip.open(maker.address(table)).files("id = 3")) < result.files_after
-    assert found.explain("id = 3").steps[-1].files < result.files_after
-    info = found.info()
+    assert opened_table.explain("id = 3").steps[-1].files < result.files_after
+    info = opened_table.info()
     assert (info.format, info.files, info.rows) == (maker.name, result.files_after, 60)
     assert info.layout is not None
     assert info.layout.by == ("id", "name")
-    checked = found.verify(queries=12)
+    checked = opened_table.verify(queries=12)
     assert checked.ok, checked.mismatches
     assert orphans(maker, table) == set()
-    assert found.optimize(["id", "v"], files=4).version > result.version
+    assert opened_table.optimize(["id", "v"], files=4).version > result.version
     assert rows_of(maker.read(table)) == before
 
 
@@ -260,14 +262,14 @@ def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSes
 def test_compact(maker: Maker, table: Path, spark: SparkSession) -> None:
     maker.delete_some(table)
     before = rows_of(maker.read(table))
-    found = zskip.table(spark, maker.address(table))
-    result = found.compact()
+    opened_table = zskip.table(spark, maker.address(table))
+    result = opened_table.compact()
     assert result.files_after == result.added.files + result.files_before - result.removed.files < result.files_before
-    assert (result.batches, result.version) == (1, found.info().version)
+    assert (result.batches, result.version) == (1, opened_table.info().version)
     assert rows_of(maker.read(table)) == before
-    assert found.info().files == result.files_after
-    assert found.verify(queries=3).ok
-    assert found.compact().batches == 0
+    assert opened_table.info().files == result.files_after
+    assert opened_table.verify(queries=3).ok
+    assert opened_table.compact().batches == 0
 
 
 @pytest.mark.spark
@@ -275,42 +277,42 @@ def test_compact(maker: Maker, table: Path, spark: SparkSession) -> None:
 def test_maintain(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
     maker.append(table, content(3000, 60), partitioned=partitioned)
     before = rows_of(maker.read(table))
-    found = zskip.table(spark, maker.address(table))
-    planned = found.maintain(by=["id", "v"], target_file_size=4000, dry_run=True)
+    opened_table = zskip.table(spark, maker.address(table))
+    planned = opened_table.maintain(by=["id", "v"], target_file_size=4000, dry_run=True)
     assert planned.dry_run
-    assert planned.version == found.info().version
-    first = found.maintain(by=["id", "v"], target_file_size=4000)
+    assert planned.version == opened_table.info().version
+    first = opened_table.maintain(by=["id", "v"], target_file_size=4000)
     assert (first.batches, first.files_removed) == (planned.batches, planned.files_removed)
-    assert first.version == found.info().version > planned.version
+    assert first.version == opened_table.info().version > planned.version
     assert first.kept_after < first.kept_before
     assert rows_of(maker.read(table)) == before
-    layout = found.info().layout
+    layout = opened_table.info().layout
     assert layout is not None
     assert layout.files is not None
     assert layout.files_since is not None
-    assert (layout.by, layout.files + layout.files_since) == (("id", "v"), found.info().files)
+    assert (layout.by, layout.files + layout.files_since) == (("id", "v"), opened_table.info().files)
     assert 0 < layout.files <= first.files_added
     maker.append(table, content(600, 5000), partitioned=partitioned)
     maker.delete_some(table)
     before = rows_of(maker.read(table))
-    second = found.maintain()
+    second = opened_table.maintain()
     assert second.by == ("id", "v")
     assert rows_of(maker.read(table)) == before
-    assert {of.operation for of in found.history()} == {"maintain"}
-    assert len(found.history()) == first.batches + second.batches
-    assert found.verify(queries=3).ok
+    assert {of.operation for of in opened_table.history()} == {"maintain"}
+    assert len(opened_table.history()) == first.batches + second.batches
+    assert opened_table.verify(queries=3).ok
 
 
 @pytest.mark.spark
 @partitioned_first
 def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
-    found = zskip.table(spark, maker.address(table))
-    info = found.index(sketches=["bloom(0.01):name"], granularity="row_group")
+    opened_table = zskip.table(spark, maker.address(table))
+    info = opened_table.index(sketches=["bloom(0.01):name"], granularity="row_group")
     assert (info.files, info.granularity) == (info.files_total, "row_group")
     maker.append(table, content(12, 700), partitioned=partitioned)
-    assert found.info().index is not None
-    assert {row.id for row in found.df().where("id >= 700").collect()} == set(range(700, 712))
-    info = found.index()
+    assert opened_table.info().index is not None
+    assert {row.id for row in opened_table.df().where("id >= 700").collect()} == set(range(700, 712))
+    info = opened_table.index()
     assert info.files == info.files_total == len(opened(table).snapshot())
     assert info.sketches[0].files == info.files
     alone = zskip.open(maker.address(table))
@@ -338,11 +340,11 @@ def test_optimize_of_files_with_different_columns(maker: Maker, tmp_path: Path, 
     before = rows_of(maker.read(tmp_path / "t"))
     merging = spark.newSession()
     merging.conf.set("spark.sql.parquet.mergeSchema", "true")
-    found = zskip.table(merging, maker.address(tmp_path / "t"))
-    found.optimize(["id", "v"], files=3)
+    opened_table = zskip.table(merging, maker.address(tmp_path / "t"))
+    opened_table.optimize(["id", "v"], files=3)
     assert rows_of(maker.read(tmp_path / "t")) == before
-    assert found.df().where("late >= 4").count() == 4
-    assert found.verify(queries=8).ok
+    assert opened_table.df().where("late >= 4").count() == 4
+    assert opened_table.verify(queries=8).ok
 
 
 @pytest.mark.spark

@@ -97,7 +97,7 @@ class Case:
         rows = [pq.read_table(root / path).to_pylist() for path in self.snapshot.paths]
         columns = Columns([Field(name=name, type=DataType(kind)) for name, kind in FIELDS.items()])
         self.predicates = [parse(text, columns) for text in WHERE]
-        self.truth = [np.array([any(map(match, held)) for held in rows]) for match in MATCHES]
+        self.truth = [np.array([any(map(match, values)) for values in rows]) for match in MATCHES]
 
     def kept(self, files: dict[str, bytes]) -> list[np.ndarray] | None:
         """The files that each predicate keeps; None where the index is refused as a whole."""
@@ -118,9 +118,9 @@ class Case:
             kept = self.kept(files)
         if kept is None:
             return False
-        for where, needed, found in zip(WHERE, self.truth, kept, strict=True):
-            assert (found | ~needed).all(), (what, where)
-        return all((found == needed).all() for found, needed in zip(kept, self.truth, strict=True))
+        for where, needed, kept_files in zip(WHERE, self.truth, kept, strict=True):
+            assert (kept_files | ~needed).all(), (what, where)
+        return all((kept_files == needed).all() for kept_files, needed in zip(kept, self.truth, strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -153,9 +153,9 @@ def test_segments_are_closed_when_full(storage, tmp_path, indexed, monkeypatch):
 def test_progress_counts_to_the_end(storage, snap, tmp_path):
     for i in range(5):
         write(tmp_path, f"{i}.parquet", i)
-    seen = []
-    refresh(storage, snap(storage, FIELDS), progress=lambda done, total: seen.append((done, total)))
-    assert seen[-1] == (5, 5)
+    calls = []
+    refresh(storage, snap(storage, FIELDS), progress=lambda done, total: calls.append((done, total)))
+    assert calls[-1] == (5, 5)
 
 
 def test_an_empty_table_has_an_index(storage, snap):
@@ -181,12 +181,12 @@ def test_a_file_whose_name_is_not_utf8_is_left_unknown(storage, snap, tmp_path):
 )
 def test_places_are_those_of_a_dictionary(live, listed, run, patience):
     names = sorted(f"p{x:05d}" for x in {*live, *range(run, run + 700)})
-    wanted = [f"p{x:05d}" for x in [*listed[::2], *range(run - 5, run + 900), *listed[1::2]]]
+    paths = [f"p{x:05d}" for x in [*listed[::2], *range(run - 5, run + 900), *listed[1::2]]]
     places = {name: i for i, name in enumerate(names)}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(bound_segments, "_FILES_PER_RUN", patience)
-        found = bound_segments.find_positions(pa.array(wanted), pa.array(names, pa.string()), names)
-    assert found.tolist() == [places.get(name, -1) for name in wanted]
+        result = bound_segments.find_positions(pa.array(paths), pa.array(names, pa.string()), names)
+    assert result.tolist() == [places.get(name, -1) for name in paths]
 
 
 def test_the_version_that_brought_a_file_is_kept(storage, snap, tmp_path):
@@ -207,10 +207,10 @@ def test_the_cache_is_bounded_by_bytes(limit, kept, storage, tmp_path, indexed, 
     monkeypatch.setattr("zskip.index.bound_index.CACHE_BYTES", limit)
     write(tmp_path, "0.parquet", 7)
     bound = indexed(storage, FIELDS)
-    held = [bound.column((name,)) for name in FIELDS]
+    columns = [bound.column((name,)) for name in FIELDS]
     storage.opened.clear()
     again = [bound.column((name,)) for name in reversed(FIELDS)]
-    assert sum(a is b for a, b in zip(held, reversed(again), strict=True)) == kept
+    assert sum(a is b for a, b in zip(columns, reversed(again), strict=True)) == kept
     assert len(storage.opened) == 3 - kept
     assert [stats.lower[0] for stats in again] == [3.5, b"k00007", 7]
 
@@ -448,11 +448,11 @@ def test_the_second_of_two_refreshes_adds_to_the_first(storage, snap, tmp_path, 
     collect = store.collect_footers
 
     def overtaken(*arguments):
-        found = collect(*arguments)
+        segments = collect(*arguments)
         monkeypatch.setattr(store, "collect_footers", collect)
         write(tmp_path, "1.parquet", 10)
         refresh(storage, snap(storage, FIELDS))
-        return found
+        return segments
 
     monkeypatch.setattr(store, "collect_footers", overtaken)
     index = refresh(storage, early)
@@ -531,11 +531,11 @@ def test_one_bound_index_serves_many_threads(storage, tmp_path, indexed):
     for i in range(5):
         write(tmp_path, f"{i}.parquet", i)
     bound = indexed(storage, FIELDS)
-    seen = []
-    threads = [threading.Thread(target=lambda: seen.append(bound.column(("a",)))) for _ in range(8)]
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(bound.column(("a",)))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(seen) == 8
-    assert all(stats is seen[0] for stats in seen)
+    assert len(results) == 8
+    assert all(stats is results[0] for stats in results)

@@ -62,10 +62,10 @@ def groups_of(path: Path, where: Any) -> dict[str, tuple[int, ...] | None]:
 
 def segments_of(path: Path) -> tuple[list[str], list[str] | None]:
     """The names of the segments of files, and of row groups."""
-    found = Index.load(opened(path)._handle.storage)
-    assert found is not None
-    parts = found.manifest.row_group_segments
-    return [s.name for s in found.manifest.segments], None if parts is None else [s.name for s in parts]
+    index = Index.load(opened(path)._handle.storage)
+    assert index is not None
+    parts = index.manifest.row_group_segments
+    return [s.name for s in index.manifest.segments], None if parts is None else [s.name for s in parts]
 
 
 def write(path: Path, low: int, groups: int = 3, **more: Any) -> None:
@@ -91,17 +91,17 @@ def test_random_tables_lose_no_row(tmp_path: Path, storage_class: Any, snap: Cal
         for _ in range(20):
             predicate = random_tables.predicate(rng, table)
             kept = bound.prune(predicate).kept
-            found = prune_row_groups(bound, predicate, kept)
-            assert found is not None
-            assert set(found.by_file) == set(np.flatnonzero(kept).tolist()), "all are known"
+            row_groups = prune_row_groups(bound, predicate, kept)
+            assert row_groups is not None
+            assert set(row_groups.by_file) == set(np.flatnonzero(kept).tolist()), "all are known"
             for i, rows in enumerate(table.files):
                 matching = {number for number, row in enumerate(rows) if True in fuzz.possible(predicate, row)}
-                held = pq.read_metadata(root / f"{i}.parquet")
+                metadata = pq.read_metadata(root / f"{i}.parquet")
                 at = 0
-                for group in range(held.num_row_groups):
-                    count = held.row_group(group).num_rows
+                for group in range(metadata.num_row_groups):
+                    count = metadata.row_group(group).num_rows
                     needed = bool(matching & set(range(at, at + count)))
-                    read = group in found.by_file.get(i, ())
+                    read = group in row_groups.by_file.get(i, ())
                     assert read or not needed, (seed, to_sql(predicate), i, group)
                     done, skipped, at = done + 1, skipped + (not read), at + count
     assert skipped > 0.3 * done, "hardly any row group was skipped: the test says nothing"
@@ -166,9 +166,9 @@ def test_partitions_fields_of_structs_and_missing_columns(tmp_path: Path) -> Non
     handle = opened(tmp_path)._handle
     bound = bind_index(handle, read_snapshot(handle))
     inside = Compare("=", Column(("s", "x"), DataType("long")), 125)
-    found = prune_row_groups(bound, inside, bound.prune(inside).kept)
-    assert found is not None
-    assert {bound.snapshot.paths[i]: numbers for i, numbers in found.by_file.items()} == {"k=1/a.parquet": (2,)}
+    row_groups = prune_row_groups(bound, inside, bound.prune(inside).kept)
+    assert row_groups is not None
+    assert {bound.snapshot.paths[i]: numbers for i, numbers in row_groups.by_file.items()} == {"k=1/a.parquet": (2,)}
     assert kept("late IS NOT NULL") == [("k=0/a.parquet", (0,)), ("k=1/a.parquet", (0,))]
     assert kept("k = 0 AND late IS NULL") == [("k=0/a.parquet", (1, 2)), ("k=0/b.parquet", (0, 1, 2))]
     assert kept("k = 0 OR a = 15")[2:] == [("k=1/a.parquet", (1,)), ("k=1/b.parquet", (1,))]
@@ -247,9 +247,9 @@ def test_row_groups_that_do_not_make_up_their_file_are_not_believed(
     bind = store.SegmentReader.listing
 
     def forged(reader: Any, **options: Any) -> Any:
-        found = bind(reader, **options)
-        if found.row_groups is not None:
-            numbers, rows = found.row_groups.copy(), found.rows.copy()
+        bound = bind(reader, **options)
+        if bound.row_groups is not None:
+            numbers, rows = bound.row_groups.copy(), bound.rows.copy()
             if change == "one less":
                 rows[2] = -1
             elif change == "twice":
@@ -258,9 +258,9 @@ def test_row_groups_that_do_not_make_up_their_file_are_not_believed(
                 numbers[:3] = [0, 0, 3]
             else:
                 rows[0] = 11
-            object.__setattr__(found, "row_groups", numbers)
-            object.__setattr__(found, "rows", rows)
-        return found
+            object.__setattr__(bound, "row_groups", numbers)
+            object.__setattr__(bound, "rows", rows)
+        return bound
 
     monkeypatch.setattr(store.SegmentReader, "listing", forged)
     assert groups_of(tmp_path, "a IN (5, 105)") == {"0.parquet": None, "1.parquet": (0,)}
@@ -350,10 +350,10 @@ def test_many_refreshes_are_merged_each_kind_by_itself(tmp_path: Path) -> None:
     for i in range(20):
         (tmp_path / f"{i:02d}.parquet").unlink()
     opened(tmp_path).index()
-    found = Index.load(opened(tmp_path)._handle.storage)
-    assert found is not None
-    assert sum(s.files for s in found.manifest.segments) == 4
-    assert sum(s.files for s in found.manifest.row_group_segments or ()) == 12
+    index = Index.load(opened(tmp_path)._handle.storage)
+    assert index is not None
+    assert sum(s.files for s in index.manifest.segments) == 4
+    assert sum(s.files for s in index.manifest.row_group_segments or ()) == 12
     assert groups_of(tmp_path, "a = 2215") == {"22.parquet": (1,)}
 
 
@@ -381,10 +381,10 @@ def test_a_refresh_that_comes_second_does_not_undo_the_granularity(
     collect = store.collect_footers
 
     def overtaken(*arguments: Any) -> Any:
-        found = collect(*arguments)
+        segments = collect(*arguments)
         monkeypatch.setattr(store, "collect_footers", collect)
         refresh(storage, snap(storage, {"a": "long"}), row_groups=False)
-        return found
+        return segments
 
     monkeypatch.setattr(store, "collect_footers", overtaken)
     write(tmp_path / "1.parquet", 0)
@@ -442,9 +442,9 @@ def test_a_damaged_segment_is_left_out_and_mended(events: Path, kind: str, how: 
         path.unlink()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = groups_of(events, "id = 5")
+        groups = groups_of(events, "id = 5")
     assert [w.category for w in caught] == [ZskipWarning]
-    assert found == {"0.parquet": None if kind == "files" else tuple(range(20))}
+    assert groups == {"0.parquet": None if kind == "files" else tuple(range(20))}
     opened(events).index()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -492,10 +492,10 @@ def test_bytes_of_segments_and_manifests_lose_no_row_group(events: Path) -> None
         path.write_bytes(bytes(data))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ZskipWarning)
-            found = groups_of(events, "id = 1234")
-        assert "1.parquet" in found
-        assert found["1.parquet"] is None or 0 in found["1.parquet"]
-        worse += found != {"1.parquet": (0,)}
+            groups = groups_of(events, "id = 1234")
+        assert "1.parquet" in groups
+        assert groups["1.parquet"] is None or 0 in groups["1.parquet"]
+        worse += groups != {"1.parquet": (0,)}
         path.write_bytes(sound[path])
     assert worse > 100
 
@@ -531,7 +531,7 @@ def test_what_a_format_says_of_a_file_is_not_said_of_its_row_groups(tmp_path: Pa
     table = pa.table({"a": [1, 2, 3, 4, 5, 6], "b": [7, 7, 7, None, None, None]})
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=3, write_statistics=["a"])
     plain = snap(storage, {"a": "long", "b": "long"})
-    said = ColumnStats(
+    column_stats = ColumnStats(
         type=DataType("long"),
         lower=np.array([7]),
         upper=np.array([7]),
@@ -539,7 +539,7 @@ def test_what_a_format_says_of_a_file_is_not_said_of_its_row_groups(tmp_path: Pa
         nulls=np.array([3]),
         may_nan=np.zeros(1, np.bool_),
     )
-    known = Known(rows=np.array([6]), column=lambda name: said if name == "b" else None)
+    known = Known(rows=np.array([6]), column=lambda name: column_stats if name == "b" else None)
     snapshot = dataclasses.replace(plain, known=known)
     bound = refresh(storage, snapshot, row_groups=True).bind(snapshot)
     for where, kept in (
@@ -549,7 +549,7 @@ def test_what_a_format_says_of_a_file_is_not_said_of_its_row_groups(tmp_path: Pa
         ("b = 7 AND a < 2", (0,)),
     ):
         predicate = parse(where, Columns(snapshot.fields))
-        found = prune_row_groups(bound, predicate, bound.prune(predicate).kept)
-        assert found is not None
-        assert found.by_file == {0: kept}
+        row_groups = prune_row_groups(bound, predicate, bound.prune(predicate).kept)
+        assert row_groups is not None
+        assert row_groups.by_file == {0: kept}
     assert not bound.prune(parse("b = 8", Columns(snapshot.fields))).kept.any()

@@ -67,10 +67,10 @@ class Refresher:
         def slow(*arguments: Any) -> Any:
             if before:
                 other()
-            made = build(*arguments)
+            states = build(*arguments)
             if not before:
                 other()
-            return made
+            return states
 
         every = snapshot.sizes >= 0
         return refresh_sketches(index, snapshot, slow, every, add=[parse_sketch_on(text, COLUMNS) for text in add])
@@ -84,8 +84,8 @@ class Refresher:
             assert index is not None
             bound = index.bind(snapshot)
             assert not whole or [s.files for s in bound.info().sketches] == [len(snapshot)] * 2
-            held = numbers(snapshot)
-            for i, number in enumerate(held):
+            file_numbers = numbers(snapshot)
+            for i, number in enumerate(file_numbers):
                 for column in FIELDS:
                     kept = bound.prune(parse(f"{column} = {number}", COLUMNS)).kept
                     assert kept[i], number

@@ -29,19 +29,19 @@ def builder(root, calls=None, held="int64", broken=()):
     """Builds states from the files themselves; notes the files of each call."""
 
     def build(sketches, zones, lacking):
-        found = []
+        results = []
         for on, files in zip(sketches, lacking, strict=True):
             places = np.flatnonzero(files).tolist()
             if calls is not None:
                 calls.append([build.paths[place] for place in places])
-            made = {}
+            states = {}
             for place in places:
                 builder = StateBuilder(on.sketch, on.type)
                 values = pq.read_table(root / build.paths[place])["key"].combine_chunks().cast(held)
                 builder.feed(lambda values=values: values)
-                made[place] = BuiltState(None, "broken") if build.paths[place] in broken else builder.finish()
-            found.append(made)
-        return found
+                states[place] = BuiltState(None, "broken") if build.paths[place] in broken else builder.finish()
+            results.append(states)
+        return results
 
     return build
 
@@ -78,7 +78,9 @@ def test_what_is_said_of_states(storage, snap, tmp_path):
     assert (bloom.spec, bloom.files, bloom.left_out, bloom.reason) == ("bloom(0.001):key", 2, 1, "broken")
     assert (values.files, values.left_out) == (2, 1)
     states = [table["state"].to_pylist() for table in map(pq.read_table, tmp_path.glob("_zskip/index/sketch-*"))]
-    assert sorted([bloom.bytes, values.bytes]) == sorted(sum(len(s) for s in held if s is not None) for held in states)
+    assert sorted([bloom.bytes, values.bytes]) == sorted(
+        sum(len(s) for s in sketch_states if s is not None) for sketch_states in states
+    )
     (tmp_path / "b.parquet").unlink()
     (tmp_path / "c.parquet").unlink()
     bloom, values = index.bind(snap(storage, FIELDS)).info().sketches
@@ -130,9 +132,9 @@ def test_states_of_one_time_zone_are_never_taken_for_those_of_another(storage, s
     index, files = refresh(storage, snapshot), np.ones(1, np.bool_)
     inner.paths = outer.paths = snapshot.paths
 
-    def meanwhile(*asked):
+    def meanwhile(*args):
         refresh_sketches(index, snapshot, inner, files, timezone="Asia/Tokyo", **sketched)
-        return outer(*asked)
+        return outer(*args)
 
     (record,) = refresh_sketches(index, snapshot, meanwhile, files, timezone="UTC", **sketched).manifest.sketches
     assert (record.timezone, len(record.segments)) == ("Asia/Tokyo", 1)
@@ -154,11 +156,11 @@ def test_a_total_budget_leaves_out_the_largest_states(storage, snap, tmp_path):
         shutil.rmtree(tmp_path / "_zskip")
         budget = sum(sizes[:room]) + 1
         index = sketch(storage, snapshot, builder(tmp_path, calls), specs, total_budget=budget)
-        found = index.bind(snapshot).info().sketches
-        assert sum(info.files for info in found) == room
-        assert sum(info.left_out for info in found) == len(sizes) - room
-        assert sum(info.bytes for info in found) == budget - 1
-        assert all(f"budget of all states is {budget}" in info.reason for info in found if info.left_out)
+        sketches = index.bind(snapshot).info().sketches
+        assert sum(info.files for info in sketches) == room
+        assert sum(info.left_out for info in sketches) == len(sizes) - room
+        assert sum(info.bytes for info in sketches) == budget - 1
+        assert all(f"budget of all states is {budget}" in info.reason for info in sketches if info.left_out)
         for number in range(4):
             assert f"{number}.parquet" in kept(index, snapshot, "key = 1")
     calls.clear()

@@ -44,9 +44,9 @@ def as_wanted(value: object, wanted: str) -> object:
 
 
 def array(values: list[Encoded], data_type: DataType) -> np.ndarray:
-    found = np.empty(len(values), DTYPES[data_type.form])
-    found[:] = values
-    return found
+    result = np.empty(len(values), DTYPES[data_type.form])
+    result[:] = values
+    return result
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_old_files_answer_in_the_types_of_the_table(wanted, storage, indexed):
 def test_days_beyond_microseconds_do_not_wrap():
     widen = widening("date", DataType("timestamp_ntz"))
     assert widen is not None
-    found = widen(np.array([-(2**31), 0, 2**31 - 1]))
-    assert found[0] < 0 == found[1] < found[2]
+    micros = widen(np.array([-(2**31), 0, 2**31 - 1]))
+    assert micros[0] < 0 == micros[1] < micros[2]

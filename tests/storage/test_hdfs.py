@@ -30,10 +30,10 @@ def test_places_across_a_network(path: str) -> None:
 
 
 def test_the_shell_goes_there_by_spark_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = {"pyspark"}
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in found else None)
+    installed = {"pyspark"}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in installed else None)
     assert not can_open_without_spark("hdfs://nn/t")
     assert can_open_without_spark("s3://b/t")
     # Without either, the error names the smaller one.
-    found.clear()
+    installed.clear()
     assert can_open_without_spark("hdfs://nn/t")

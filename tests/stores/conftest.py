@@ -29,9 +29,9 @@ collect_ignore_glob = ["test_*"] if "ZSKIP_STORE_JARS" not in os.environ else []
 @pytest.fixture(scope="session")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where the store answers."""
-    given = os.environ.get("ZSKIP_STORE_ENDPOINT")
-    if given:
-        yield given
+    configured = os.environ.get("ZSKIP_STORE_ENDPOINT")
+    if configured:
+        yield configured
         return
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -85,8 +85,8 @@ def proxy(endpoint: str) -> Iterator[Proxy]:
     """A connection to the store that breaks as it is told to."""
     from faulty import Proxy
 
-    with Proxy(endpoint) as made:
-        yield made
+    with Proxy(endpoint) as proxied:
+        yield proxied
 
 
 @pytest.fixture(scope="session")

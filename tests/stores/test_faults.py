@@ -51,8 +51,8 @@ def maker(bucket: Bucket, name: str, place: Path) -> tuple[str, Callable[[int], 
         bucket.unpack("t", Path(__file__).parents[1] / "data" / "hudi" / "hive.zip")
         return bucket.uri("t"), lambda start: None
     catalog = bucket.catalog(place)
-    made = catalog.create_table("n.t", schema=rows_from(0).schema)
-    return made.location(), lambda start: made.append(rows_from(start))
+    table = catalog.create_table("n.t", schema=rows_from(0).schema)
+    return table.location(), lambda start: table.append(rows_from(start))
 
 
 def wrongs(rate: float, forbidden: bool) -> Callable[[str, str, random.Random], str | None]:
@@ -96,7 +96,7 @@ def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str, tmp_path:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = act(zskip.open(place, storage_options=options), low)
+                files = act(zskip.open(place, storage_options=options), low)
             except ZskipError as error:
                 outcomes["error"] += 1
                 problems.append(str(error))
@@ -104,14 +104,14 @@ def test_no_fault_costs_a_row(bucket: Bucket, proxy: Proxy, name: str, tmp_path:
             finally:
                 proxy.fault = lambda method, path, chance: None
         outcomes["answer"] += 1
-        if found is not None:
-            check(bucket, found, low, known)
+        if files is not None:
+            check(bucket, files, low, known)
     table = zskip.open(place, storage_options=bucket.options)
     table.index()
     check(bucket, table.files(f"id between {low} and {low + 5}"), low, known)
-    found = table.files(f"id = {low}")
+    files = table.files(f"id = {low}")
     # Each append of the others is a file of its own; a table of Hudi is one that was made before.
-    assert 0 < len(found) < len(table.files()) if name == "hudi" else (len(found), len(table.files())) == (1, count)
+    assert 0 < len(files) < len(table.files()) if name == "hudi" else (len(files), len(table.files())) == (1, count)
     assert sorted(held(bucket, table.files())) == known
     print(f"{name}: {RUNS} runs, {dict(outcomes)}, faults {dict(proxy.broken)}")
     assert [text for text in problems if bucket.name not in text and "_zskip" not in text] == []
@@ -142,18 +142,18 @@ def held(bucket: Bucket, files: list[Any]) -> list[int]:
     import obstore
     import pyarrow.parquet as pq
 
-    found: list[int] = []
+    numbers: list[int] = []
     for file in files:
         data = obstore.get(bucket.store, str(file).removeprefix(bucket.uri(""))).bytes()
-        found += pq.read_table(pa.BufferReader(bytes(data)), columns=["id"])["id"].to_pylist()
-    return found
+        numbers += pq.read_table(pa.BufferReader(bytes(data)), columns=["id"])["id"].to_pylist()
+    return numbers
 
 
 def check(bucket: Bucket, files: list[Any], low: int, known: list[int]) -> None:
     """The kept files hold every row from `low` to `low + 5`, once."""
-    wanted, found = [number for number in known if low <= number <= low + 5], held(bucket, files)
-    assert len(found) == len(set(found))
-    assert sorted(number for number in found if low <= number <= low + 5) == wanted
+    expected, actual = [number for number in known if low <= number <= low + 5], held(bucket, files)
+    assert len(actual) == len(set(actual))
+    assert sorted(number for number in actual if low <= number <= low + 5) == expected
 
 
 def collected(rows: DataFrame) -> list[Row]:
@@ -204,16 +204,16 @@ def test_no_fault_of_a_rewrite_costs_a_row(
         low = chance.randrange(rows)
         act = chance.choice(REWRITING)
         try:
-            found = act(zskip.table(s3a_spark, place), low)
+            result = act(zskip.table(s3a_spark, place), low)
             outcomes["done"] += 1
         except (ZskipError, PySparkException) as error:
             outcomes["error"] += 1
             problems.append(str(error))
-            found = None
+            result = None
         finally:
             proxy.fault = lambda method, path, chance: None
-        if isinstance(found, list):
-            assert sorted(row["id"] for row in found) == list(range(low, min(low + 6, rows))), run
+        if isinstance(result, list):
+            assert sorted(row["id"] for row in result) == list(range(low, min(low + 6, rows))), run
         ids = sorted(row["id"] for row in zskip.table(s3a_spark, place).df().select("id").collect())
         assert ids == list(range(rows)), run
     print(f"{name}: {REWRITES} rewrites and queries, {dict(outcomes)}, faults {dict(proxy.broken)}")

@@ -28,10 +28,10 @@ def test_hudi(bucket: Bucket) -> None:
 def test_iceberg(bucket: Bucket, tmp_path: Path) -> None:
     catalog = bucket.catalog(tmp_path)
     rows = pa.table({"id": list(range(90)), "v": [i % 7 for i in range(90)]})
-    made = catalog.create_table("n.t", schema=rows.schema)
+    iceberg = catalog.create_table("n.t", schema=rows.schema)
     for i in range(3):
-        made.append(rows.slice(i * 30, 30))
-    for path in (made.location(), made.location().replace("s3:", "s3a:"), made):
+        iceberg.append(rows.slice(i * 30, 30))
+    for path in (iceberg.location(), iceberg.location().replace("s3:", "s3a:"), iceberg):
         table = zskip.open(path, storage_options=bucket.options)
         assert table.index().files == 3
         assert table.info().format == "iceberg"

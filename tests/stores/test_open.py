@@ -72,8 +72,8 @@ def test_other_engines_read_the_files(table: zskip.Table, bucket: Bucket, monkey
     table.index()
     files, options = table.files("id between 330 and 440"), bucket.options
     expected = sum(range(330, 441))
-    found = pl.scan_parquet([str(f) for f in files], storage_options=options | {"aws_allow_http": "true"}, glob=False)
-    assert found.filter(pl.col("id").is_between(330, 440)).select(pl.col("id").sum()).collect().item() == expected
+    rows = pl.scan_parquet([str(f) for f in files], storage_options=options | {"aws_allow_http": "true"}, glob=False)
+    assert rows.filter(pl.col("id").is_between(330, 440)).select(pl.col("id").sum()).collect().item() == expected
     endpoint = options["aws_endpoint_url"]
     s3 = fs.S3FileSystem(access_key="x", secret_key="y", region="us-east-1", endpoint_override=endpoint)
     read = ds.dataset([f.removeprefix("s3://") for f in files], filesystem=s3, format="parquet")

@@ -51,8 +51,8 @@ def test_a_table_lives_in_a_store(s3a_spark: SparkSession, bucket: Bucket, make:
     assert table.df().where("id between 330 and 440").count() == 111
     result = table.optimize(by=["id", "v"], files=4)
     assert (result.files_before, result.rows) == (10, 1000)
-    found = table.df()
-    assert [found.count(), found.where("id between 330 and 440").count()] == [1000, 111]
+    frame = table.df()
+    assert [frame.count(), frame.where("id between 330 and 440").count()] == [1000, 111]
     without = zskip.open(bucket.uri(key), storage_options=bucket.options)
     assert len(without.files("id between 0 and 5")) < len(without.files()) == result.files_after
     assert without.info().format == ("delta" if make is make_delta else "parquet")
@@ -153,8 +153,8 @@ def test_iceberg_in_a_catalog_of_the_session(s3a_spark: SparkSession, bucket: Bu
     assert table.optimize(by=["id", "v"], files=3).files_after == 3
     s3a_spark.sql(f"INSERT INTO {name}.db.t SELECT id, 0 FROM range(900, 950)")
     table.index()
-    found = table.df().where("id between 30 and 59")
-    assert [found.count(), table.df().count(), s3a_spark.table(f"{name}.db.t").count()] == [30, 950, 950]
+    frame = table.df().where("id between 30 and 59")
+    assert [frame.count(), table.df().count(), s3a_spark.table(f"{name}.db.t").count()] == [30, 950, 950]
     assert len(table.files("id = 5")) < len(table.files())
     assert zskip.open(bucket.uri("wh/db/t"), storage_options=bucket.options).info().rows == 950
     assert table.clean().leftovers == ()

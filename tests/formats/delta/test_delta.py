@@ -300,7 +300,7 @@ def test_what_the_log_says_prunes_a_table_never_indexed(tmp_path: Path) -> None:
 
 def test_bounds_of_the_log_are_no_values(tmp_path: Path) -> None:
     columns = (("at", "timestamp"), ("local", "timestamp_ntz"), ("day", "date"), ("f", "double"), ("s", "string"))
-    said = {
+    statistics = {
         "numRecords": 3,
         "minValues": {
             "at": "2024-01-01T00:00:00.123Z",
@@ -317,7 +317,9 @@ def test_bounds_of_the_log_are_no_values(tmp_path: Path) -> None:
         "nullCount": {"at": 0, "s": 3},
     }
     features = (["timestampNtz"], ["timestampNtz"])
-    path = make(tmp_path / "t", {"a.parquet": json.dumps(said), "b.parquet": None}, columns=columns, features=features)
+    path = make(
+        tmp_path / "t", {"a.parquet": json.dumps(statistics), "b.parquet": None}, columns=columns, features=features
+    )
 
     def kept(where: str) -> int:
         with warnings.catch_warnings():
@@ -351,8 +353,8 @@ def test_verify_audits_what_the_log_says(tmp_path: Path, spark: SparkSession) ->
     log = path / "_delta_log" / f"{0:020d}.json"
     assert zskip.table(spark, str(path)).verify(queries=5).ok
     log.write_text(log.read_text().replace('\\"id\\":19', '\\"id\\":11'))
-    found = zskip.table(spark, str(path)).verify(queries=0)
-    assert [wrong.what for wrong in found.mismatches] == ["upper bound of id"]
+    result = zskip.table(spark, str(path)).verify(queries=0)
+    assert [wrong.what for wrong in result.mismatches] == ["upper bound of id"]
 
 
 @pytest.mark.slow
@@ -384,13 +386,13 @@ def assert_bounds(path: Path, name: str) -> None:
         assert action["num_records"] == len(values)
         assert action["null_count"][name] == values.null_count
         least, greatest = (action[part] and action[part][name] for part in ("min", "max"))
-        held = [v for v in values.to_pylist() if v is not None]
-        if any(isinstance(v, float) and math.isnan(v) for v in held):
+        non_nulls = [v for v in values.to_pylist() if v is not None]
+        if any(isinstance(v, float) and math.isnan(v) for v in non_nulls):
             assert greatest is None, "a reader to which NaN is the greatest value would lose it"
-        elif held and least is not None:
-            assert least <= min(held), (name, least, min(held))
-        if held and greatest is not None:
-            assert greatest >= max(held), (name, greatest, max(held))
+        elif non_nulls and least is not None:
+            assert least <= min(non_nulls), (name, least, min(non_nulls))
+        if non_nulls and greatest is not None:
+            assert greatest >= max(non_nulls), (name, greatest, max(non_nulls))
             assert not isinstance(greatest, str) or len(greatest) <= 33
 
 
@@ -425,8 +427,8 @@ def test_vacuum_leaves_the_index_alone(tmp_path: Path, spark: SparkSession) -> N
     table.optimize(["id"], curve="linear", files=3)
     assert len(list(path.glob("*.parquet"))) == 6
     before = sorted((path / "_zskip").rglob("*"))
-    gone = DeltaTable(str(path)).vacuum(0, dry_run=False, enforce_retention_duration=False)
-    assert len(gone) == 3
+    deleted = DeltaTable(str(path)).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert len(deleted) == 3
     assert sorted((path / "_zskip").rglob("*")) == before
     assert len(zskip.open(str(path)).files("id = 3")) == 1
     assert table.verify(queries=3).ok
@@ -502,8 +504,8 @@ def test_deltalake_changes_what_was_rewritten(tmp_path: Path) -> None:
     for number in range(4):  # One row of each partition.
         DeltaTable(str(path)).delete(f"id = {number}")
         DeltaTable(str(path)).update(predicate=f"id = {8 + number}", updates={"id": str(100 + number)})
-    found = DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()
-    assert sorted(found) == [4, 5, 6, 7, 12, 13, 14, 15, 100, 101, 102, 103]
+    ids = DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist()
+    assert sorted(ids) == [4, 5, 6, 7, 12, 13, 14, 15, 100, 101, 102, 103]
 
 
 def test_a_change_of_columns_meanwhile_is_a_conflict(tmp_path: Path) -> None:
@@ -600,8 +602,8 @@ def test_rounds_of_writers_at_once(tmp_path: Path) -> None:
         over.set()
         for thread in optimizers:
             thread.join()
-    found = Counter(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist())
-    assert found == +model
+    counts = Counter(DeltaTable(str(path)).to_pyarrow_table()["id"].to_pylist())
+    assert counts == +model
     print(came_through, won, lost)
     assert min(won) > 0, (won, lost)
     assert len(came_through) == 3
@@ -613,10 +615,10 @@ def test_rounds_of_writers_at_once(tmp_path: Path) -> None:
 
 def test_one_warning_says_which_files_nothing_is_known_of(tmp_path: Path) -> None:
     path = make(tmp_path / "t", {"a.parquet": '{"numRecords":1}', "b.parquet": None})
-    with pytest.warns(ZskipWarning) as said:
+    with pytest.warns(ZskipWarning) as warned:
         zskip.open(str(path)).files("id = 1")
-    assert len(said) == 1
-    assert "there is no index, and the table's own metadata knows nothing of 1 of the 2 files" in str(said[0].message)
+    assert len(warned) == 1
+    assert "there is no index, and the table's own metadata knows nothing of 1 of the 2 files" in str(warned[0].message)
 
 
 @pytest.fixture

@@ -42,21 +42,21 @@ def names(paths: list[str] | tuple[str, ...]) -> list[str]:
 @pytest.mark.parametrize("name", [*READABLE, "mor"])
 def test_files_columns_and_counts_are_hudis_own(name: str, unpack: Unpack) -> None:
     path = unpack(name)
-    found, said = opened(path), SAID[name]
-    assert list(found.paths) == sorted(found.paths)
-    assert names(found.paths) == said["files"]
-    assert len(list(path.rglob("*.parquet"))) > len(found) or name not in ("flat", "hive", "plain")
-    assert found.sizes.tolist() == [(path / file).stat().st_size for file in found.paths]
-    assert found.declared is not None
-    columns = json.loads(found.declared[0])["fields"]
-    assert [column["name"] for column in columns] == [column["name"] for column in said["columns"]]
-    described = [{"name": f["name"], "type": nullable(f["type"])} for f in said["columns"]]
+    table, expected = opened(path), SAID[name]
+    assert list(table.paths) == sorted(table.paths)
+    assert names(table.paths) == expected["files"]
+    assert len(list(path.rglob("*.parquet"))) > len(table) or name not in ("flat", "hive", "plain")
+    assert table.sizes.tolist() == [(path / file).stat().st_size for file in table.paths]
+    assert table.declared is not None
+    columns = json.loads(table.declared[0])["fields"]
+    assert [column["name"] for column in columns] == [column["name"] for column in expected["columns"]]
+    described = [{"name": f["name"], "type": nullable(f["type"])} for f in expected["columns"]]
     assert [{"name": f["name"], "type": f["type"]} for f in columns] == described
-    assert found.known is not None
-    counts = [pq.read_metadata(path / file).num_rows for file in found.paths]
-    assert found.known.rows.tolist() == counts
+    assert table.known is not None
+    counts = [pq.read_metadata(path / file).num_rows for file in table.paths]
+    assert table.known.rows.tolist() == counts
     if name != "mor":
-        assert sum(counts) == len(said["rows"])
+        assert sum(counts) == len(expected["rows"])
 
 
 def nullable(kind: Any) -> Any:
@@ -113,23 +113,23 @@ def test_partition_values_prune_a_table_never_seen_before(unpack: Unpack) -> Non
 @pytest.mark.parametrize("name", ["hive", "plain"])
 def test_what_is_known_of_partition_columns_is_what_their_files_hold(name: str, unpack: Unpack) -> None:
     path = unpack(name)
-    found = opened(path)
-    assert found.known is not None
-    assert found.grouped_by == {"hive": ("region",), "plain": ("p", "region")}[name]
+    table = opened(path)
+    assert table.known is not None
+    assert table.grouped_by == {"hive": ("region",), "plain": ("p", "region")}[name]
     bounded = 0
-    for column in found.grouped_by:
-        stats = found.known.column(column)
-        for i, file in enumerate(found.paths):
-            (held,) = set(pq.ParquetFile(path / file).read([column])[column].to_pylist())
+    for column in table.grouped_by:
+        stats = table.known.column(column)
+        for i, file in enumerate(table.paths):
+            (value,) = set(pq.ParquetFile(path / file).read([column])[column].to_pylist())
             if stats is not None and stats.bounded[i]:
                 bounded += 1
-                assert stats.lower[i] == stats.upper[i] == (held.encode() if isinstance(held, str) else held)
+                assert stats.lower[i] == stats.upper[i] == (value.encode() if isinstance(value, str) else value)
                 assert stats.nulls[i] == 0
             elif stats is not None:
-                assert held is None
+                assert value is None
                 assert stats.nulls[i] == -1
     assert bounded == {"hive": 5, "plain": 2}[name]
-    assert found.known.column("id") is None
+    assert table.known.column("id") is None
 
 
 def field(kind: object) -> str:
@@ -173,10 +173,10 @@ def test_types_are_sparks_own() -> None:
         {"type": "map", "values": ["null", "bytes"]},
     ]
     avro = {"type": "record", "name": "t", "fields": [{"name": f"c{i}", "type": kind} for i, kind in enumerate(kinds)]}
-    found = [each["type"] for each in json.loads(spark_schema(json.dumps(avro), "/t"))["fields"]]
+    types = [each["type"] for each in json.loads(spark_schema(json.dumps(avro), "/t"))["fields"]]
     inner = {"type": "struct", "fields": [{"name": "x", "type": "float", "nullable": True, "metadata": {}}]}
-    held = {"type": "map", "keyType": "string", "valueType": "binary", "valueContainsNull": True}
-    assert found == ["integer", "date", "timestamp_ntz", inner, inner, held]
+    map_type = {"type": "map", "keyType": "string", "valueType": "binary", "valueContainsNull": True}
+    assert types == ["integer", "date", "timestamp_ntz", inner, inner, map_type]
     for strange in (["int", "string"], {"type": "int", "logicalType": "time-millis"}, "unknown"):
         with pytest.raises(UnsupportedError, match="Avro type"):
             spark_schema(field(strange), "/t")
@@ -216,10 +216,10 @@ def test_pending_instants_are_not_read(unpack: Unpack) -> None:
     timeline = path / ".hoodie" / "timeline"
     (done,) = timeline.glob("*_*.replacecommit")
     done.unlink()
-    found = opened(path)
+    table = opened(path)
     instant = done.name.partition("_")[0]
-    assert not any(instant in file for file in found.paths)
-    assert len([file for file in found.paths if file.startswith("region=c/")]) == 2
+    assert not any(instant in file for file in table.paths)
+    assert len([file for file in table.paths if file.startswith("region=c/")]) == 2
     looked = read_timeline(LocalStorage(str(path)))
     assert looked.pending == looked.unguarded == {instant}
     assert len(looked.complete) == 4
@@ -244,8 +244,8 @@ def test_a_killed_rewrite_is_cleaned_up_once_hudi_has_rolled_it_back(unpack: Unp
     assert not table.clean(delete=True).leftovers
     assert staged.exists()
     begun.unlink()
-    (found,) = table.clean(delete=True).leftovers
-    assert Path(found.path) == staged
+    (leftover,) = table.clean(delete=True).leftovers
+    assert Path(leftover.path) == staged
     assert not staged.exists()
     assert len(opened(path)) == 7
 
@@ -345,6 +345,6 @@ def test_without_the_bundle_nothing_is_rewritten(unpack: Unpack, spark: SparkSes
 def test_verify_without_the_bundle(unpack: Unpack, spark: SparkSession) -> None:
     table = zskip.table(spark, str(unpack("hive")))
     table.index()
-    found = table.verify(queries=5)
-    assert found.ok, found.mismatches
-    assert (found.files, found.queries) == (7, 5)
+    result = table.verify(queries=5)
+    assert result.ok, result.mismatches
+    assert (result.files, result.queries) == (7, 5)

@@ -131,22 +131,22 @@ def test_every_row_stays_in_its_partition(catalog: SqlCatalog, by: str) -> None:
     old = {tuple(e.data_file.partition[i] for i in range(len(BY[by]))) for e in entries(table)}
     rewrite(form_of(table))
     assert rows_of(table.refresh().scan().to_arrow()) == before
-    found = entries(table)
-    assert len(found) == len(old), "one new file for each partition"
-    for entry in found:
+    manifest_entries = entries(table)
+    assert len(manifest_entries) == len(old), "one new file for each partition"
+    for entry in manifest_entries:
         file = entry.data_file
-        held = tuple(file.partition[i] for i in range(len(BY[by])))
-        assert held in old
+        values = tuple(file.partition[i] for i in range(len(BY[by])))
+        assert values in old
         for row in pq.ParquetFile(file.file_path.removeprefix("file://")).read().to_pylist():
-            assert partition_of(table, file.spec_id, row) == held
+            assert partition_of(table, file.spec_id, row) == values
     assert table.current_snapshot().summary.operation.value == "replace"
     assert table.current_snapshot().summary["total-records"] == "60"
     some = table.scan().to_arrow()
     for name in ("id", "i", "s", "d", "ts", "tn", "b", "m"):
         value = next(v for v in some[name].to_pylist() if v is not None)
-        wanted = sum(v == value for v in some[name].to_pylist())
+        expected = sum(v == value for v in some[name].to_pylist())
         literal = value.isoformat() if isinstance(value, dt.date) else str(value) if name == "m" else value
-        assert table.scan(EqualTo(name, literal)).to_arrow().num_rows == wanted, name
+        assert table.scan(EqualTo(name, literal)).to_arrow().num_rows == expected, name
     table.append(content(random.Random(4), 5, 900).select(some.column_names))
     assert table.scan().to_arrow().num_rows == 65
     assert unknown_files(table) == set()
@@ -313,10 +313,10 @@ def test_another_writer_between_the_look_and_the_commit(catalog: SqlCatalog, mon
     prepare, late = ReplaceFiles.prepare, [1, 2]
 
     def prepared(self: ReplaceFiles) -> Any:
-        found = prepare(self)
+        prepared_commit = prepare(self)
         if late:
             catalog.load_table("db.t").append(pa.table({"a": pa.array([late.pop()], pa.int32()), "s": ["late"]}))
-        return found
+        return prepared_commit
 
     monkeypatch.setattr(ReplaceFiles, "prepare", prepared)
     before = rows_of(table.scan().to_arrow())
@@ -353,9 +353,9 @@ def test_what_zskip_does_not_read_comes_meanwhile(catalog: SqlCatalog) -> None:
     rename()
     from zskip.formats.iceberg.commit import prepare_rewrite
 
-    made = prepare_rewrite(contents, base, added, added[0].path.split("/")[2], {})
+    rewrite = prepare_rewrite(contents, base, added, added[0].path.split("/")[2], {})
     with pytest.raises(ConflictError, match="was called"):
-        PyIcebergCatalog.of(table).commit(made, form._contents)
+        PyIcebergCatalog.of(table).commit(rewrite, form._contents)
     form.abort(added[0].path.rpartition("/")[0])
     assert unknown_files(table) == set()
 
@@ -466,9 +466,9 @@ def test_a_catalog_that_does_not_answer(silent: str, monkeypatch: pytest.MonkeyP
 def test_a_catalog_in_memory(tmp_path: Path) -> None:
     from pyiceberg.catalog.memory import InMemoryCatalog
 
-    held = InMemoryCatalog("m", warehouse=f"file://{tmp_path}")
-    held.create_namespace("db")
-    table = small(held)
+    memory_catalog = InMemoryCatalog("m", warehouse=f"file://{tmp_path}")
+    memory_catalog.create_namespace("db")
+    table = small(memory_catalog)
     rewrite(form_of(table))
     assert table.refresh().scan().to_arrow().num_rows == 6
 
@@ -537,7 +537,7 @@ def test_zeros_and_long_texts_have_bounds_that_hold(catalog: SqlCatalog) -> None
     (entry,) = entries(table)
     file = entry.data_file
     fields = {field.field_id: field for field in table.schema().fields}
-    lower = {fields[key].name: from_bytes(fields[key].field_type, held) for key, held in file.lower_bounds.items()}
+    lower = {fields[key].name: from_bytes(fields[key].field_type, bound) for key, bound in file.lower_bounds.items()}
     assert math.copysign(1, lower["x"]) == -1
     assert "s" not in lower, "nothing above U+D7FF that is as short is a text"
     assert lower["m"] == Decimal("-1.50")
@@ -553,21 +553,21 @@ def test_the_command_line_takes_a_name(catalog: SqlCatalog, tmp_path: Path, monk
 
     small(catalog)
     monkeypatch.setenv("PYICEBERG_CATALOG__C__URI", f"sqlite:///{tmp_path}/c.db")
-    found = CliRunner().invoke(app, ["files", "c.db.t", "--where", "a >= 100"])
-    assert found.exit_code == 0, found.output
-    assert found.output.count(".parquet") == 1
+    result = CliRunner().invoke(app, ["files", "c.db.t", "--where", "a >= 100"])
+    assert result.exit_code == 0, result.output
+    assert result.output.count(".parquet") == 1
 
 
 def test_where_holds_for_whole_files_or_not_at_all(catalog: SqlCatalog, spark: Any) -> None:
     table = filled(catalog, ("s", TruncateTransform(1)), ("b", IdentityTransform()))
     before, old = rows_of(table.scan().to_arrow()), {e.data_file.file_path for e in entries(table)}
-    found = zskip.table(spark, table)
-    assert found.info().partition_columns == ("b",)
+    opened = zskip.table(spark, table)
+    assert opened.info().partition_columns == ("b",)
     with pytest.raises(ColumnError, match="files are apart already"):
-        found.optimize(["id", "b"])
+        opened.optimize(["id", "b"])
     with pytest.raises(PredicateError, match="cannot be decided"):
-        found.optimize(["id", "i"], where="i = 5")
-    result = found.optimize(["id", "i"], where="b", files=2)
+        opened.optimize(["id", "i"], where="i = 5")
+    result = opened.optimize(["id", "i"], where="b", files=2)
     after = {e.data_file.file_path for e in entries(table)}
     kept = [e.data_file.file_path for e in entries(table) if e.data_file.partition[1] is not True]
     assert 0 < result.files_before == len(old - after)

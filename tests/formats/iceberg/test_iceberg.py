@@ -70,10 +70,10 @@ def predicates(rng: random.Random, rows: pa.Table, count: int) -> list[str]:
 
     def leaf() -> str:
         name = rng.choice(names)
-        held = [v for v in rows[name].to_pylist() if v is not None]
-        if rng.random() < 0.15 or not held:
+        non_nulls = [v for v in rows[name].to_pylist() if v is not None]
+        if rng.random() < 0.15 or not non_nulls:
             return f"{name} IS {rng.choice(['', 'NOT '])}NULL"
-        values = [literal(rng.choice(held)) for _ in range(3)]
+        values = [literal(rng.choice(non_nulls)) for _ in range(3)]
         if rng.random() < 0.2:
             return f"{name} IN ({', '.join(values)})"
         if rng.random() < 0.2 and name == "s":

@@ -54,5 +54,5 @@ def test_whoever_writes_at_the_same_time(tmp_path: Path) -> None:
     assert all((appended, deleted, updated))
     assert Counter(iceberg.read(path)["id"].to_pylist()) == expected
     rewrite(opened(path), "last")
-    found = Counter(iceberg.read(path)["id"].to_pylist())
-    assert found == expected
+    counts = Counter(iceberg.read(path)["id"].to_pylist())
+    assert counts == expected

@@ -187,12 +187,12 @@ def visible(path: Path) -> set[Path]:
 
 
 def rows_of(files: set[Path]) -> Counter[tuple[Any, ...]]:
-    found: Counter[tuple[Any, ...]] = Counter()
+    counts: Counter[tuple[Any, ...]] = Counter()
     for file in files:
         table = pq.ParquetFile(file).read()
         # With its partition, so that a file cannot go astray.
-        found.update((file.parent, *row.values()) for row in table.to_pylist())
-    return found
+        counts.update((file.parent, *row.values()) for row in table.to_pylist())
+    return counts
 
 
 def check_whole(path: Path, old: set[Path], expected: Counter[tuple[Any, ...]]) -> bool:

@@ -91,13 +91,13 @@ def test_the_files_of_a_snapshot_are_in_path_order_with_size_and_time(tmp_path: 
     for name in ("b", "a", "c"):
         write(tmp_path / f"{name}.parquet")
         os.utime(tmp_path / f"{name}.parquet", (OLD, OLD))
-    found = snapshot(tmp_path)
-    assert found.paths == ("a.parquet", "b.parquet", "c.parquet")
-    assert found.sizes.tolist() == [(tmp_path / p).stat().st_size for p in found.paths]
-    assert found.mtimes_ms.tolist() == [OLD * 1000] * 3
-    assert (found.version, found.root) == (0, str(tmp_path))
-    assert [p.directory for p in found.partitions] == [""]
-    assert [(f.name, str(f.type)) for f in found.fields] == [("id", "long")]
+    snap = snapshot(tmp_path)
+    assert snap.paths == ("a.parquet", "b.parquet", "c.parquet")
+    assert snap.sizes.tolist() == [(tmp_path / p).stat().st_size for p in snap.paths]
+    assert snap.mtimes_ms.tolist() == [OLD * 1000] * 3
+    assert (snap.version, snap.root) == (0, str(tmp_path))
+    assert [p.directory for p in snap.partitions] == [""]
+    assert [(f.name, str(f.type)) for f in snap.fields] == [("id", "long")]
     assert not (tmp_path / "_zskip").exists(), "a look changes nothing"
 
 
@@ -114,21 +114,21 @@ def test_hidden_and_empty_files_are_no_data(tmp_path: Path) -> None:
 
 def test_a_partition_directory_may_begin_with_an_underscore(tmp_path: Path) -> None:
     write(tmp_path / "_p=1" / "a.parquet")
-    found = snapshot(tmp_path)
-    assert found.paths == ("_p=1/a.parquet",)
-    assert [f.name for f in found.partition_fields] == ["_p"]
+    snap = snapshot(tmp_path)
+    assert snap.paths == ("_p=1/a.parquet",)
+    assert [f.name for f in snap.partition_fields] == ["_p"]
 
 
 def test_nested_partitions(tmp_path: Path) -> None:
     for directory in ("y=2024/r=eu", "y=2024/r=us", "y=2025/r=eu"):
         write(tmp_path / directory / "1.parquet")
         write(tmp_path / directory / "0.parquet")
-    found = snapshot(tmp_path)
-    assert [(f.name, str(f.type)) for f in found.partition_fields] == [("y", "integer"), ("r", "string")]
-    assert [p.values for p in found.partitions] == [(2024, b"eu"), (2024, b"us"), (2025, b"eu")]
-    assert found.partition_of.tolist() == [0, 0, 1, 1, 2, 2]
-    for file in found:
-        assert file.path.rpartition("/")[0] == found.partitions[file.partition].directory
+    snap = snapshot(tmp_path)
+    assert [(f.name, str(f.type)) for f in snap.partition_fields] == [("y", "integer"), ("r", "string")]
+    assert [p.values for p in snap.partitions] == [(2024, b"eu"), (2024, b"us"), (2025, b"eu")]
+    assert snap.partition_of.tolist() == [0, 0, 1, 1, 2, 2]
+    for file in snap:
+        assert file.path.rpartition("/")[0] == snap.partitions[file.partition].directory
 
 
 @pytest.mark.parametrize(
@@ -149,9 +149,9 @@ def test_nested_partitions(tmp_path: Path) -> None:
 def test_types_and_values_of_partitions(tmp_path: Path, texts: list[str], kind: str, values: list[object]) -> None:
     for text in texts:
         write(tmp_path / f"p={text}" / "a.parquet")
-    found = snapshot(tmp_path)
-    assert [str(f.type) for f in found.partition_fields] == [kind]
-    assert {p.directory: p.values for p in found.partitions} == {
+    snap = snapshot(tmp_path)
+    assert [str(f.type) for f in snap.partition_fields] == [kind]
+    assert {p.directory: p.values for p in snap.partitions} == {
         f"p={text}": (value,) for text, value in zip(texts, values, strict=True)
     }
 
@@ -171,8 +171,8 @@ def test_types_and_values_of_partitions(tmp_path: Path, texts: list[str], kind: 
 def test_a_type_that_only_a_session_can_tell_is_not_orderable(tmp_path: Path, texts: list[str]) -> None:
     for text in texts:
         write(tmp_path / f"p={text}" / "a.parquet")
-    (found,) = snapshot(tmp_path).partition_fields
-    assert found.type.form is None
+    (field,) = snapshot(tmp_path).partition_fields
+    assert field.type.form is None
 
 
 @pytest.mark.parametrize("directories", [("a=1", "b=1"), ("a=1", "a=1/b=2"), ("a=1/b=2", "b=2/a=1")])
@@ -248,9 +248,9 @@ def test_a_rewrite_replaces_what_it_names(table: Path) -> None:
     base = form.snapshot()
     staging = form.stage()
     write(table / staging / "new.parquet", list(range(10))[::-1])
-    (found,) = list_data_files(LocalStorage(str(table)), staging)
+    (file,) = list_data_files(LocalStorage(str(table)), staging)
     mask = np.array([path == "p=0/part-0.parquet" for path in base.paths])
-    version = form.replace(base, mask, [StagedFile(path=found.path, directory="p=0", size=found.size)], {"by": ["id"]})
+    version = form.replace(base, mask, [StagedFile(path=file.path, directory="p=0", size=file.size)], {"by": ["id"]})
     assert version == 1
     after = form.snapshot()
     assert after.version == 1
@@ -401,11 +401,11 @@ class Torn(LocalStorage):
     torn = False
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        found = super().list_dir(path)
+        entries = super().list_dir(path)
         if path == log.LOG and not self.torn:
             self.torn = True
-            found.append(FileInfo(f"{path}/{0:020d}.json", 1, 0))
-        return found
+            entries.append(FileInfo(f"{path}/{0:020d}.json", 1, 0))
+        return entries
 
 
 def test_a_log_that_is_swept_while_it_is_listed(table: Path) -> None:
@@ -413,8 +413,8 @@ def test_a_log_that_is_swept_while_it_is_listed(table: Path) -> None:
     base, added, _ = stage_all(form, table, "new")
     form.replace(base, everything(base), added)
     expected = form.snapshot()
-    found = ParquetFormat(Torn(str(table))).snapshot()
-    assert (found.version, found.paths) == (1, expected.paths)
+    snap = ParquetFormat(Torn(str(table))).snapshot()
+    assert (snap.version, snap.paths) == (1, expected.paths)
     assert log.list_pending(Torn(str(table))) == []
 
 
@@ -455,17 +455,17 @@ def test_who_may_not_write_reads_by_the_log(table: Path, moves: int) -> None:
     with pytest.raises(StorageError, match="cannot move"):
         form.replace(base, everything(base), added)
     before = {p: p.stat().st_mtime_ns for p in table.rglob("*")}
-    found = ParquetFormat(ReadOnly(str(table))).snapshot()
+    snap = ParquetFormat(ReadOnly(str(table))).snapshot()
     assert {p: p.stat().st_mtime_ns for p in table.rglob("*")} == before
-    assert found.version == 1
-    assert {p.rpartition("/")[2] for p in found.paths} == {"new-0.parquet", "new-1.parquet"}
-    for file in found:
-        (p,) = found.partitions[file.partition].values
+    assert snap.version == 1
+    assert {p.rpartition("/")[2] for p in snap.paths} == {"new-0.parquet", "new-1.parquet"}
+    for file in snap:
+        (p,) = snap.partitions[file.partition].values
         assert sorted(pq.ParquetFile(table / file.path).read()["id"].to_pylist()) == list(range(20 * p, 20 * p + 20))
         assert (table / file.path).stat().st_size == file.size
-    assert sorted(p.directory for p in found.partitions) == ["p=0", "p=1"]
+    assert sorted(p.directory for p in snap.partitions) == ["p=0", "p=1"]
     with pytest.raises(StorageError, match="cannot finish an earlier rewrite"):
-        ParquetFormat(ReadOnly(str(table))).replace(found, everything(found), [])
+        ParquetFormat(ReadOnly(str(table))).replace(snap, everything(snap), [])
     assert snapshot(table).paths == ("p=0/new-0.parquet", "p=1/new-1.parquet")
     assert ids(visible(table)) == list(range(40))
 
@@ -616,8 +616,8 @@ def test_what_dead_processes_began_is_swept(tmp_path: Path) -> None:
 
 def inspected(path: Path, **options: bool) -> tuple[list[int], str]:
     storage = LocalStorage(str(path))
-    found = inspect_footers(storage, ParquetFormat(storage).snapshot(), **options)
-    return found.rows.tolist(), found.codec
+    inspection = inspect_footers(storage, ParquetFormat(storage).snapshot(), **options)
+    return inspection.rows.tolist(), inspection.codec
 
 
 def test_rows_and_codec_of_each_file(tmp_path: Path) -> None:
@@ -688,12 +688,12 @@ def test_files_that_differ_in_little_are_told_apart(tmp_path: Path) -> None:
         pq.write_table(pa.table({"a": pa.array([None] * i, kind)}), tmp_path / f"{i}.parquet", compression="gzip")
     pq.write_table(pa.table({"b": [1, 2]}), tmp_path / "8.parquet", compression="zstd")
     names = [f"{i}.parquet" for i in range(9)]
-    found = list(read_footers(LocalStorage(str(tmp_path)), [(name, 0) for name in names]))
-    assert [footer.rows for footer in found] == [*range(8), 2]
-    assert [footer.columns for footer in found] == [
+    footers = list(read_footers(LocalStorage(str(tmp_path)), [(name, 0) for name in names]))
+    assert [footer.rows for footer in footers] == [*range(8), 2]
+    assert [footer.columns for footer in footers] == [
         _columns(pq.read_metadata(tmp_path / name).schema) for name in names
     ]
-    kinds = [footer.columns[0][1] for footer in found]
+    kinds = [footer.columns[0][1] for footer in footers]
     assert kinds[0] == kinds[2] == kinds[7] != kinds[1]
     assert len({kinds[i] for i in (1, 3, 4, 5, 6)}) == 5
-    assert [footer.codec for footer in found] == ["gzip"] * 8 + ["zstd"]
+    assert [footer.codec for footer in footers] == ["gzip"] * 8 + ["zstd"]

@@ -26,8 +26,10 @@ def write_some(tmp_path, rng: random.Random, files: int) -> None:
         table = pa.table(
             {n: pa.array([rng.choice([None, values[n]]) for _ in range(rows)], TYPES[n]) for n in names},
         )
-        told = rng.choice([True, True, False, [rng.choice(names)]])
-        pq.write_table(table, tmp_path / f"{i:03d}.parquet", write_statistics=told, row_group_size=rng.choice([2, 9]))
+        statistics = rng.choice([True, True, False, [rng.choice(names)]])
+        pq.write_table(
+            table, tmp_path / f"{i:03d}.parquet", write_statistics=statistics, row_group_size=rng.choice([2, 9])
+        )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -41,10 +43,10 @@ def test_entries_are_those_of_the_footers(storage, snap, tmp_path, monkeypatch, 
     expected = []
     for place, name in enumerate(listed):
         content = (tmp_path / name).read_bytes()
-        said = FooterReader().read(pa.BufferReader(content), len(content))
-        for leaf in said.stats:
-            expected.append((said.columns[leaf.column], place, leaf.nulls, leaf.lower, leaf.upper, leaf.nans))
-    found = []
+        footer = FooterReader().read(pa.BufferReader(content), len(content))
+        for leaf in footer.stats:
+            expected.append((footer.columns[leaf.column], place, leaf.nulls, leaf.lower, leaf.upper, leaf.nans))
+    actual = []
     for number, column in enumerate(segment.columns):
         if segment.starts[number] == segment.starts[number + 1]:
             continue
@@ -55,6 +57,6 @@ def test_entries_are_those_of_the_footers(storage, snap, tmp_path, monkeypatch, 
             for low, high, bounded in zip(entries.lower, entries.upper, entries.bounded, strict=True)
         ]
         rows = zip(entries.files.tolist(), entries.nulls.tolist(), bounds, entries.nans.tolist(), strict=True)
-        found += [(column, file, nulls, *pair, nans) for file, nulls, pair, nans in rows]
+        actual += [(column, file, nulls, *pair, nans) for file, nulls, pair, nans in rows]
     assert len(expected) > 20
-    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert sorted(actual, key=repr) == sorted(expected, key=repr)

@@ -37,8 +37,8 @@ def rewrite_footer(table: pa.Table, old: bytes, new: bytes) -> tuple[io.BytesIO,
 
 
 def stats_of(stream: io.BytesIO, size: int) -> dict[str, tuple[object, object, int]]:
-    found = FooterReader().read(stream, size)
-    return {found.columns[s.column].path[0]: (s.lower, s.upper, s.nulls) for s in found.stats}
+    footer = FooterReader().read(stream, size)
+    return {footer.columns[s.column].path[0]: (s.lower, s.upper, s.nulls) for s in footer.stats}
 
 
 TABLE = pa.table({"i": [1, 2], "t": ["a", "é"], "u": pa.array([1, 2**32 - 1], pa.uint32()), "f": [0.5, 1.0]})
@@ -56,8 +56,8 @@ def test_the_declared_order_is_recognized_in_real_footers(columns):
 
 
 def test_without_a_declared_order_only_signed_numbers_are_bounded():
-    found = stats_of(*rewrite_footer(TABLE, column_orders(4), b"\x00"))
-    assert all(found[name][:2] == (None, None) for name in ("t", "u") if name in found)
+    stats = stats_of(*rewrite_footer(TABLE, column_orders(4), b"\x00"))
+    assert all(stats[name][:2] == (None, None) for name in ("t", "u") if name in stats)
     assert stats_of(*rewrite_footer(TABLE, column_orders(4), column_orders(4)))["t"] == (b"a", "é".encode(), 0)
 
 
@@ -148,9 +148,9 @@ def test_old_dates_of_unknown_writers_are_not_bounded(first, bounded):
     stream = io.BytesIO()
     days = pa.array([first, dt.date(2000, 1, 1)])
     pq.write_table(pa.table({"d": days, "t": days.cast(pa.timestamp("us"))}), stream)
-    found = stats_of(stream, stream.tell())
-    assert [found[name][0] is not None for name in ("d", "t")] == [bounded, bounded]
-    assert found["d"][2] == 0
+    stats = stats_of(stream, stream.tell())
+    assert [stats[name][0] is not None for name in ("d", "t")] == [bounded, bounded]
+    assert stats["d"][2] == 0
 
 
 def test_long_strings_are_shortened_to_bounds():
@@ -289,8 +289,8 @@ def bounds(kind: pa.DataType, low: object, high: object, **distrust: bool) -> tu
     stats = SimpleNamespace(has_min_max=True, min_raw=low, max_raw=high, has_null_count=True, null_count=0)
     group = SimpleNamespace(num_rows=2, column=lambda ordinal: SimpleNamespace(statistics=stats))
     trust = {"ordered": True, "decimal_bytes": True, "floats": True, "proleptic": True} | distrust
-    found = read_group_stats(plan_footers(leaves, Trust(**trust), frozenset()), group)
-    return found.lower[0], found.upper[0]
+    lists = read_group_stats(plan_footers(leaves, Trust(**trust), frozenset()), group)
+    return lists.lower[0], lists.upper[0]
 
 
 def test_each_distrust_costs_its_types_their_bounds():

@@ -78,12 +78,12 @@ class Reader:
         assert re.fullmatch(r"segment-[0-9a-f]{32}", segment["name"])
         listing = pq.read_table(pa.BufferReader(self.checked(f"{segment['name']}-files.parquet", segment["listing"])))
         assert listing.num_rows == segment["files"]
-        found: list[dict[str, Any]] = listing.to_pylist()
-        return found
+        files: list[dict[str, Any]] = listing.to_pylist()
+        return files
 
     def row_groups(self, name: str, file: str) -> list[tuple[int, Any, Any]] | None:
         """Rows and bounds of a column of integers in each row group of a file; None where they are not known."""
-        found: dict[int, tuple[int, Any, Any]] = {}
+        groups: dict[int, tuple[int, Any, Any]] = {}
         for segment in self.manifest["row_group_segments"] or ():
             mine = {i: row for i, row in enumerate(self.listed(segment)) if row["path"] == file}
             mine = {i: r for i, r in mine.items() if self.live.get(file) == (r["size"], r["mtime_ms"])}
@@ -91,13 +91,13 @@ class Reader:
                 continue
             columns = [self.column(number) for number in numbers(segment["columns"])]
             entries = {row["file"]: row for row in self.entries(segment, columns.index(((name,), "long")))}
-            found = {}
+            groups = {}
             for i, row in mine.items():
-                assert row["row_group"] not in found
+                assert row["row_group"] not in groups
                 entry = entries.get(i, {})
-                found[row["row_group"]] = row["rows"], entry.get("int_min"), entry.get("int_max")
-        known = sorted(found) == list(range(len(found))) and sum(f[0] for f in found.values()) == self.rows.get(file)
-        return [found[number] for number in sorted(found)] if known else None
+                groups[row["row_group"]] = row["rows"], entry.get("int_min"), entry.get("int_max")
+        known = sorted(groups) == list(range(len(groups))) and sum(f[0] for f in groups.values()) == self.rows.get(file)
+        return [groups[number] for number in sorted(groups)] if known else None
 
     def checked(self, name: str, block: list[int]) -> bytes:
         offset, length, crc = block
@@ -116,23 +116,23 @@ class Reader:
             return None
         place, number = self.owner[file]
         segment = self.manifest["segments"][place]
-        wanted = [name.lower() for name in path]
+        names = [name.lower() for name in path]
         near = []
         columns = numbers(segment["columns"])
         for column in numbers(segment["schemas"][self.schema[file]]):
-            held, kind = self.column(columns[column])
-            fold_names = [name.lower() for name in held]
-            if all(a == b for a, b in zip(fold_names, wanted, strict=False)):
-                near.append((column, len(held) == len(path), kind))
+            column_path, kind = self.column(columns[column])
+            fold_names = [name.lower() for name in column_path]
+            if all(a == b for a, b in zip(fold_names, names, strict=False)):
+                near.append((column, len(column_path) == len(path), kind))
         if not near:
             defaults = {name.lower() for s in self.manifest["segments"] for name in s["defaults"]}
-            return "all null" if self.complete and wanted[0] not in defaults else None
+            return "all null" if self.complete and names[0] not in defaults else None
         [(column, same, kind), *others] = near
         if others or not same or form_of(kind) is None:
             return None
-        found = [row for row in self.entries(segment, column) if row["file"] == number]
-        assert len(found) <= 1
-        return {**found[0], "form": form_of(kind), "type": kind} if found else None
+        entries = [row for row in self.entries(segment, column) if row["file"] == number]
+        assert len(entries) <= 1
+        return {**entries[0], "form": form_of(kind), "type": kind} if entries else None
 
     def entries(self, segment: dict[str, Any], column: int) -> list[dict[str, Any]]:
         """The entries of one column: bytes of its row groups and the footer, no others."""
@@ -145,10 +145,10 @@ class Reader:
         for block in [*segment["blocks"][first : last + 1], segment["footer"]]:
             image[block[0] : block[0] + block[1]] = self.checked(name, block)
         rows = pq.ParquetFile(pa.BufferReader(bytes(image))).read_row_groups(list(range(first, last + 1)))
-        found = rows.slice(start - first * 16384, end - start).to_pylist()
-        assert {row["column"] for row in found} == {column}
-        assert [row["file"] for row in found] == sorted({row["file"] for row in found})
-        return found
+        entries = rows.slice(start - first * 16384, end - start).to_pylist()
+        assert {row["column"] for row in entries} == {column}
+        assert [row["file"] for row in entries] == sorted({row["file"] for row in entries})
+        return entries
 
 
 def same_as_zskip(path: Path) -> int:
@@ -226,9 +226,9 @@ def test_a_column_over_several_row_groups(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("zskip.index.store.segment.MAX_ENTRIES", 90_000)
     from shared.index_data import make_index
 
-    made = make_index(str(tmp_path), 40_000, 2, 3)
-    snapshot = made.snapshot
-    bound = Index.load(made.storage).bind(snapshot)  # type: ignore[union-attr]
+    index = make_index(str(tmp_path), 40_000, 2, 3)
+    snapshot = index.snapshot
+    bound = Index.load(index.storage).bind(snapshot)  # type: ignore[union-attr]
     reader = Reader(tmp_path, {f.path: (f.size, f.mtime_ms) for f in snapshot})
     for number in range(2):
         [segment] = reader.manifest["segments"]

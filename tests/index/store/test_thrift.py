@@ -74,25 +74,25 @@ def test_runs_of_rows_over_many_blocks(storage):
     listing = pa.table(
         [[f"{i}" for i in range(files)], *([[1] * files] * 3), [0] * files, [1] * files], schema=FILES_SCHEMA
     )
-    held = [Column((f"c{i}",), "long") for i in range(columns)]
+    column_list = [Column((f"c{i}",), "long") for i in range(columns)]
 
     def entries():
         for number in range(columns):
             values = np.arange(files) * columns + number
-            given = {"column": np.full(files, number), "file": np.arange(files), "int_min": values, "int_max": values}
+            arrays = {"column": np.full(files, number), "file": np.arange(files), "int_min": values, "int_max": values}
             yield pa.table(
                 [
-                    pa.array(given[f.name], f.type) if f.name in given else pa.nulls(files, f.type)
+                    pa.array(arrays[f.name], f.type) if f.name in arrays else pa.nulls(files, f.type)
                     for f in ENTRIES_SCHEMA
                 ],
                 schema=ENTRIES_SCHEMA,
             )
 
-    segment = write_segment(storage, new_name(), listing, held, [tuple(range(columns))], (), entries())
+    segment = write_segment(storage, new_name(), listing, column_list, [tuple(range(columns))], (), entries())
     assert len(segment.blocks) > 16
     for offsets in (segment.group_offsets, ()):
         reader = SegmentReader(storage, dataclasses.replace(segment, group_offsets=offsets))
         for start, end in itertools.pairwise([0, 1, BLOCK_ROWS, 100_000, 400_000, files * columns]):
-            found = reader.rows(start, end, ("file", "int_min"))
+            table = reader.rows(start, end, ("file", "int_min"))
             row = np.arange(start, end)
-            assert found["int_min"].to_numpy().tolist() == (row % files * columns + row // files).tolist()
+            assert table["int_min"].to_numpy().tolist() == (row % files * columns + row // files).tolist()

@@ -25,8 +25,8 @@ ROWS = 400
 
 @pytest.fixture(scope="module")
 def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
-    with victim(tmp_path_factory.mktemp("victims")) as made:
-        yield made
+    with victim(tmp_path_factory.mktemp("victims")) as process:
+        yield process
 
 
 def wide(start: int) -> pa.Table:

@@ -33,9 +33,9 @@ def path(tmp_path):
 def test_each_column_has_a_row(path):
     table = zskip.open(str(path))
     info = table.index()
-    found = {part.on: part for part in table.describe_index()}
-    assert list(found) == ["a", "s.x", "s.`y.z`", "l", "t", "p"]
-    assert [(p.kind, p.files, p.left_out) for p in found.values()] == [
+    parts = {part.on: part for part in table.describe_index()}
+    assert list(parts) == ["a", "s.x", "s.`y.z`", "l", "t", "p"]
+    assert [(p.kind, p.files, p.left_out) for p in parts.values()] == [
         ("minmax", 4, 0),
         ("minmax", 3, 1),
         ("minmax", 3, 1),
@@ -43,22 +43,22 @@ def test_each_column_has_a_row(path):
         ("minmax", 4, 0),
         ("partition", 4, 0),
     ]
-    assert found["a"].reason == found["t"].reason == ""
-    assert "footers have no statistics" in found["s.x"].reason
-    assert "have no order" in found["l"].reason
-    assert found["l"].bytes == found["p"].bytes == 0
-    assert 0 < found["s.x"].bytes < found["a"].bytes < info.bytes
+    assert parts["a"].reason == parts["t"].reason == ""
+    assert "footers have no statistics" in parts["s.x"].reason
+    assert "have no order" in parts["l"].reason
+    assert parts["l"].bytes == parts["p"].bytes == 0
+    assert 0 < parts["s.x"].bytes < parts["a"].bytes < info.bytes
     entries = sum(file.stat().st_size for file in (path / INDEX_DIR).glob("*-entries.parquet"))
-    assert abs(sum(part.bytes for part in found.values()) - entries) < len(found)
+    assert abs(sum(part.bytes for part in parts.values()) - entries) < len(parts)
 
 
 def test_files_that_are_not_indexed_are_told(path):
     table = zskip.open(str(path))
     table.index()
     pq.write_table(pq.read_table(path / "p=7" / "0.parquet", partitioning=None), path / "p=7" / "9.parquet")
-    found = table.describe_index()[0]
-    assert (found.files, found.left_out) == (4, 1)
-    assert "not in the index" in found.reason
+    part = table.describe_index()[0]
+    assert (part.files, part.left_out) == (4, 1)
+    assert "not in the index" in part.reason
 
 
 def test_sketches_have_rows_after_the_columns(tmp_path, storage, snap):
@@ -69,15 +69,15 @@ def test_sketches_have_rows_after_the_columns(tmp_path, storage, snap):
         refresh(storage, snapshot), tmp_path, snapshot, ["values(8):a", "bloom(0.01):`b,c`", "ranges(8):a"]
     )
     bound = index.bind(snapshot)
-    found = list_indexed_parts(bound)[2:]
-    assert [(part.kind, part.on, part.files, part.left_out) for part in found] == [
+    parts = list_indexed_parts(bound)[2:]
+    assert [(part.kind, part.on, part.files, part.left_out) for part in parts] == [
         ("values(8)", "a", 2, 1),
         ("bloom(0.01)", "`b,c`", 3, 0),
         ("ranges(8)", "a", 3, 0),
     ]
-    assert [part.bytes for part in found] == [sketch.bytes for sketch in bound.info().sketches]
-    assert "distinct" in found[0].reason
-    assert found[1] == IndexedPart(on="`b,c`", kind="bloom(0.01)", files=3, bytes=found[1].bytes)
+    assert [part.bytes for part in parts] == [sketch.bytes for sketch in bound.info().sketches]
+    assert "distinct" in parts[0].reason
+    assert parts[1] == IndexedPart(on="`b,c`", kind="bloom(0.01)", files=3, bytes=parts[1].bytes)
 
 
 def test_without_an_index_and_with_one_that_cannot_be_read(path):
@@ -93,5 +93,5 @@ def test_without_an_index_and_with_one_that_cannot_be_read(path):
 
 def test_an_empty_table(tmp_path, storage, snap):
     snapshot = snap(storage, {"a": "long"})
-    [found] = list_indexed_parts(refresh(storage, snapshot).bind(snapshot))
-    assert (found.files, found.left_out, found.bytes, found.reason) == (0, 0, 0, "")
+    [part] = list_indexed_parts(refresh(storage, snapshot).bind(snapshot))
+    assert (part.files, part.left_out, part.bytes, part.reason) == (0, 0, 0, "")

@@ -97,7 +97,7 @@ def with_manifest(
             )
         )
     manifest = writer.to_manifest_file()
-    found = snapshot.manifests(table.io)
+    manifests = snapshot.manifests(table.io)
     with write_manifest_list(
         format_version=2,
         output_file=output("list.avro"),
@@ -106,7 +106,7 @@ def with_manifest(
         sequence_number=sequence,
         avro_compression="deflate",
     ) as listed:
-        listed.add_manifests([*found, manifest])
+        listed.add_manifests([*manifests, manifest])
     edit(table, lambda metadata: metadata["snapshots"][-1].update({"manifest-list": f"{home}/list.avro"}))
 
 
@@ -292,8 +292,8 @@ def test_files_that_were_imported(catalog: SqlCatalog) -> None:
     table.add_files([f"file://{path}"])
     assert files_of(table) == [str(path)]
     assert zskip.open(str(path_of(table))).files("a = 7 or s = 'y'") == []
-    said = data_file(table, DataFileContent.DATA, partition=Record("z"), column_sizes={1: 30, 2: 30})
-    with_manifest(table, said, deletes=False)
+    file = data_file(table, DataFileContent.DATA, partition=Record("z"), column_sizes={1: 30, 2: 30})
+    with_manifest(table, file, deletes=False)
     # What the file holds counts, not what its directory was called.
     assert len(zskip.open(str(path_of(table))).files("s = 'y'")) == 1
     with_manifest(

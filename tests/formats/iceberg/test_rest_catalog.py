@@ -66,11 +66,11 @@ def test_a_rewrite_is_committed_upon_what_others_committed(
     faster = [pa.table({"id": [900], "v": [0]})]
 
     def after_another(self: ReplaceFiles) -> Any:
-        found = prepare(self)
+        prepared = prepare(self)
         if faster:
             catalog = RestCatalog("remote", uri=os.environ["PYICEBERG_CATALOG__REMOTE__URI"])
             catalog.load_table("n.t").append(faster.pop())
-        return found
+        return prepared
 
     monkeypatch.setattr(ReplaceFiles, "prepare", after_another)
     assert table.optimize(by=["v", "id"], files=2).files_after == 2

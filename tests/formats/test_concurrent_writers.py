@@ -69,9 +69,9 @@ class Writers:
     def delete(self) -> None:
         if not self._maker.time_travel:
             return  # Whoever replaces a file of plain Parquet does so behind everybody's back.
-        gone = sorted(self.ids)[:: max(1, len(self.ids) // 2)][:2]
-        self._tried(lambda: self._delete(f"id in ({gone[0]}, {gone[-1]})"))
-        self.ids -= set(gone)
+        ids = sorted(self.ids)[:: max(1, len(self.ids) // 2)][:2]
+        self._tried(lambda: self._delete(f"id in ({ids[0]}, {ids[-1]})"))
+        self.ids -= set(ids)
         self.deletes += 1
 
     def _delete(self, where: str) -> None:

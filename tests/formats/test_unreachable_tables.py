@@ -57,11 +57,11 @@ def test_a_remote_table_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"):
         monkeypatch.delenv(name, raising=False)
     nobody = "http://127.0.0.1:9"
-    said = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_METADATA_ENDPOINT": nobody, "AWS_ENDPOINT_URL": nobody}
-    said |= {"AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true", "AWS_CONFIG_FILE": str(tmp_path / "none")}
-    said |= {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
-    said |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"} if known else {}
-    for name, value in said.items():
+    environment = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_METADATA_ENDPOINT": nobody, "AWS_ENDPOINT_URL": nobody}
+    environment |= {"AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true", "AWS_CONFIG_FILE": str(tmp_path / "none")}
+    environment |= {"AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "none")}
+    environment |= {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "y"} if known else {}
+    for name, value in environment.items():
         monkeypatch.setenv(name, value)
     before = time.monotonic()
     with pytest.raises(StorageError, match=r"s3://zskip-test-bucket/t.*AWS_ACCESS_KEY_ID"):
@@ -90,11 +90,11 @@ def test_a_table_dropped_before_the_commit(maker: Maker, table: Path, whole: boo
     log = {"delta": "_delta_log", "iceberg": "metadata"}.get(maker.name)
     if log is None and not whole:
         pytest.skip("has no such log")
-    gone = table if whole or log is None else table / log
+    dropped = table if whole or log is None else table / log
     with pytest.raises((TableNotFoundError, ConflictError, StorageError), match=str(table)):
-        rewrite(opened(table), between=lambda: shutil.rmtree(gone))
-    assert not gone.exists() or not list(gone.rglob("*.*"))
-    assert not [f for f in table.rglob("new*") if f.is_file()] or gone != table
+        rewrite(opened(table), between=lambda: shutil.rmtree(dropped))
+    assert not dropped.exists() or not list(dropped.rglob("*.*"))
+    assert not [f for f in table.rglob("new*") if f.is_file()] or dropped != table
 
 
 def test_a_file_that_is_gone_stops_a_rewrite(tmp_path: Path) -> None:
@@ -156,9 +156,9 @@ def test_a_table_dropped_while_it_is_rewritten(
     sample = optimize._sample
 
     def dropped(*arguments: object) -> object:
-        found = sample(*arguments)  # type: ignore[arg-type]
+        drawn_sample = sample(*arguments)  # type: ignore[arg-type]
         shutil.rmtree(table)
-        return found
+        return drawn_sample
 
     monkeypatch.setattr(optimize, "_sample", dropped)
     with pytest.raises(ZskipError, match=str(table)):
