@@ -84,7 +84,7 @@ def fold_names(names: list[str], case_sensitive: bool) -> list[str]:
 def positions_of(name: str, names: list[str]) -> list[int]:
     """All positions of a name, among thousands in a few microseconds.
 
-    >>> places_of("b", ["a", "b", "c", "b"])
+    >>> positions_of("b", ["a", "b", "c", "b"])
     [1, 3]
     """
     positions: list[int] = []
