@@ -78,6 +78,7 @@ def test_two_samples_merge_to_a_sample_of_both() -> None:
     assert together.scans == apart.scans
 
 
+@pytest.mark.slow
 def test_the_bytes_say_it_all_and_stay_below_a_megabyte() -> None:
     rng = random.Random(7)
     long = [

@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 import pytest
 import random_tables
 import tables
+import tiers
 
 import zskip
 from zskip.errors import InputError, ZskipWarning
@@ -76,9 +77,10 @@ def write(path: Path, low: int, groups: int = 3, **more: Any) -> None:
 # Nothing is lost
 
 
+@pytest.mark.scaled
 def test_random_tables_lose_no_row(tmp_path: Path, storage_class: Any, snap: Callable[..., Any]) -> None:
     done, skipped = 0, 0
-    for seed in range(60):
+    for seed in range(tiers.count(60, quick=15)):
         rng = random.Random(seed)
         table = random_tables.table(rng)
         root = tmp_path / str(seed)

@@ -19,9 +19,10 @@ def sides(spark):
     return query_fuzz.Sides(spark.newSession())
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", tiers.first(range(SEEDS)))
 def test_answers_are_those_of_plain_spark(sides, seed):
-    query_fuzz.run(seed, sides)
+    query_fuzz.run(seed, sides, tiers.count(query_fuzz.PER_TABLES, quick=40))
 
 
 @pytest.mark.scaled

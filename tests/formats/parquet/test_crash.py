@@ -304,7 +304,7 @@ class Syscalls:
     tiers.first([(LocalStorage, True), (LocalStorage, False), (Copied, True)]),
     ids=["links", "no-links", "copies"],
 )
-@pytest.mark.parametrize("mend", [False, True], ids=["commit", "mend"])
+@pytest.mark.parametrize("mend", tiers.first([False, True]), ids=["commit", "mend"])
 def test_every_system_call(
     tmp_path: Path, mend: bool, kind: type[LocalStorage], links: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

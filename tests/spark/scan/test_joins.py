@@ -497,6 +497,7 @@ def many_threads(star: Star, queries: int, settings: Mapping[str, str]) -> list[
     return [scans for _, scans in found[:20]]
 
 
+@pytest.mark.slow
 def test_many_threads_with_two_key_queries_each(star: Star) -> None:
     star.views("fact", "dim")
     many_threads(star, 32, joined(COMBINED[0]))
@@ -504,7 +505,7 @@ def test_many_threads_with_two_key_queries_each(star: Star) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("combined", "queries"), [(COMBINED[0], 300), (COMBINED[2], 150), (COMBINED[3], 150)])
+@pytest.mark.parametrize(("combined", "queries"), [(COMBINED[0], 150), (COMBINED[2], 75), (COMBINED[3], 75)])
 def test_many_threads_of_an_enabled_session(star: Star, combined: tuple[str, str], queries: int) -> None:
     star.views()
     with zskip.enabled(star.spark):
