@@ -94,7 +94,7 @@ def test_a_damaged_reservoir_warns_once_and_starts_anew(path: Path) -> None:
     assert table.workload().scans == 1
     (held,) = (path / "_zskip" / "workload").glob("*.reservoir")
     held.write_bytes(held.read_bytes()[:-9])
-    with pytest.warns(ZskipWarning, match="damaged.*starts anew"):
+    with pytest.warns(ZskipWarning, match="damaged.*starts over"):
         assert table.workload().scans == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
