@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tables
+import tiers
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -176,7 +177,7 @@ def sorted_ids(tmp_path_factory: pytest.TempPathFactory) -> zskip.Table:
     return table
 
 
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("name", tiers.first(DEEP))
 def test_deep_expressions_of_text(sorted_ids: zskip.Table, name: str) -> None:
     kept = sorted_ids.files(DEEP[name])
     assert any(file.endswith("part-00.parquet") for file in kept)
@@ -188,6 +189,7 @@ def test_deep_expressions_of_text(sorted_ids: zskip.Table, name: str) -> None:
         assert len(kept) == 1
 
 
+@pytest.mark.slow
 def test_deep_expressions_of_spark(spark: SparkSession, sorted_ids: zskip.Table) -> None:
     """As deep as Spark goes; where it gives up, so does a query through zskip, and no sooner."""
     table = zskip.table(spark, sorted_ids.path)

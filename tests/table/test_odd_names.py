@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -119,9 +120,10 @@ def test_names_of_partitions_in_predicates(spark: SparkSession, odd: Path, clust
     assert rows(clustered.df()) == before
 
 
+@pytest.mark.scaled
 def test_values_with_quotes_and_wildcards(spark: SparkSession, odd: Path, clustered: zskip.Table) -> None:
     plain, pruned = spark.read.parquet(str(odd)), clustered.df()
-    for value in VALUES:
+    for value in VALUES[: tiers.count(len(VALUES), quick=4)]:
         wheres = [f"v = {literal(value)}", f"v LIKE {literal(value.replace(chr(92), chr(92) * 2))}"]
         wheres += [f"v LIKE {literal(c + '_%')} ESCAPE '!'" for c in value[:1] if c not in "%_"]
         where = " OR ".join(f"({w})" for w in wheres)
@@ -144,10 +146,11 @@ def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
     spark.sql("DROP DATABASE odd_names CASCADE")
 
 
+@pytest.mark.scaled
 def test_directories(spark: SparkSession, tmp_path: Path) -> None:
     """Through Python, and through SQL by path."""
     frame = spark.range(0, 300, 1, 2).selectExpr("id", "id % 7 AS v")
-    for i, name in enumerate(DIRECTORIES):
+    for i, name in enumerate(DIRECTORIES[: tiers.count(len(DIRECTORIES), quick=4)]):
         path = tmp_path / name / "t"
         frame.write.parquet(str(path))
         if i % 2:

@@ -170,6 +170,7 @@ def test_what_has_changed_in_between_is_taken_as_it_is(
     assert tables.ids(path) == sorted(set(range(8 * ROWS)) - lost)
 
 
+@pytest.mark.slow
 def test_cut_short_after_the_last_batch_nothing_is_left(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

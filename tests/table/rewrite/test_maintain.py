@@ -166,6 +166,7 @@ def test_who_always_loses_says_so(spark: SparkSession, path: Path, monkeypatch: 
     assert tables.ids(path) == list(range(2 * ROWS))
 
 
+@pytest.mark.slow
 def test_cut_short_between_steps_the_next_call_goes_on(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
