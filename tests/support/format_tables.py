@@ -287,7 +287,7 @@ def count_commits(steps: Countdown, name: str) -> None:
 
         SqlCatalog.commit_table = steps.counted(SqlCatalog.commit_table)  # type: ignore[method-assign]
         SqlCatalog._write_metadata = staticmethod(steps.counted(SqlCatalog._write_metadata))  # type: ignore[method-assign]
-        ReplaceFiles._written = steps.counted(ReplaceFiles._written)  # type: ignore[method-assign]
+        ReplaceFiles._write = steps.counted(ReplaceFiles._write)  # type: ignore[method-assign]
         ReplaceFiles._commit = steps.counted(ReplaceFiles._commit)  # type: ignore[method-assign]
     if name == "delta":
         from deltalake import DeltaTable
