@@ -207,8 +207,8 @@ def test_the_example_of_the_page_reads_few_row_groups(events: Path, capsys: pyte
     names: dict[str, Any] = {}
     exec(compile(code.replace('"events"', repr(str(events))), "engines.md", "exec", dont_inherit=True), names)
     assert capsys.readouterr().out == "20 1 row groups\n"
-    assert sorted(names["found"].to_table()["id"].to_pylist()) == list(range(700, 720))
-    assert [[group.id for group in part.row_groups] for part in names["parts"]] == [[11]]
+    assert sorted(names["rows"].to_table()["id"].to_pylist()) == list(range(700, 720))
+    assert [[group.id for group in part.row_groups] for part in names["fragments"]] == [[11]]
 
 
 # Unknown

@@ -51,14 +51,14 @@ DRIVER = """
     import warnings
     from zskip.spark.collect import executors
 
-    told, look = [], executors.Executors.look
+    told, look = [], executors.Executors.parse_files
 
     def counted(self, what, make, files):
         for batch in look(self, what, make, files):
             told.append((what, len(batch), sum(found is not None for found in batch)))
             yield batch
 
-    executors.Executors.look = counted
+    executors.Executors.parse_files = counted
     many = zskip.table(spark, sys.argv[4])
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
