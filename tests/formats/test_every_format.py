@@ -201,11 +201,10 @@ def test_a_staged_file_that_is_gone_fails_before_the_commit(maker: Maker, table:
     assert orphans(maker, table) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # A process and a table for each step. parquet/test_crash.py asks the same of plain Parquet.
+@pytest.mark.parametrize("maker", format_tables.FORMATS[1:], ids=lambda maker: maker.name)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_killed_at_every_step(maker: Maker, partitioned: bool, tmp_path: Path, after: bool) -> None:
-    if maker.name == "parquet":
-        pytest.skip("parquet/test_crash.py asks it of plain Parquet")
     # Not a plain fork: the threads of libraries do not survive it.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(format_tables.PRELOADED)
