@@ -119,6 +119,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             "tests/engines skipped: they need the engines' own jars (python3 dev.py test-engines)"
         )
     if "ZSKIP_STORE_JARS" not in os.environ:
-        terminalreporter.write_line("tests/stores skipped: they need an object store (python3 dev.py test-stores)")
+        terminalreporter.write_line("tests/stores with Spark skipped: they need jars (python3 dev.py test-stores)")
     if "ZSKIP_BROWSER" not in os.environ:
         terminalreporter.write_line("tests/browser skipped: they need Chromium (python3 dev.py test-browser)")
