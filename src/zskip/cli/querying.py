@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -188,15 +188,16 @@ def run_sql(
     """
     from zskip.cli.show import flat, print_json, print_pairs, print_rows
     from zskip.rows import scan_summary
-    from zskip.sql.run import run
-    from zskip.sql.statements.statement import Optimize, Verify, read_statement
+    from zskip.sql.run import run, run_query
+    from zskip.sql.statements.statement import Optimize, Query, Verify, read_statement
 
     statement = read_statement(text)
-    scans: dict[str, Any] = {}
     spark = start_session()
     with explain_spark_errors():
-        frame = run(spark, text, scans.__setitem__)
+        query = run_query(spark, text) if isinstance(statement, Query) else None
+        frame = run(spark, text) if query is None else query.frame
         rows = frame.limit(limit + 1).collect()
+    scans = {} if query is None else query.scans()
     printed = [list(row) for row in rows[:limit]]
     if as_json:
         print_json({"columns": frame.columns, "rows": printed, "truncated": len(rows) > limit, "scans": scans})

@@ -22,7 +22,7 @@ from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import to_zskip_error
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import translate_errors
-from zskip.spark.jvm.statuses import FileStatuses, path_maker, qualify_root
+from zskip.spark.jvm.statuses import file_statuses, path_maker, qualify_root
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObjec
     if not state.conf().isParquetSchemaMergingEnabled():
         first[:] = False
         first[min(range(len(snapshot)), key=lambda i: snapshot.paths[i].encode("utf-16-be", "surrogatepass"))] = True
-    files = FileStatuses(jvm, snapshot.select(first), None).everything()
+    files = file_statuses(jvm, snapshot.select(first))
     for summary in _summaries(spark, jvm, snapshot.root):
         files.add(summary)
     parquet = jvm.find("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import InputError, PredicateError
 from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
-from zskip.sql.queries.visible import OnScan, visible
+from zskip.sql.queries.pruned_query import PrunedQuery, prune_query
 from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
 from zskip.sql.statements.statement import (
     OPTIONS,
@@ -25,6 +25,7 @@ from zskip.sql.statements.statement import (
 from zskip.sql.statements.text import marked_error
 from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload, WorkloadStatement
 from zskip.sql.targets import TargetTable, find_table
+from zskip.table.workload.recording import record_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,15 +37,12 @@ _CLUSTER = frozenset(OPTIONS) - {"min_file_size"}
 _POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
-def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFrame:
-    """Run one statement; raises what `zskip.sql` says.
-
-    on_scan: receives each scan of a query through zskip.
-    """
+def run(spark: SparkSession, text: str) -> DataFrame:
+    """Run one statement; raises what `zskip.sql` says."""
     check_session(spark)
     statement = read_statement(text)
     if isinstance(statement, Query):
-        return visible(spark, spark.sql(text), on_scan).frame
+        return run_query(spark, text).frame
     if isinstance(statement, Optimize | Verify) and statement.where is not None:
         _check_where(spark, text, statement.where, statement.where_at)
     if isinstance(statement, Optimize):
@@ -62,6 +60,12 @@ def run(spark: SparkSession, text: str, on_scan: OnScan | None = None) -> DataFr
     if isinstance(statement, Advise | RecordWorkload | ShowWorkload):
         return _workload(spark, statement)
     return _index(spark, statement)
+
+
+def run_query(spark: SparkSession, text: str) -> PrunedQuery:
+    """A query of Spark's, or a command, with its tables read through zskip; raises what Spark raises."""
+    record_session(spark)
+    return prune_query(spark, spark.sql(text))
 
 
 def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:
@@ -171,6 +175,6 @@ def _describe(spark: SparkSession, statement: DescribeClustering) -> DataFrame:
 
 
 def _explain(spark: SparkSession, statement: ExplainSkipping) -> DataFrame:
-    from zskip.sql.queries.skipping import explain_query
+    from zskip.sql.queries.explain_query import explain_query
 
     return results.skipping_frame(spark, explain_query(spark, statement.query))

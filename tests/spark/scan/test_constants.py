@@ -287,7 +287,7 @@ def test_what_fails_leaves_the_files(spark, tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr("zskip.spark.scan.rule.plans.instance_of", broken)
+    monkeypatch.setattr("zskip.spark.scan.filters.constants.singleton", broken)
     where = "date_format(d, 'yyyy-MM') = '2020-02'"
     plain = spark.read.parquet(str(tmp_path / "t")).where(where)
     assert opened.df().where(where).count() == plain.count() > 0

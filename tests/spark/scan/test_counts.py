@@ -208,7 +208,7 @@ def broken(*_: object) -> None:
 
 
 def test_a_failure_reads_every_file(spark: SparkSession, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "_counted", broken)
+    monkeypatch.setattr(counts, "_count", broken)
     with pytest.warns(ZskipWarning, match="could not count by its index"):
         assert ask(spark, table, "SELECT count(*) FROM {t}") == FILES
     monkeypatch.undo()

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.errors import InputError, UnsupportedError
-from zskip.spark.scan.rule import indexed
+from zskip.spark.scan.rule import bound_files, open_index
 
 SETTING = "spark.zskip.enabled"
 FILES = 24
@@ -316,19 +316,17 @@ def test_frames_of_tables_report_too(spark: SparkSession, path: Path) -> None:
     assert read(spark) == [(3, 24)]
 
 
-@pytest.mark.parametrize(
-    "place", ["open_index", "IndexedFiles.prepare", "IndexedFiles.list_planned", "IndexedFiles._prune"]
-)
+@pytest.mark.parametrize("step", ["open_index", "BoundFiles.prepare", "BoundFiles.list_files", "prune_filters"])
 def test_whatever_fails_leaves_the_query_to_spark(
-    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("broken for a test")
 
-    owner, _, name = place.rpartition(".")
-    monkeypatch.setattr(getattr(indexed, owner) if owner else indexed, name, broken)
+    owner = {"open_index": open_index, "prune_filters": bound_files}.get(step, bound_files.BoundFiles)
+    monkeypatch.setattr(owner, step.rpartition(".")[2], broken)
     # Another schema, so that the index is opened anew.
-    schema = f"id long, v long, s string, p int, `{place}` int"
+    schema = f"id long, v long, s string, p int, `{step}` int"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(2):
@@ -339,7 +337,7 @@ def test_a_failure_is_told_once(spark: SparkSession, path: Path, monkeypatch: py
     def broken(*_: object) -> None:
         raise RuntimeError("broken for a test")
 
-    monkeypatch.setattr(indexed, "open_index", broken)
+    monkeypatch.setattr(open_index, "open_index", broken)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for name in ("told", "twice"):

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ZskipWarning
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.rule import plans
+from zskip.spark.scan.bridge import janino
 
 METHOD = re.compile(
     r"^ +(?!else |return |new )(?:(?:public|private|protected|static|final|synchronized) )*"
@@ -31,15 +31,17 @@ final class Spies {
 public final class Spy implements java.util.function.Function {
   public Object apply(Object place) {
     Spies.broken = (String) place;
-    String seen = Text.json(new java.util.TreeSet(Spies.SEEN));
+    String seen = Json.write(new java.util.TreeSet(Spies.SEEN));
     Spies.SEEN.clear();
     return seen;
   }
 }
 """
 OUTSIDE = re.compile(
-    r"zskip\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs|isTimeTravel|toString|hashCode"
-    r"|equals|notes|listFiles|left)|(Offers?|Place)\.|Rule\.(apply|guarded|scans)|Scans\.take|Faults\.|Text\.json|Spy"
+    r"(zskip|Pinned|PinnedFiles|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
+    r"|isTimeTravel|toString|hashCode|equals|notes|listFiles|list|everything|matching|partitions|directories|byPartition"
+    r"|status|path|values|size|files)|Listing\.of|(JoinCandidates?|ShownPath)\.|Rule\.(apply|guarded|mark)|ScanLog\.get|Faults\."
+    r"|QueryMark\.|Json\.write|FilterText\.apply|Spy"
 )
 """What answers Spark or Python from a field, and what catches the faults."""
 QUERIES = {
@@ -71,23 +73,24 @@ def instrumented(source: str) -> str:
 def jvm(spark: SparkSession) -> Iterator[Jvm]:
     """With a rule that is compiled from the instrumented Java."""
     jvm = Jvm.of(spark)
-    source = instrumented(plans._source())
-    known = dict(jvm._known)
-    for name in known:
-        if name == "plans" or name.startswith("java/"):
-            del jvm._known[name]
+    source = instrumented(janino.read_java())
+    known = dict(jvm._cache)
+    forget(jvm)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plans, "_source", lambda: source)
+        patch.setattr(janino, "read_java", lambda: source)
         yield jvm
-    for name in [name for name in jvm._known if name == "plans" or name.startswith("java/")]:
-        del jvm._known[name]
-    jvm._known.update(known)
+    forget(jvm)
+    jvm._cache.update(known)
+
+
+def forget(jvm: Jvm) -> None:
+    for name in [name for name in jvm._cache if name.startswith("scan/")]:
+        del jvm._cache[name]
 
 
 @pytest.fixture(scope="module")
 def session(spark: SparkSession, jvm: Jvm, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
     """A session of its own, and tables for it."""
-    assert plans._compiled(jvm) is not None, "the instrumented Java does not compile"
     made, path = spark.newSession(), tmp_path_factory.mktemp("faults")
     for name, value in {
         "spark.sql.shuffle.partitions": "1",
@@ -113,7 +116,7 @@ def rows(session: SparkSession, query: str, view: str) -> list[str]:
 
 @pytest.mark.slow
 def test_whatever_java_fails_the_query_is_spark_s(session: SparkSession, jvm: Jvm) -> None:
-    spy = plans.instance_of(jvm, "Spy")
+    spy = janino.singleton(jvm, "Spy")
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         # Plain Spark's relation in an enabled session, and that of `Table.df()`.

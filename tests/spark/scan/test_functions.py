@@ -13,7 +13,7 @@ from zskip.predicate.functions import function_of
 from zskip.predicate.text import term_sql
 from zskip.records import Field
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.filters.catalyst import read_filters
+from zskip.spark.scan.bridge.filters import read_filters
 from zskip.table import table
 from zskip.types import DataType, decode_decimal
 

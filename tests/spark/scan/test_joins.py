@@ -28,7 +28,7 @@ import zskip
 from zskip.errors import ZskipWarning
 from zskip.records import LeafReport, ScanReport
 from zskip.spark.scan.joins import keys as joins
-from zskip.spark.scan.rule.file_index import PrunedFileIndex
+from zskip.spark.scan.rule.bound_files import BoundFiles
 
 FILES = 20
 BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
@@ -269,7 +269,7 @@ def test_explain_asks_for_no_keys(spark: SparkSession, star: Star, asked: None) 
     star.views("fact")
     tracker = spark.sparkContext.statusTracker()
     before = tracker.getJobIdsForGroup()
-    with mock.patch.object(PrunedFileIndex, "list_planned", side_effect=AssertionError("listed")) as listed:
+    with mock.patch.object(BoundFiles, "list_files", side_effect=AssertionError("listed")) as listed:
         for mode in ("simple", "extended", "formatted", "cost", "codegen"):
             with contextlib.redirect_stdout(io.StringIO()):
                 spark.sql(ONE).explain(mode=mode)
@@ -358,7 +358,7 @@ def test_a_key_query_that_is_not_worth_it_costs_no_question(spark: SparkSession,
     star.views()
     spark.read.parquet(str(tmp_path / "big")).createOrReplaceTempView("big")
     with setting(spark, {"spark.zskip.joins": "auto", BROADCAST: "-1"}), zskip.enabled(spark):
-        with mock.patch.object(PrunedFileIndex, "list_planned", side_effect=AssertionError("asked")) as listed:
+        with mock.patch.object(BoundFiles, "list_files", side_effect=AssertionError("asked")) as listed:
             assert spark.sql("SELECT sum(h) FROM big JOIN dim ON k = di WHERE y = 3").count() == 1
         (scan,) = [scan for scan in zskip.scans(spark) if scan.table.endswith("/big")]
     assert not listed.called
@@ -450,7 +450,7 @@ class Broken(Exception):
     pass
 
 
-@pytest.mark.parametrize("step", ["read", "_narrowed", "keys_of", "may_contain_keys", "unpacked"])
+@pytest.mark.parametrize("step", ["read", "_narrow", "keys_of", "may_contain_keys", "unpack_keys"])
 def test_a_fault_at_any_step_leaves_the_scan_whole(spark: SparkSession, star: Star, asked: None, step: str) -> None:
     star.views("fact")
     owner: Any = joins.Join if step == "read" else joins

@@ -14,8 +14,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
+from zskip.errors import UnsupportedError
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.rule import plans
+from zskip.spark.scan.bridge import janino
 
 FILES = 24
 ROWS = 2400
@@ -229,18 +230,17 @@ def test_a_query_works_without_the_rule(spark: SparkSession, path: Path, plain: 
         getattr(methods, "extraOptimizations_$eq")(rules)
 
 
-def test_scans_work_where_nothing_can_be_compiled(
-    spark: SparkSession, path: Path, plain: DataFrame, monkeypatch: pytest.MonkeyPatch
+def test_a_spark_that_compiles_nothing_is_refused(
+    spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(Jvm.of(spark)._known, "plans", raising=False)
-    monkeypatch.setattr(plans, "_NAME", "no such class")
-    frame = zskip.table(spark, str(path)).df().where("id < 250")
-    assert Jvm.of(spark)._known["plans"] is None
-    assert "Proxy" in explained(frame)
-    assert rows(frame) == rows(plain.where("id < 250"))
-    monkeypatch.undo()
-    if Jvm.of(spark)._known.get("plans") is None:
-        Jvm.of(spark)._known.pop("plans", None)
+    jvm = Jvm.of(spark)
+    for name in [name for name in jvm._cache if name.startswith("scan/")]:
+        monkeypatch.delitem(jvm._cache, name)
+    monkeypatch.setattr(janino, "read_java", lambda: "no Java")
+    for read in (zskip.enable, lambda spark: zskip.table(spark, str(path)).df()):
+        with pytest.raises(UnsupportedError, match="no Janino"):
+            read(spark)
+    assert jvm._cache.pop("scan/loader") is None
 
 
 def test_each_scan_is_one_line_in_the_log(spark: SparkSession, path: Path, caplog: pytest.LogCaptureFixture) -> None:

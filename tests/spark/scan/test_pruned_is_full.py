@@ -13,11 +13,8 @@ from typed_tables import random_table, write_files
 
 from zskip.formats.parquet import ParquetFormat
 from zskip.index import refresh
-from zskip.prune import prune
-from zskip.records import PruneResult, ScanReport
-from zskip.spark.scan.filters.catalyst import Filters
-from zskip.spark.scan.relation import scan
-from zskip.spark.scan.rule.file_index import Pruning
+from zskip.records import ScanReport
+from zskip.spark.scan.relation import Pruning, scan
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 
@@ -182,10 +179,7 @@ def check(spark: SparkSession, path: Path, predicates: list[str]) -> list[bool]:
     stats = refresh(storage, schema.snapshot).bind(schema.snapshot)
     reports: list[ScanReport] = []
 
-    def pruned(filters: Filters) -> PruneResult:
-        return prune(filters.predicate(schema.snapshot.fields, case_sensitive=False), stats)
-
-    frame = scan(spark, schema, Pruning(prune=pruned, rows=stats.rows, on_scan=reports.append))
+    frame = scan(spark, schema, Pruning(index=stats, case_sensitive=False, on_scan=reports.append))
     skipped = []
     for k, predicate in enumerate(predicates):
         reports.clear()

@@ -14,18 +14,25 @@ from pyspark.sql import functions as F
 
 from zskip.errors import ZskipWarning
 from zskip.formats.parquet import ParquetFormat
+from zskip.index import BoundIndex, bind_without_index
 from zskip.records import PruneResult, ScanReport
-from zskip.spark.scan.filters.catalyst import Filters
-from zskip.spark.scan.relation import ORDINAL, scan, scan_with_ordinals
-from zskip.spark.scan.rule.file_index import Pruning
+from zskip.spark.scan.bridge.filters import Filters
+from zskip.spark.scan.relation import ORDINAL, Pruning, scan, scan_with_ordinals
+from zskip.spark.scan.rule import bound_files
+from zskip.spark.scan.rule.bound_files import OnScan
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 
 ODD_DIRECTORY = "a b%20#é[x]\ny"
 
 
-def open_scan(spark: SparkSession, path: Path, pruning: Pruning | None = None) -> DataFrame:
-    return scan(spark, read_schema(spark, ParquetFormat(LocalStorage(str(path))).snapshot()), pruning)
+def open_scan(spark: SparkSession, path: Path, on_scan: OnScan | None = None) -> DataFrame:
+    """Through an index that knows of no file, where somebody is told of scans; else through none."""
+    schema = read_schema(spark, ParquetFormat(LocalStorage(str(path))).snapshot())
+    if on_scan is None:
+        return scan(spark, schema)
+    index = bind_without_index(schema.snapshot, case_sensitive=False)
+    return scan(spark, schema, Pruning(index=index, case_sensitive=False, on_scan=on_scan))
 
 
 def rows(frame: DataFrame) -> list[str]:
@@ -123,7 +130,7 @@ def test_partition_filter_that_fails_fails_the_query(spark: SparkSession, partit
 
 def test_partition_filters_skip_files(spark: SparkSession, partitioned: Path) -> None:
     reports: list[ScanReport] = []
-    frame = open_scan(spark, partitioned, Pruning(on_scan=reports.append))
+    frame = open_scan(spark, partitioned, reports.append)
     frame.where("p = 1 AND d IS NULL").collect()
     assert 0 < reports[-1].files < reports[-1].files_total
     assert reports[-1].leaves[0].skipped == reports[-1].files_total - reports[-1].files
@@ -146,31 +153,35 @@ def test_paths_reach_hadoop_as_in_spark(spark: SparkSession, tmp_path: Path) -> 
     assert sorted(frame.inputFiles()) == sorted(plain.inputFiles())
 
 
-def test_failing_prune_keeps_all_files_and_warns(spark: SparkSession, partitioned: Path) -> None:
-    def fail(_: Filters) -> PruneResult:
+def test_failing_prune_keeps_all_files_and_warns(
+    spark: SparkSession, partitioned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> PruneResult:
         raise RuntimeError("out of luck")
 
-    frame = open_scan(spark, partitioned, Pruning(prune=fail)).where("id = 5")
+    monkeypatch.setattr(bound_files, "prune_filters", fail)
+    frame = open_scan(spark, partitioned, lambda _: None).where("id = 5")
     with pytest.warns(ZskipWarning, match="out of luck"):
         assert frame.count() == 1
 
 
-def test_files_that_prune_drops_are_not_read(spark: SparkSession, partitioned: Path) -> None:
-    seen: list[Filters] = []
+def test_files_that_prune_drops_are_not_read(
+    spark: SparkSession, partitioned: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[Filters] = []
     reports: list[ScanReport] = []
 
-    def nothing(filters: Filters) -> PruneResult:
-        seen.append(filters)
-        none = np.zeros(reports_total[0], np.bool_)
+    def nothing(index: BoundIndex, filters: Filters, *_: object, **__: object) -> PruneResult:
+        handed.append(filters)
+        none = np.zeros(len(index.snapshot), np.bool_)
         return PruneResult(kept=none, full=none)
 
-    snapshot = ParquetFormat(LocalStorage(str(partitioned))).snapshot()
-    reports_total = [len(snapshot)]
-    frame = open_scan(spark, partitioned, Pruning(prune=nothing, on_scan=reports.append))
+    monkeypatch.setattr(bound_files, "prune_filters", nothing)
+    frame = open_scan(spark, partitioned, reports.append)
     assert frame.alias("t").where("t.`na.me` = 'n1' AND t.id > 3").collect() == []
     assert reports[-1].files == 0
-    assert set(seen[-1].columns.values()) == {"na.me", "id"}
-    assert any("startswith" in s or "=" in s for s in seen[-1].sql)
+    assert set(handed[-1].columns.values()) == {"na.me", "id"}
+    assert any("startswith" in s or "=" in s for s in handed[-1].sql)
 
 
 def test_ordinals_number_the_partitions(spark: SparkSession, partitioned: Path) -> None:

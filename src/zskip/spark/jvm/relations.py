@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,8 +40,6 @@ class FileRelation:
     """Path of the directory, as Hadoop writes it."""
     catalog: JavaObject = None
     """`CatalogTable`; None for a path."""
-    label: str = ""
-    """How a user calls it."""
 
 
 def read_relation(jvm: Jvm, leaf: JavaObject) -> FileRelation | str | None:
@@ -60,30 +57,19 @@ def read_relation(jvm: Jvm, leaf: JavaObject) -> FileRelation | str | None:
         return f"its format is {files.fileFormat().toString()}, not parquet"
     roots = [str(path.toString()) for path in jvm.to_list(files.location().rootPaths())]
     catalog = leaf.catalogTable()
-    found = FileRelation(
+    relation = FileRelation(
         leaf=leaf,
         files=files,
         root=roots[0] if len(roots) == 1 else "",
         catalog=None if catalog.isEmpty() else catalog.get(),
-        label=_name(catalog.get()) if not catalog.isEmpty() else ", ".join(roots[:3]),
     )
     if len(roots) != 1:
         return f"it has {len(roots)} paths, not one directory"
-    return found
+    return relation
 
 
 def _is_table(kind: str) -> bool:
     return kind not in ("LocalRelation", "CTERelationRef", "OneRowRelation")
-
-
-def _name(catalog: JavaObject) -> str:
-    return str(catalog.identifier().unquotedString())
-
-
-def is_own(relation: FileRelation) -> bool:
-    """Whether zskip chooses the files already."""
-    location = relation.files.location()
-    return location.getClass().getName() not in (_OF_PATHS, _OF_CATALOG) and location.toString().startswith("zskip[")
 
 
 def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
@@ -104,7 +90,7 @@ def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
 
 
 def same_partitions(spark: SparkSession, relation: FileRelation, snapshot: Snapshot) -> bool:
-    """Whether the catalog knows exactly the partitions that lie in the table's directory, each in its place.
+    """Whether the catalog has exactly the partitions of the table's directory, each in its usual directory.
 
     True for tables whose partitions no catalog keeps.
     """
@@ -120,16 +106,16 @@ def same_partitions(spark: SparkSession, relation: FileRelation, snapshot: Snaps
         handles.constructor(_PATH, "java.net.URI"),
         text,
     )
-    place = handles.static(_CATALOG_UTILS, "generatePartitionPath", _PATH, _MAP, _seq(jvm), _PATH)
+    usual = handles.static(_CATALOG_UTILS, "generatePartitionPath", _PATH, _MAP, _seq(jvm), _PATH)
     names, root = catalog.partitionColumnNames(), jvm.find(_PATH)(qualify_root(snapshot.root))
     spec = handles.virtual(_CATALOG_PARTITION, "spec", _MAP)
-    expected = handles.chain(spec, handles.bind(place, 1, names, root), text)
-    there = jvm.read(jvm.map(partitions, handles.function(located)))
-    if there != jvm.read(jvm.map(partitions, handles.function(expected))):
+    expected = handles.chain(spec, handles.bind(usual, 1, names, root), text)
+    locations = jvm.read(jvm.map(partitions, handles.function(located)))
+    if locations != jvm.read(jvm.map(partitions, handles.function(expected))):
         return False
     directories = jvm.strings([partition.directory for partition in snapshot.partitions])
-    made = jvm.map(directories, handles.function(handles.chain(path_maker(jvm, qualify_root(snapshot.root)), text)))
-    return set(jvm.read(made)) <= set(there)
+    paths = jvm.map(directories, handles.function(handles.chain(path_maker(jvm, qualify_root(snapshot.root)), text)))
+    return set(jvm.read(paths)) <= set(locations)
 
 
 def _seq(jvm: Jvm) -> str:
@@ -137,9 +123,3 @@ def _seq(jvm: Jvm) -> str:
     table = jvm.class_of("org.apache.spark.sql.catalyst.catalog.CatalogTable")
     method = table.getMethod("partitionColumnNames", jvm.array("java.lang.Class", []))
     return str(method.getReturnType().getName())
-
-
-def columns_with_defaults(schema: JavaObject) -> set[str]:
-    """The columns for which files that lack them do not mean null."""
-    described = json.loads(schema.json())["fields"]
-    return {field["name"] for field in described if any("DEFAULT" in key for key in field.get("metadata", {}))}

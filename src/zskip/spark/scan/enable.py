@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from zskip.errors import UnsupportedError
 from zskip.spark.jvm.compat import check_session
-from zskip.spark.scan.rule.plans import install
+from zskip.spark.scan.rule.install import install
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,15 +17,7 @@ SETTING = "spark.zskip.enabled"
 
 def switch_on(spark: SparkSession) -> None:
     """Install the rule and set the setting."""
-    from pyspark.java_gateway import ensure_callback_server_started
-
-    check_session(spark)
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    if not install(spark):
-        raise UnsupportedError(
-            "zskip cannot reach into this session's plans (its Spark has no Janino that compiles Java); read tables by "
-            "zskip.table(spark, path).df()"
-        )
+    install(spark)
     spark.conf.set(SETTING, "true")
 
 

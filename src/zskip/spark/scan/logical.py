@@ -1,8 +1,8 @@
-"""Logical plans: their leaves, subqueries included, plans with some leaves exchanged, and DataFrames of plans."""
+"""Logical plans: what they are, DataFrames of them, and the scans that they become."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from zskip.spark.jvm.compat import version
@@ -11,11 +11,9 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
-_OBJECT = "java.lang.Object"
-_MAP = "java.util.Map"
-_ARGUMENTS = "java.lang.Object[]"
+_EXPLAINED = "spark.zskip.explaining"
+"""The local property by which `ScanLog.java` knows that a scan only lists its files."""
 
 
 def analyzed(spark: SparkSession, text: str) -> JavaObject:
@@ -41,47 +39,6 @@ def is_command(jvm: Jvm, plan: JavaObject) -> bool:
     return False
 
 
-def leaves(jvm: Jvm, plan: JavaObject) -> Iterator[JavaObject]:
-    """The leaves of a plan and of the subqueries in its expressions."""
-    yield from jvm.to_list(plan.collectLeaves())
-    for subquery in jvm.to_list(plan.subqueriesAll()):
-        yield from jvm.to_list(subquery.collectLeaves())
-
-
-def exchanged(spark: SparkSession, plan: JavaObject, pairs: Sequence[tuple[JavaObject, JavaObject]]) -> JavaObject:
-    """An analyzed plan with other leaves; each must give what the one in its place gave.
-
-    pairs: the leaf that is there, and the one to put in its place.
-    """
-    jvm = Jvm.of(spark)
-    others = jvm.find("java.util.IdentityHashMap")()
-    for old, new in pairs:
-        others.put(old, new)
-    made = plan.transformUpWithSubqueries(_exchange(jvm, others))
-    made.setAnalyzed()
-    return made
-
-
-def _exchange(jvm: Jvm, others: JavaObject) -> JavaObject:
-    """A `PartialFunction` from a node to what a map has in its place, or to itself.
-
-    Whatever method is called, its first argument is a node: `applyOrElse` is the one that plans call.
-    """
-    handles = jvm.handles
-    found = handles.virtual(_MAP, "getOrDefault", _OBJECT, _OBJECT, _OBJECT).bindTo(others)
-    found = handles.permute(found, _OBJECT, [_OBJECT], [0, 0])
-    first = handles.bind(handles.element(_ARGUMENTS), 1, 0)
-    answer = handles.feed(found, 0, first)
-    answer = handles.drop(handles.drop(answer, 0, "java.lang.reflect.Method"), 0, _OBJECT)
-    handler = handles.implement(
-        "java.lang.reflect.InvocationHandler",
-        answer.asType(handles.type(_OBJECT, _OBJECT, "java.lang.reflect.Method", _ARGUMENTS)),
-    )
-    make = jvm.call("java.lang.reflect.Proxy", "newProxyInstance")
-    interface = jvm.class_of("scala.PartialFunction")
-    return make(interface.getClassLoader(), jvm.array("java.lang.Class", [interface]), handler)
-
-
 def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
     """A DataFrame of a plan."""
     from pyspark.sql import DataFrame
@@ -90,9 +47,18 @@ def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
     return DataFrame(Jvm.of(spark).module(f"{package}.Dataset").ofRows(spark._jsparkSession, plan), spark)
 
 
-def list_scans(spark: SparkSession, frame: DataFrame) -> None:
-    """Let each scan of files in a query, subqueries included, find its files; nothing of the query runs."""
-    jvm = Jvm.of(spark)
+def list_scans(spark: SparkSession, frame: DataFrame, name: str) -> None:
+    """Let each scan of files in a query, subqueries included, list its files under a name; the query does not run."""
+    jvm, context = Jvm.of(spark), spark.sparkContext
+    context.setLocalProperty(_EXPLAINED, name)
+    try:
+        for leaf in _file_scans(spark, jvm, frame):
+            leaf.selectedPartitions()
+    finally:
+        context.setLocalProperty(_EXPLAINED, None)  # type: ignore[arg-type]
+
+
+def _file_scans(spark: SparkSession, jvm: Jvm, frame: DataFrame) -> Iterator[JavaObject]:
     execution = frame._jdf.queryExecution()
     mode = jvm.module("org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
     plans = [execution.sparkPlan()]
@@ -103,4 +69,4 @@ def list_scans(spark: SparkSession, frame: DataFrame) -> None:
     for plan in plans:
         for leaf in jvm.to_list(plan.collectLeaves()):
             if scan.isInstance(leaf):
-                leaf.selectedPartitions()
+                yield leaf

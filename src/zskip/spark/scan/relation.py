@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from zskip.errors import UnsupportedError
-from zskip.records import Bools, PruneResult
+from zskip.index import BoundIndex
+from zskip.records import Bools
 from zskip.spark.jvm.compat import check_session, private_session
-from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.rule.file_index import PrunedFileIndex, Pruning
-from zskip.spark.scan.rule.plans import planned_index
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.statuses import qualify_root
+from zskip.spark.scan.bridge.callbacks import java_callback, threads
+from zskip.spark.scan.bridge.janino import new_instance
+from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
+from zskip.spark.scan.rule.install import install
 from zskip.spark.schema import TableSchema, partition_by_ordinal
 
 if TYPE_CHECKING:
@@ -28,13 +38,22 @@ _WHOLE = {
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Pruning:
+    """By which index a scan chooses its files, and whom it tells."""
+
+    index: BoundIndex
+    case_sensitive: bool
+    on_scan: OnScan | None = None
+    on_filters: OnFilters | None = None
+
+
 def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = None) -> DataFrame:
-    """Read the files of a snapshot, each query only those that its filters leave.
+    """Read the files of a snapshot, each query only those that its filters leave; all of them without an index.
 
     Rows, columns and their order are those of `spark.read.parquet` on the same files. Raises UnsupportedError for
     sessions that give no access to their JVM.
     """
-    from pyspark.java_gateway import ensure_callback_server_started
     from pyspark.sql import DataFrame
 
     check_session(spark)
@@ -42,10 +61,10 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
         raise UnsupportedError(
             f'the files of "{schema.snapshot.root}" are not its rows: it uses {schema.snapshot.reader}'
         )
-    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm = Jvm.of(spark)
+    files = _pinned(spark, jvm, schema)
     relation = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
-        planned_index(spark, PrunedFileIndex(spark, schema, pruning or Pruning())),
+        files if pruning is None else _bound(spark, jvm, files, pruning),
         schema.partition,
         schema.data,
         jvm.none,
@@ -54,6 +73,50 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
         spark._jsparkSession,
     )
     return DataFrame(spark._jsparkSession.baseRelationToDataFrame(relation), spark)
+
+
+def _pinned(spark: SparkSession, jvm: Jvm, schema: TableSchema) -> JavaObject:
+    """The files of a snapshot as a file index of Spark's."""
+    snapshot = schema.snapshot
+    return new_instance(
+        jvm,
+        "Pinned",
+        f"zskip[{snapshot.root}, {len(snapshot)} files, {_digest(schema)}]",
+        qualify_root(snapshot.root),
+        schema.partition,
+        schema.rows,
+        jvm.ints(snapshot.partition_of),
+        jvm.strings(snapshot.paths),
+        jvm.longs(snapshot.sizes),
+        jvm.longs(snapshot.mtimes_ms),
+        spark._jsparkSession,
+    )
+
+
+def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -> JavaObject:
+    """The same files with an index bound to them."""
+    install(spark)
+    bound = BoundFiles(
+        spark,
+        pruning.index,
+        case_sensitive=pruning.case_sensitive,
+        partition_fields=pruning.index.snapshot.partition_fields,
+        on_scan=pruning.on_scan,
+        on_filters=pruning.on_filters,
+    )
+    is_watched = pruning.on_scan is not None or pruning.on_filters is not None
+    callback, rows = java_callback(jvm, bound.answer), jvm.longs(pruning.index.rows)
+    return new_instance(jvm, "zskip", files, callback, threads(jvm), rows, is_watched)
+
+
+def _digest(schema: TableSchema) -> str:
+    """A digest of root, files and partition values: equal for snapshots that give the same rows."""
+    snapshot, digest = schema.snapshot, hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps([snapshot.root, schema.partition_json, snapshot.paths]).encode())
+    digest.update(repr([p.values for p in snapshot.partitions]).encode())
+    for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
@@ -73,5 +136,5 @@ def scan_whole(spark: SparkSession, schema: TableSchema, files: Bools, settings:
 
     files: (files of the snapshot,); settings: of that session.
     """
-    result = PruneResult(kept=files, full=files)
-    return scan(private_session(spark, {**_WHOLE, **settings}), schema, Pruning(prune=lambda _: result))
+    only = dataclasses.replace(schema, snapshot=schema.snapshot.select(files))
+    return scan(private_session(spark, {**_WHOLE, **settings}), only)

@@ -145,19 +145,19 @@ class _Reader:
             literals += [_Value(*both) for both in zip(leaf["literalList"], texts["literalList"], strict=True)]
         try:
             column = self._column(leaf["columnName"])
-            return _settled(leaf["operator"], column, leaf["type"], literals)
+            return _leaf_predicate(leaf["operator"], column, leaf["type"], literals)
         except _Doubt as error:
-            shown = " ".join(str(literal.text) for literal in literals[:9])
-            return Unknown(f"{leaf['operator']} {leaf['columnName']} {shown}"[:_LONGEST].rstrip(), str(error))
+            values = " ".join(str(literal.text) for literal in literals[:9])
+            return Unknown(f"{leaf['operator']} {leaf['columnName']} {values}"[:_LONGEST].rstrip(), str(error))
 
     def _column(self, name: Any) -> Column:
         """The column of a name, or the field of a struct: Spark quotes where there are points in it, Hive does not."""
         if not isinstance(name, str):
             raise _Doubt("no column")
-        found = [self._find((name,))]
+        candidates = [self._find((name,))]
         if _NAME.fullmatch(name):
-            found.append(self._find(name_parts(name)))
-        known = {column for column in found if column is not None}
+            candidates.append(self._find(name_parts(name)))
+        known = {column for column in candidates if column is not None}
         if len(known) != 1:
             raise _Doubt("several columns of this name" if known else "no such column")
         return known.pop()
@@ -170,34 +170,34 @@ class _Reader:
             return None
 
 
-def _settled(operator: str, column: Column, kind: str, literals: list[_Value]) -> Predicate:
-    """What one leaf says. Raises _Doubt."""
+def _leaf_predicate(operator: str, column: Column, kind: str, literals: list[_Value]) -> Predicate:
+    """The predicate of one leaf. Raises _Doubt."""
     if operator == "IS_NULL":
         return IsNull(column)
     if operator == "IN" and literals:
-        return _listed(column, kind, literals)
+        return _in_list(column, kind, literals)
     if operator == "BETWEEN" and len(literals) == 2:
-        return And((_compared(">=", column, kind, literals[0]), _compared("<=", column, kind, literals[1])))
+        return And((_comparison(">=", column, kind, literals[0]), _comparison("<=", column, kind, literals[1])))
     if operator in _OPERATORS and len(literals) == 1:
-        found = _compared(_OPERATORS[operator], column, kind, literals[0])
-        return And((Not(IsNull(column)), found)) if operator == "NULL_SAFE_EQUALS" else found
+        comparison = _comparison(_OPERATORS[operator], column, kind, literals[0])
+        return And((Not(IsNull(column)), comparison)) if operator == "NULL_SAFE_EQUALS" else comparison
     raise _Doubt("not supported")
 
 
-def _listed(column: Column, kind: str, literals: list[_Value]) -> Predicate:
-    equal = [_compared("=", column, kind, literal) for literal in literals if literal.json is not None]
+def _in_list(column: Column, kind: str, literals: list[_Value]) -> Predicate:
+    equal = [_comparison("=", column, kind, literal) for literal in literals if literal.json is not None]
     values = {part.value for part in equal if isinstance(part, Compare)}
-    found = In(column, tuple(sorted(values)))
-    return found if len(equal) == len(literals) else Or((found, Constant(None)))
+    predicate = In(column, tuple(sorted(values)))
+    return predicate if len(equal) == len(literals) else Or((predicate, Constant(None)))
 
 
-def _compared(op: str, column: Column, kind: str, literal: _Value) -> Predicate:
+def _comparison(op: str, column: Column, kind: str, literal: _Value) -> Predicate:
     read = _LITERALS.get(kind)
     value = None if read is None else read(column, literal)
-    found = None if value is None else compare(op, column, value, "UTC")
-    if found is None:
+    comparison = None if value is None else compare(op, column, value, "UTC")
+    if comparison is None:
         raise _Doubt(f"a {kind} that is not surely a value of {column.type}")
-    return found
+    return comparison
 
 
 def _long(column: Column, literal: _Value) -> Literal | None:

@@ -2,7 +2,7 @@
 
     snapshot -> bind the index to its files -> (for each query) predicate -> prune -> the files to read
 
-`open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/rule/file_index.py`);
+`open_frame` hands this line to Spark, which calls it with the filters of each scan (`spark/scan/rule/bound_files.py`);
 `prune_files` runs it once, without Spark. A predicate or index that cannot be used keeps its files.
 """
 
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.jvm.catalog import NamedTable
-    from zskip.spark.scan.filters.catalyst import Filters
-    from zskip.spark.scan.rule.file_index import OnFilters
+    from zskip.spark.scan.rule.bound_files import OnFilters
 
 
 def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorded: bool = False) -> DataFrame:
@@ -47,9 +46,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
     """
     spark = handle.need_spark("df()")
     from zskip.spark.engines import read_whole
-    from zskip.spark.scan.filters.constants import prune_filters
-    from zskip.spark.scan.relation import scan
-    from zskip.spark.scan.rule.file_index import Pruning
+    from zskip.spark.scan.relation import Pruning, scan
 
     try:
         schema = read_table_schema(handle)
@@ -70,20 +67,12 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
             stacklevel=4,
         )
         return spark.table(handle.catalog_table.sql)
-    stats = bind_index(handle, snapshot)
-    case_sensitive = is_case_sensitive(handle)
-
-    def prune(filters: Filters) -> PruneResult:
-        fields = (*snapshot.fields, *snapshot.partition_fields)
-        return prune_filters(stats, filters, fields, case_sensitive=case_sensitive)
-
     return scan(
         spark,
         schema,
         Pruning(
-            prune=prune,
-            stats=stats,
-            rows=stats.rows,
+            index=bind_index(handle, snapshot),
+            case_sensitive=is_case_sensitive(handle),
             on_scan=on_scan,
             on_filters=recording(handle, snapshot) if recorded else None,
         ),

@@ -31,7 +31,7 @@ from zskip.table.handle import Handle
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.scan.filters.catalyst import Filters
+    from zskip.spark.scan.bridge.filters import Filters
 
 _log = logging.getLogger("zskip.workload")
 _DIRECTORY = f"{HOME}/workload"
@@ -186,13 +186,13 @@ def scan_listener(
 def record_session(spark: SparkSession) -> None:
     """Also record the queries of a session that reads through zskip by itself."""
     from zskip.spark.jvm.gateway import Jvm
-    from zskip.spark.scan.rule.indexed import tell
-    from zskip.spark.scan.rule.reports import bring
+    from zskip.spark.scan.rule.open_index import watch_scans
+    from zskip.spark.scan.rule.reports import collect_scans
 
     try:
         jvm = Jvm.of(spark)
-        tell(scan_listener)
-        _sources[id(jvm)] = lambda: bring(jvm)
+        watch_scans(scan_listener)
+        _sources[id(jvm)] = lambda: collect_scans(jvm)
     except Exception:
         _log.warning("the queries of this session will not be recorded", exc_info=True)
 
@@ -223,7 +223,7 @@ def _recorder(home: Storage) -> Recorder | None:
 
 def flush(*, now: bool = True) -> None:
     """Write what all recorders have noted, now or only when due; failures are logged and dropped."""
-    for bring in list(_sources.values()) if _recorders else []:
+    for bring in list(_sources.values()):
         try:
             bring()
         except Exception:

@@ -1,7 +1,7 @@
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** What went wrong in a plan or a scan, which goes on as Spark has it: told once for each place, and each text. */
+/** Faults in a plan or a scan, which then stays as Spark has it: the user is told of each once. */
 final class Faults {
   private static final Set TOLD = ConcurrentHashMap.newKeySet();
   /** Who warns; null until there is a rule. */
@@ -10,7 +10,9 @@ final class Faults {
   private Faults() {}
 
   /** A fault of ours. */
-  static void tell(String place, Throwable fault) { tell(place, "failed", new Object[] {place, String.valueOf(fault)}); }
+  static void tell(String step, Throwable fault) {
+    tell(step, "failed", new Object[] {step, String.valueOf(fault)});
+  }
 
   /** What the user has to put right, in whole sentences. */
   static void refuse(String text) { tell(text, "refused", new Object[] {text}); }

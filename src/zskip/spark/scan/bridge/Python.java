@@ -4,7 +4,7 @@ import java.util.concurrent.FutureTask;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.BiConsumer;
 
-/** Something in Python that answers questions, asked from few threads (`bridge.py` says why). */
+/** Something in Python that answers questions, asked from a few threads (`callbacks.py` says why). */
 final class Python {
   private final BiConsumer answer;
   private final Executor threads;
@@ -16,9 +16,9 @@ final class Python {
 
   /** Asks a question; filters and plain values come over as text, all else when Python reaches for it. */
   Object ask(String question, Object[] arguments) {
-    String text = Text.of(question, arguments);
+    String text = Json.question(question, arguments);
     AtomicReference box = new AtomicReference(arguments);
-    boolean isLong = text.length() > Text.LONGEST;
+    boolean isLong = text.length() > Json.LONGEST;
     if (isLong) box.set(new Object[] {new StringBuilder(text), arguments});
     FutureTask task = new FutureTask(new Call(answer, box, isLong ? "" : text), null);
     threads.execute(task);

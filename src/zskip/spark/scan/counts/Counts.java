@@ -47,40 +47,40 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
   public Object applyOrElse(Object node, Function1 otherwise) {
     if (!(node instanceof Aggregate)) return node;
     Aggregate whole = (Aggregate) node;
-    Chain chain = Chain.of(whole.child());
-    if (chain == null || !chain.query().notes.isEmpty()) return node;
+    FilteredRelation relation = FilteredRelation.of(whole.child());
+    if (relation == null || !relation.query().notes.isEmpty()) return node;
     List groups = JavaConverters.seqAsJavaList(whole.groupingExpressions());
-    List columns = columns(groups, chain);
-    Parts parts = new Parts(chain);
+    List columns = columns(groups, relation);
+    Parts parts = new Parts(relation);
     List results = parts.rewritten(JavaConverters.seqAsJavaList(whole.aggregateExpressions()));
-    if (columns == null || results == null || columns.isEmpty() && parts.wanted.isEmpty()) return node;
-    Query query = chain.query();
-    zskip index = Relations.index(chain.relation);
-    // Of files that another index lists, that one knows the partitions.
-    Directories held = index.source == null || columns.isEmpty() ? null : Directories.of(index, columns);
-    String by = held == null ? Text.json(columns) : held.text();
-    String text = (String) index.ask(KIND, new Object[] {query.ofPartitions, query.ofData, Text.json(parts.wanted), by});
+    if (columns == null || results == null || columns.isEmpty() && parts.aggregates.isEmpty()) return node;
+    ScanQuery query = relation.query();
+    Groups byPartition = columns.isEmpty() ? null : Groups.of(Relations.index(relation.leaf), columns);
+    if (byPartition == null && !columns.isEmpty()) return node;
+    String by = byPartition == null ? null : byPartition.text();
+    Object[] arguments = {query.ofPartitions, query.ofData, Json.write(parts.aggregates), by};
+    String text = (String) Relations.index(relation.leaf).ask(KIND, arguments);
     if (text == null) return node;
-    Map answer = Text.read(text);
-    LogicalRelation others = chain.noted(KIND, answer.get("note"));
-    if (others == chain.relation) return node;
-    List given = new ArrayList(groups);
-    given.addAll(parts.aliases.values());
-    LogicalPlan partial = aggregate(whole, Query.seq(given), chain.over(others));
-    LogicalPlan known = known((List) answer.get("rows"), held, JavaConverters.seqAsJavaList(partial.output()));
-    Seq both = Query.seq(Arrays.asList(new Object[] {partial, known}));
-    return aggregate(whole, Query.seq(results), new Union(both, false, false));
+    Map answer = Json.read(text);
+    LogicalRelation others = relation.withNote(KIND, answer.get("note"));
+    if (others == relation.leaf) return node;
+    List named = new ArrayList(groups);
+    named.addAll(parts.aliases.values());
+    LogicalPlan partial = aggregate(whole, ScanQuery.seq(named), relation.over(others));
+    LogicalPlan known = known((List) answer.get("rows"), byPartition, JavaConverters.seqAsJavaList(partial.output()));
+    Seq both = ScanQuery.seq(Arrays.asList(new Object[] {partial, known}));
+    return aggregate(whole, ScanQuery.seq(results), new Union(both, false, false));
   }
 
   /** The columns of the relation by which rows are grouped, names and types; null where one is something else. */
-  private static List columns(List groups, Chain chain) {
-    List found = new ArrayList();
+  private static List columns(List groups, FilteredRelation relation) {
+    List described = new ArrayList();
     for (int i = 0; i < groups.size(); i++) {
-      Attribute column = groups.get(i) instanceof Attribute ? chain.column((Expression) groups.get(i)) : null;
+      Attribute column = groups.get(i) instanceof Attribute ? relation.column((Expression) groups.get(i)) : null;
       if (column == null) return null;
-      found.add(Arrays.asList(new Object[] {column.name(), column.dataType().json()}));
+      described.add(Arrays.asList(new Object[] {column.name(), column.dataType().json()}));
     }
-    return found;
+    return described;
   }
 
   /** An aggregate by the same groups. */
@@ -92,8 +92,8 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     return (LogicalPlan) like.makeCopy(parts);
   }
 
-  /** Rows of texts as a relation with columns like the given ones; after the number of a directory where there are any. */
-  private static LogicalPlan known(List texts, Directories held, List like) {
+  /** Rows of texts as a relation with columns like the given ones; after the number of a group where there are any. */
+  private static LogicalPlan known(List texts, Groups byPartition, List like) {
     List output = new ArrayList();
     for (int i = 0; i < like.size(); i++) output.add(((Attribute) like.get(i)).newInstance());
     List rows = new ArrayList();
@@ -101,20 +101,20 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
       List row = (List) texts.get(i);
       Object[] values = new Object[like.size()];
       int groups = like.size() - row.size();
-      if (held != null) {
-        Object[] group = held.values(Integer.parseInt((String) row.get(0)));
+      if (byPartition != null) {
+        Object[] group = byPartition.values(Integer.parseInt((String) row.get(0)));
         System.arraycopy(group, 0, values, 0, group.length);
         row = row.subList(1, row.size());
         groups = group.length;
       }
       for (int j = groups; j < values.length; j++) {
-        values[j] = Internal.value((String) row.get(j - groups), ((Attribute) like.get(j)).dataType());
+        values[j] = IndexValue.value((String) row.get(j - groups), ((Attribute) like.get(j)).dataType());
       }
       rows.add(new GenericInternalRow(values));
     }
     // The number of its parameters grew with the versions of Spark.
     java.lang.reflect.Constructor make = LocalRelation.class.getConstructors()[0];
-    Object[] parts = new Object[] {Query.seq(output), Query.seq(rows), Boolean.FALSE, Option.empty()};
+    Object[] parts = new Object[] {ScanQuery.seq(output), ScanQuery.seq(rows), Boolean.FALSE, Option.empty()};
     try {
       return (LogicalPlan) make.newInstance(Arrays.copyOf(parts, make.getParameterTypes().length));
     } catch (ReflectiveOperationException e) {
@@ -122,22 +122,22 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     }
   }
 
-  /** Takes aggregates apart: what is wanted of each part of the rows, and how the parts are put together. */
+  /** Takes aggregates apart: what each part of the rows must tell, and how the parts are put together. */
   static final class Parts extends scala.runtime.AbstractPartialFunction {
     /** Function, column and type of each aggregate; no column where rows are counted. */
-    final List wanted = new ArrayList();
+    final List aggregates = new ArrayList();
     /** From an aggregate in its canonical form to the name under which its parts come. */
     final Map aliases = new LinkedHashMap();
-    private final Chain chain;
+    private final FilteredRelation relation;
     private boolean failed;
 
-    Parts(Chain chain) { this.chain = chain; }
+    Parts(FilteredRelation relation) { this.relation = relation; }
 
     /** The results over the parts; null where an aggregate is none that can be put together. */
     List rewritten(List results) {
-      List found = new ArrayList();
-      for (int i = 0; i < results.size(); i++) found.add(((Expression) results.get(i)).transformUp(this));
-      return failed ? null : found;
+      List rewritten = new ArrayList();
+      for (int i = 0; i < results.size(); i++) rewritten.add(((Expression) results.get(i)).transformUp(this));
+      return failed ? null : rewritten;
     }
 
     public boolean isDefinedAt(Object node) { return true; }
@@ -145,15 +145,15 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     public Object applyOrElse(Object node, Function1 otherwise) {
       if (failed || !(node instanceof AggregateExpression)) return node;
       AggregateExpression whole = (AggregateExpression) node;
-      List one = whole.isDistinct() || whole.filter().isDefined() ? null : wanted(whole.aggregateFunction());
+      List one = whole.isDistinct() || whole.filter().isDefined() ? null : aggregate(whole.aggregateFunction());
       if (one == null) {
         failed = true;
         return node;
       }
       Object key = whole.canonicalized();
       if (!aliases.containsKey(key)) {
-        wanted.add(one);
-        Seq none = Query.seq(new ArrayList());
+        aggregates.add(one);
+        Seq none = ScanQuery.NONE;
         aliases.put(key, new Alias(whole, "part", NamedExpression.newExprId(), none, Option.empty(), none));
       }
       Attribute part = ((Alias) aliases.get(key)).toAttribute();
@@ -163,17 +163,17 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
       }
       Literal zero = new Literal(Long.valueOf(0), DataTypes.LongType);
       Expression sum = new Sum(part).toAggregateExpression();
-      return new Coalesce(Query.seq(Arrays.asList(new Object[] {sum, zero})));
+      return new Coalesce(ScanQuery.seq(Arrays.asList(new Object[] {sum, zero})));
     }
 
-    private List wanted(AggregateFunction function) {
+    private List aggregate(AggregateFunction function) {
       if (function.children().size() != 1) return null;
       Expression of = (Expression) function.children().apply(0);
       if (function instanceof Count && of instanceof Literal && ((Literal) of).value() != null) {
         return Arrays.asList(new Object[] {"count", null, null});
       }
       String name = function instanceof Count ? "count" : function instanceof Min ? "min" : "max";
-      Attribute column = name.equals("max") && !(function instanceof Max) ? null : chain.column(of);
+      Attribute column = name.equals("max") && !(function instanceof Max) ? null : relation.column(of);
       return column == null ? null : Arrays.asList(new Object[] {name, column.name(), column.dataType().json()});
     }
   }

@@ -28,14 +28,14 @@ import scala.collection.JavaConverters;
 public final class Constants implements BiFunction {
   public Object apply(Object conditions, Object text) {
     List all = (List) conditions;
-    List found = new ArrayList();
+    List answers = new ArrayList();
     try {
       List rows = text == null ? null : (List) new ObjectMapper().readValue((String) text, List.class);
       for (int i = 0; i < all.size(); i++) {
         Expression condition = (Expression) all.get(i);
-        found.add(rows == null ? columns(condition) : outcomes(condition, (List) rows.get(i)));
+        answers.add(rows == null ? columns(condition) : outcomes(condition, (List) rows.get(i)));
       }
-      return new ObjectMapper().writeValueAsString(found);
+      return new ObjectMapper().writeValueAsString(answers);
     } catch (Exception e) {
       throw new IllegalStateException(e);
     }
@@ -47,25 +47,25 @@ public final class Constants implements BiFunction {
 
   private static Object columns(Expression condition) {
     if (!condition.deterministic() || SubqueryExpression.hasSubquery(condition)) return null;
-    List found = new ArrayList();
+    List answers = new ArrayList();
     List references = references(condition);
     for (int i = 0; i < references.size(); i++) {
       Attribute column = (Attribute) references.get(i);
       List one = new ArrayList();
       one.add(column.name());
       one.add(column.dataType().typeName());
-      found.add(one);
+      answers.add(one);
     }
-    return found;
+    return answers;
   }
 
   private static String outcomes(Expression condition, List rows) {
     if (rows == null) return null;
     List references = references(condition);
     Expression bound = (Expression) condition.transformUp(new Bound(references));
-    StringBuilder found = new StringBuilder();
-    for (int i = 0; i < rows.size(); i++) found.append(outcome(bound, references, (List) rows.get(i)));
-    return found.toString();
+    StringBuilder letters = new StringBuilder();
+    for (int i = 0; i < rows.size(); i++) letters.append(outcome(bound, references, (List) rows.get(i)));
+    return letters.toString();
   }
 
   private static char outcome(Expression bound, List references, List texts) {

@@ -1,8 +1,8 @@
 """Conditions that the predicate tree cannot read, decided in files where all of their columns are constant.
 
 Where a file's column has one value, or none but null, it is like a partition: Spark's own code says what a
-deterministic condition is there (`Constants.java`), whatever functions it is made of. Delta Lake calls this
-partition-like skipping. One call decides for all distinct values at once; none is made where no kept file is constant.
+deterministic condition is there (`Constants.java`), with any functions. Delta Lake calls this partition-like
+skipping. One call decides for all distinct values; there is no call if no kept file is constant.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from zskip.predicate import And, Predicate, is_unread, to_sql
 from zskip.prune import Decided, Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Field, Ints, PruneResult
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.bridge.filters import Filters, read_filters
+from zskip.spark.scan.bridge.janino import singleton
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from zskip.spark.scan.filters.catalyst import Filters
 
 _log = logging.getLogger("zskip.scan")
 _MOST = 500
@@ -47,7 +47,7 @@ class Constant:
     files: Bools
     """(files,)"""
     codes: Ints
-    """(files,) place in `texts`; 0 where it is not constant."""
+    """(files,) index in `texts`; 0 where it is not constant."""
     texts: Sequence[str | None]
 
 
@@ -58,25 +58,25 @@ def ask_spark(jvm: Jvm, conditions: Callable[[], JavaObject]) -> Ask:
     """
 
     def ask(rows: list[list[Row] | None] | None) -> list[Any]:
-        from zskip.spark.scan.rule.plans import instance_of
-
-        given = None if rows is None else json.dumps(rows)
-        found: list[Any] = json.loads(instance_of(jvm, "Constants").apply(jvm.to_list(conditions()), given))
-        return found
+        text = None if rows is None else json.dumps(rows)
+        answers: list[Any] = json.loads(singleton(jvm, "Constants").apply(jvm.to_list(conditions()), text))
+        return answers
 
     return ask
 
 
-def prune_filters(stats: BoundIndex, filters: Filters, fields: Sequence[Field], *, case_sensitive: bool) -> PruneResult:
+def prune_filters(
+    stats: BoundIndex, filters: Filters, fields: Sequence[Field], *, case_sensitive: bool, ask: Ask | None = None
+) -> PruneResult:
     """Decide for every file by what is known of it, and by Spark where the columns of a filter are constant.
 
     fields: the columns of the table.
     """
     predicate = filters.predicate(fields, case_sensitive=case_sensitive)
-    if filters.ask is None:
+    if ask is None:
         return stats.prune(predicate)
     parts = predicate.children if isinstance(predicate, And) and len(filters.sql) > 1 else (predicate,)
-    return prune(stats, predicate, parts, filters.columns.values(), filters.ask)
+    return prune(stats, predicate, parts, filters.columns.values(), ask)
 
 
 def prune(
@@ -92,10 +92,10 @@ def prune(
     if not unread or not result.kept.any():
         return result
     try:
-        constants = {name: found for name in {*columns} if (found := constant(stats, name, result.kept)) is not None}
+        constants = {name: c for name in {*columns} if (c := constant(stats, name, result.kept)) is not None}
         decided = _decided(stats, parts, unread, constants, ask) if constants else ()
     except Exception:
-        _log.debug("files with constant columns are not told apart", exc_info=True)
+        _log.debug("files with constant columns are not decided", exc_info=True)
         return result
     return stats.prune(predicate, decided) if decided else result
 
@@ -105,8 +105,6 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
 
     frame: the table.
     """
-    from zskip.spark.scan.filters.catalyst import read_filters
-
     jvm = Jvm.of(frame.sparkSession)
     try:
         plan = frame.where(to_sql(predicate))._jdf.queryExecution().optimizedPlan()
@@ -117,8 +115,8 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
     if plan.nodeName() != "Filter":
         return stats.prune(predicate)
     condition = jvm.seq_of(plan.condition())
-    columns = read_filters(jvm, condition).columns.values()
-    return prune(stats, predicate, (predicate,), columns, ask_spark(jvm, lambda: condition))
+    filters = read_filters(jvm, condition)
+    return prune(stats, predicate, (predicate,), filters.columns.values(), ask_spark(jvm, lambda: condition))
 
 
 def constant(stats: BoundIndex, name: str, kept: Bools) -> Constant | None:
@@ -130,22 +128,22 @@ def constant(stats: BoundIndex, name: str, kept: Bools) -> Constant | None:
     files = kept & (null | _has_one_value(known))
     if not files.any():
         return None
-    at = np.flatnonzero(files & ~null)
-    values = [_text(value, known.type) for value in known.lower[at].tolist()]
+    constant_files = np.flatnonzero(files & ~null)
+    values = [_text(value, known.type) for value in known.lower[constant_files].tolist()]
     texts: list[str | None] = [None, *sorted({text for text in values if text is not None})]
-    place = {text: i for i, text in enumerate(texts)}
+    code_of = {text: i for i, text in enumerate(texts)}
     codes: Ints = np.zeros(len(files), np.int64)
-    codes[at] = [place[text] for text in values]
-    files[at] = [text is not None for text in values]
+    codes[constant_files] = [code_of[text] for text in values]
+    files[constant_files] = [text is not None for text in values]
     return Constant(files=files, codes=codes, texts=texts)
 
 
 def _has_one_value(known: ColumnStats) -> Bools:
     """Not of zero, which floats have two of, and not where there is NaN, too."""
-    found: Any = known.bounded & (known.lower == known.upper).astype(np.bool_) & (known.nulls == 0) & ~known.may_nan
+    one_value: Any = known.bounded & (known.lower == known.upper).astype(np.bool_) & (known.nulls == 0) & ~known.may_nan
     if known.type.form is Form.FLOAT:
-        found = found & (known.lower != 0)
-    return np.asarray(found, np.bool_)
+        one_value = one_value & (known.lower != 0)
+    return np.asarray(one_value, np.bool_)
 
 
 def _text(value: Encoded, data_type: DataType) -> str | None:

@@ -4,10 +4,9 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.Function1;
 
 /**
- * Notes for the scan under a LIMIT without order how many rows are wanted.
+ * Notes the number of rows for the scan under a LIMIT without order.
  *
- * A local limit is all that is asked for: whatever stands above it can only count on as many rows as it has, or as
- * there are, and on no certain ones.
+ * A local limit is enough: what stands above it can rely on the number of rows, not on certain rows.
  */
 final class Limits extends scala.runtime.AbstractPartialFunction {
   static final String KIND = "limit";
@@ -26,8 +25,8 @@ final class Limits extends scala.runtime.AbstractPartialFunction {
   public Object applyOrElse(Object node, Function1 otherwise) {
     if (!(node instanceof LocalLimit)) return node;
     Integer rows = rows((LocalLimit) node);
-    Chain chain = Chain.of(((LocalLimit) node).child());
-    if (rows == null || chain == null) return node;
-    return Chain.Swap.in((LogicalPlan) node, chain.relation, chain.noted(KIND, rows));
+    FilteredRelation relation = FilteredRelation.of(((LocalLimit) node).child());
+    if (rows == null || relation == null) return node;
+    return FilteredRelation.Swap.in((LogicalPlan) node, relation.leaf, relation.withNote(KIND, rows));
   }
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import scala.Function1;
 
-/** Notes for the scan under `ORDER BY c LIMIT k` by which column, and of how many rows, the first are wanted. */
+/** Notes for the scan under `ORDER BY c LIMIT k` the column of the order and the number of rows. */
 final class TopK extends scala.runtime.AbstractPartialFunction {
   static final String KIND = "top-k";
 
@@ -28,12 +28,12 @@ final class TopK extends scala.runtime.AbstractPartialFunction {
     below = ((LocalLimit) below).child();
     while (below instanceof Project) below = ((Project) below).child();
     if (rows == null || !(below instanceof Sort) || !((Sort) below).global()) return node;
-    Chain chain = Chain.of(((Sort) below).child());
-    if (chain == null) return node;
+    FilteredRelation relation = FilteredRelation.of(((Sort) below).child());
+    if (relation == null) return node;
     SortOrder order = (SortOrder) ((Sort) below).order().apply(0);
-    Attribute column = chain.column(order.child());
+    Attribute column = relation.column(order.child());
     if (column == null) return node;
-    String note = Text.json(Arrays.asList(new Object[] {
+    String note = Json.write(Arrays.asList(new Object[] {
       column.name(),
       column.dataType().json(),
       Boolean.valueOf(order.direction() == Descending$.MODULE$),
@@ -41,6 +41,6 @@ final class TopK extends scala.runtime.AbstractPartialFunction {
       Boolean.valueOf(((Sort) below).order().size() > 1),
       rows
     }));
-    return Chain.Swap.in((LogicalPlan) node, chain.relation, chain.noted(KIND, note));
+    return FilteredRelation.Swap.in((LogicalPlan) node, relation.leaf, relation.withNote(KIND, note));
   }
 }

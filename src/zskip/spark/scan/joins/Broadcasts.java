@@ -39,7 +39,7 @@ final class Broadcasts {
   /** Ancestors of the node that is visited, the root first. */
   private final List path = new ArrayList();
   /** The path to the scan. */
-  private List found;
+  private List pathToScan;
   private int scans;
 
   private Broadcasts(zskip index, int most) {
@@ -63,8 +63,8 @@ final class Broadcasts {
     if (node instanceof FileSourceScanExec) {
       if (((FileSourceScanExec) node).relation().location() == index) {
         scans++;
-        found = new ArrayList(path);
-        found.add(node);
+        pathToScan = new ArrayList(path);
+        pathToScan.add(node);
       }
     }
     path.add(node);
@@ -102,28 +102,28 @@ final class Broadcasts {
    * that runs the node may hold that lock while it waits for the scan that asks.
    */
   static List children(SparkPlan node) {
-    List made = new ArrayList();
+    List children = new ArrayList();
     scala.collection.Iterator fields = node.productIterator();
     while (fields.hasNext()) {
       Object field = fields.next();
-      if (field instanceof SparkPlan) made.add(field);
+      if (field instanceof SparkPlan) children.add(field);
       if (!(field instanceof scala.collection.Iterable)) continue;
       scala.collection.Iterator many = ((scala.collection.Iterable) field).iterator();
       while (many.hasNext()) {
         Object one = many.next();
         if (!(one instanceof SparkPlan)) break;
-        made.add(one);
+        children.add(one);
       }
     }
-    return made;
+    return children;
   }
 
   private List keys() {
     List keys = new ArrayList();
-    SparkPlan below = (SparkPlan) found.get(found.size() - 1);
+    SparkPlan below = (SparkPlan) pathToScan.get(pathToScan.size() - 1);
     Columns columns = Columns.of(below.output()).without(pruned((FileSourceScanExec) below));
-    for (int i = found.size() - 2; i >= 0 && columns != null; i--) {
-      SparkPlan node = (SparkPlan) found.get(i);
+    for (int i = pathToScan.size() - 2; i >= 0 && columns != null; i--) {
+      SparkPlan node = (SparkPlan) pathToScan.get(i);
       if (node instanceof BroadcastHashJoinExec) {
         BroadcastHashJoinExec join = (BroadcastHashJoinExec) node;
         String type = join.joinType().toString();
@@ -139,14 +139,14 @@ final class Broadcasts {
 
   /** What Spark's own dynamic partition pruning sees to. */
   private static List pruned(FileSourceScanExec scan) {
-    List found = new ArrayList();
+    List columns = new ArrayList();
     List all = Columns.list(scan.partitionFilters());
     for (int i = 0; i < all.size(); i++) {
       if (all.get(i) instanceof DynamicPruning) {
-        found.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
+        columns.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
       }
     }
-    return found;
+    return columns;
   }
 
   /** The columns above a node; null where it does more than to take single rows. */
@@ -171,26 +171,26 @@ final class Broadcasts {
       Expression key = (Expression) Columns.list(built).get(i);
       if (column == null || !KeyValues.supports(key.dataType())) continue;
       long started = System.nanoTime();
-      JoinKeys made = new JoinKeys(column, Names.of(build, key), "");
+      JoinKeys joinKeys = new JoinKeys(column, TableNames.of(build, key), "");
       try {
-        made.values = values(build, built, i, key);
+        joinKeys.values = values(build, built, i, key);
       } catch (Exception e) {
-        made.reason = "the keys cannot be read: " + e;
+        joinKeys.reason = "the keys cannot be read: " + e;
       }
-      if (made.values == null && made.reason.isEmpty()) made.reason = "more than " + most + " keys";
-      made.seconds = (System.nanoTime() - started) / 1e9;
-      keys.add(made);
+      if (joinKeys.values == null && joinKeys.reason.isEmpty()) joinKeys.reason = "more than " + most + " keys";
+      joinKeys.seconds = (System.nanoTime() - started) / 1e9;
+      keys.add(joinKeys);
     }
   }
 
   /** The values of a key of a broadcast table; null where they are too many. */
-  private KeyValues values(SparkPlan build, Seq keys, int place, Expression key) {
+  private KeyValues values(SparkPlan build, Seq keys, int ordinal, Expression key) {
     HashedRelation relation = ((HashedRelation) build.executeBroadcast().value()).asReadOnlyCopy();
     // Whole numbers that fit into 64 bits together are kept as one.
     boolean packed = relation.getClass().getSimpleName().equals("LongHashedRelation");
     Expression read = packed
-      ? HashJoin.extractKeyExprAt(keys, place)
-      : (Expression) new BoundReference(place, key.dataType(), true);
+      ? HashJoin.extractKeyExprAt(keys, ordinal)
+      : (Expression) new BoundReference(ordinal, key.dataType(), true);
     KeyValues values = new KeyValues(key.dataType(), most);
     scala.collection.Iterator rows = relation.keys();
     while (rows.hasNext()) {

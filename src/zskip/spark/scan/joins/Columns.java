@@ -21,12 +21,12 @@ final class Columns {
 
   /** The columns of a relation itself. */
   static Columns of(Seq output) {
-    Columns made = new Columns();
+    Columns columns = new Columns();
     List attributes = list(output);
     for (int i = 0; i < attributes.size(); i++) {
-      made.names.put(id(attributes.get(i)), ((Attribute) attributes.get(i)).name());
+      columns.names.put(id(attributes.get(i)), ((Attribute) attributes.get(i)).name());
     }
-    return made;
+    return columns;
   }
 
   /** The column that an expression is, maybe cast to a type that holds all of its values; null where it is none. */
@@ -44,23 +44,23 @@ final class Columns {
 
   /** What is left after a projection; null where it is not the same whenever it is computed. */
   Columns projected(Seq named) {
-    Columns made = new Columns();
+    Columns columns = new Columns();
     List all = list(named);
     for (int i = 0; i < all.size(); i++) {
       Expression one = (Expression) all.get(i);
       if (!one.deterministic()) return null;
       String column = column(one);
-      if (column != null) made.names.put(id(one), column);
+      if (column != null) columns.names.put(id(one), column);
     }
-    return made;
+    return columns;
   }
 
   /** Without some attributes. */
   Columns without(List attributes) {
-    Columns made = new Columns();
-    made.names.putAll(names);
-    for (int i = 0; i < attributes.size(); i++) made.names.remove(id(attributes.get(i)));
-    return made;
+    Columns columns = new Columns();
+    columns.names.putAll(names);
+    for (int i = 0; i < attributes.size(); i++) columns.names.remove(id(attributes.get(i)));
+    return columns;
   }
 
   /** What is left after grouping: the columns that are grouped by, so that only whole groups can be missing. */
@@ -77,14 +77,14 @@ final class Columns {
 
   /** The same columns by the attributes that a union has in the place of a child's. */
   Columns renamed(Seq from, Seq to) {
-    Columns made = new Columns();
+    Columns columns = new Columns();
     List old = list(from);
     List now = list(to);
     for (int i = 0; i < old.size(); i++) {
       Object name = names.get(id(old.get(i)));
-      if (name != null) made.names.put(id(now.get(i)), name);
+      if (name != null) columns.names.put(id(now.get(i)), name);
     }
-    return made;
+    return columns;
   }
 
   /** Whether a cast keeps different values different, whatever they are, and never fails. */

@@ -19,13 +19,13 @@ final class JoinKeys {
 
   /** For Python, which reads it as JSON. */
   Map described() {
-    Map made = new HashMap();
-    made.put("column", column);
-    made.put("name", name);
-    made.put("reason", reason);
-    made.put("seconds", Double.valueOf(seconds));
-    made.put("type", values == null ? null : values.type.json());
-    made.put("values", values == null ? null : values.packed());
-    return made;
+    Map described = new HashMap();
+    described.put("column", column);
+    described.put("name", name);
+    described.put("reason", reason);
+    described.put("seconds", Double.valueOf(seconds));
+    described.put("type", values == null ? null : values.type.json());
+    described.put("values", values == null ? null : values.packed());
+    return described;
   }
 }

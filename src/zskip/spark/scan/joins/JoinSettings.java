@@ -11,39 +11,39 @@ final class JoinSettings {
   /** Bytes that are read in the time that a job takes, whatever it does. */
   private static final long JOB = 64L << 20;
 
-  /** Also where a value is none that there is, of which the user is told. */
+  /** Also if a setting has no valid value, which costs a warning. */
   final boolean off;
   final boolean always;
   final int seconds;
   private final int keys;
 
   JoinSettings() {
-    String said = SQLConf.get().getConfString(MODE, "auto");
-    String mode = said.trim().toLowerCase(Locale.ROOT);
+    String setting = SQLConf.get().getConfString(MODE, "auto");
+    String mode = setting.trim().toLowerCase(Locale.ROOT);
     always = mode.equals("always");
     seconds = number(MODE + ".seconds", 30);
     // One more is asked for, to see whether there are more.
     keys = Math.min(number(MODE + ".keys", 1000000), Integer.MAX_VALUE - 1);
     boolean known = always || mode.equals("auto") || mode.equals("off");
-    if (!known) refuse(MODE, said, "auto, always or off");
+    if (!known) refuse(MODE, setting, "auto, always or off");
     off = !known || mode.equals("off") || seconds == 0 || keys == 0;
   }
 
   /** A positive number; 0 where it is none. */
   private static int number(String name, int usual) {
-    String said = SQLConf.get().getConfString(name, String.valueOf(usual));
+    String setting = SQLConf.get().getConfString(name, String.valueOf(usual));
     try {
-      int value = Integer.parseInt(said.trim());
+      int value = Integer.parseInt(setting.trim());
       if (value > 0) return value;
     } catch (NumberFormatException e) {
       // Said below.
     }
-    refuse(name, said, "a whole number from 1 to " + Integer.MAX_VALUE);
+    refuse(name, setting, "a whole number from 1 to " + Integer.MAX_VALUE);
     return 0;
   }
 
-  private static void refuse(String name, String said, String ways) {
-    Faults.refuse(name + " is \"" + said + "\": set it to " + ways + ", or unset it; until then no scan is pruned by its joins");
+  private static void refuse(String name, String setting, String ways) {
+    Faults.refuse(name + " is \"" + setting + "\": set it to " + ways + ", or unset it; until then no scan is pruned by its joins");
   }
 
   /** Whether a scan is too small to look for the keys that are there anyway. */

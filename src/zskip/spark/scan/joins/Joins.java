@@ -16,15 +16,15 @@ final class Joins {
   /** Notes of each relation of ours by which joins it may be pruned. */
   static LogicalPlan apply(LogicalPlan plan) {
     JoinSettings settings = new JoinSettings();
-    return settings.off ? plan : Climb.apply(plan, settings);
+    return settings.off ? plan : JoinSearch.apply(plan, settings);
   }
 
   /** The notes of a scan that lists its files, its joins being what they turned out to be. */
   static Map notes(zskip index) {
     Map notes = new LinkedHashMap(index.query.notes);
-    Offers offers = (Offers) notes.remove(NOTE);
+    JoinCandidates candidates = (JoinCandidates) notes.remove(NOTE);
     try {
-      List described = described(index, offers == null ? new Offers() : offers);
+      List described = described(index, candidates == null ? new JoinCandidates() : candidates);
       if (!described.isEmpty()) notes.put(NOTE, described);
     } catch (Exception e) {
       Faults.tell("pruning by joins", e);
@@ -42,30 +42,30 @@ final class Joins {
     return all;
   }
 
-  private static List described(zskip index, Offers offers) {
-    List made = new ArrayList();
+  private static List described(zskip index, JoinCandidates candidates) {
+    List described = new ArrayList();
     JoinSettings settings = new JoinSettings();
     long scan = index.query.bytes;
     // Plans that are only shown say why not, of however small a scan.
-    if (settings.off || settings.isSmall(scan) && Scans.query().longValue() >= 0) return made;
-    List found = Broadcasts.of(index, settings.most(scan));
-    for (int i = 0; i < offers.used.size(); i++) {
-      Offer offer = (Offer) offers.used.get(i);
-      if (!known(offer, found)) found.add(KeyQuery.ask(offer, settings.most(scan), settings.seconds));
+    if (settings.off || settings.isSmall(scan) && ScanLog.query() >= 0) return described;
+    List keys = Broadcasts.of(index, settings.most(scan));
+    for (int i = 0; i < candidates.used.size(); i++) {
+      JoinCandidate join = (JoinCandidate) candidates.used.get(i);
+      if (!known(join, keys)) keys.add(KeyQuery.ask(join, settings.most(scan), settings.seconds));
     }
     for (int i = 0; i < index.query.unused.size(); i++) {
-      Offer offer = (Offer) index.query.unused.get(i);
-      if (!known(offer, found)) found.add(new JoinKeys(offer.column, offer.name, offer.reason));
+      JoinCandidate join = (JoinCandidate) index.query.unused.get(i);
+      if (!known(join, keys)) keys.add(new JoinKeys(join.column, join.name, join.reason));
     }
-    for (int i = 0; i < found.size(); i++) made.add(((JoinKeys) found.get(i)).described());
-    return made;
+    for (int i = 0; i < keys.size(); i++) described.add(((JoinKeys) keys.get(i)).described());
+    return described;
   }
 
   /** Whether a broadcast has the keys already, or too many of them. */
-  private static boolean known(Offer offer, List found) {
-    for (int i = 0; i < found.size(); i++) {
-      JoinKeys one = (JoinKeys) found.get(i);
-      if (one.column.equals(offer.column) && one.name.equals(offer.name)) return true;
+  private static boolean known(JoinCandidate join, List keys) {
+    for (int i = 0; i < keys.size(); i++) {
+      JoinKeys one = (JoinKeys) keys.get(i);
+      if (one.column.equals(join.column) && one.name.equals(join.name)) return true;
     }
     return false;
   }

@@ -31,45 +31,45 @@ final class KeyQuery implements Callable {
   /** So small a side is read in one stage, its repeated keys included. */
   private static final long SMALL_SIDE = 32L << 20;
 
-  private final Offer offer;
+  private final JoinCandidate join;
   private final QueryExecution query;
   private final int most;
   private final int seconds;
 
-  private KeyQuery(Offer offer, QueryExecution query, int most, int seconds) {
-    this.offer = offer;
+  private KeyQuery(JoinCandidate join, QueryExecution query, int most, int seconds) {
+    this.join = join;
     this.query = query;
     this.most = most;
     this.seconds = seconds;
   }
 
   /** The keys of a join; with a reason where there are none. */
-  static JoinKeys ask(Offer offer, int most, int seconds) {
+  static JoinKeys ask(JoinCandidate join, int most, int seconds) {
     Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
     String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty(ID);
     QueryExecution query = id == null ? null : SQLExecution.getQueryExecution(Long.parseLong(id));
-    if (query == null) return new JoinKeys(offer.column, offer.name, "the keys are known when the query runs");
+    if (query == null) return new JoinKeys(join.column, join.name, "the keys are known when the query runs");
     // These threads are few, and joins need more of them.
     String thread = Thread.currentThread().getName();
     boolean few = thread.startsWith("broadcast-") || thread.startsWith("subquery") || thread.startsWith("dynamic");
-    if (few && offer.hasJoin) return new JoinKeys(offer.column, offer.name, "the scan is part of a broadcast");
-    if (thread.startsWith("dag-")) return new JoinKeys(offer.column, offer.name, "the scheduler waits for the scan");
+    if (few && join.hasJoin) return new JoinKeys(join.column, join.name, "the scan is part of a broadcast");
+    if (thread.startsWith("dag-")) return new JoinKeys(join.column, join.name, "the scheduler waits for the scan");
     long started = System.nanoTime();
-    JoinKeys made = new JoinKeys(offer.column, offer.name, "");
+    JoinKeys keys = new JoinKeys(join.column, join.name, "");
     try {
-      Object answer = task(((SparkContext) context.get()).getLocalProperty(ROOT), new KeyQuery(offer, query, most, seconds)).get();
-      if (answer instanceof String) made.reason = (String) answer;
-      else made.values = (KeyValues) answer;
+      Object answer = task(((SparkContext) context.get()).getLocalProperty(ROOT), new KeyQuery(join, query, most, seconds)).get();
+      if (answer instanceof String) keys.reason = (String) answer;
+      else keys.values = (KeyValues) answer;
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      made.reason = "interrupted";
+      keys.reason = "interrupted";
     } catch (java.util.concurrent.ExecutionException e) {
       Canceled.check(e.getCause());
       Faults.tell("a query for the keys of a join", e.getCause());
-      made.reason = "the key query failed";
+      keys.reason = "the key query failed";
     }
-    made.seconds = (System.nanoTime() - started) / 1e9;
-    return made;
+    keys.seconds = (System.nanoTime() - started) / 1e9;
+    return keys;
   }
 
   /** The one task for equal questions of a query, run by the first who asks. */
@@ -87,10 +87,10 @@ final class KeyQuery implements Callable {
     ConcurrentHashMap of = new ConcurrentHashMap();
     Object before = ASKED.putIfAbsent(root, of);
     // What a stream does with a batch is one query to Spark, in which files may change.
-    Object files = KeySide.files(question.offer.plan);
+    Object files = KeySide.files(question.join.plan);
     // One scan may take fewer keys than another: what is too many for it may be few enough elsewhere.
-    Object asked = Arrays.asList(new Object[] {question.offer.canonical(), files, Integer.valueOf(question.most)});
-    Object first = ((Map) (before == null ? of : before)).putIfAbsent(asked, task);
+    Object key = Arrays.asList(new Object[] {question.join.canonical(), files, Integer.valueOf(question.most)});
+    Object first = ((Map) (before == null ? of : before)).putIfAbsent(key, task);
     if (first != null) return (FutureTask) first;
     task.run();
     return task;
@@ -98,8 +98,8 @@ final class KeyQuery implements Callable {
 
   /** The values, or a text that says why there are none. */
   public Object call() throws Exception {
-    LogicalPlan plan = offer.plan;
-    if (offer.hasJoin || offer.bytes > SMALL_SIDE) plan = new Distinct(plan);
+    LogicalPlan plan = join.plan;
+    if (join.hasJoin || join.bytes > SMALL_SIDE) plan = new Distinct(plan);
     plan = new LocalLimit(Literal.create(Integer.valueOf(most + 1), org.apache.spark.sql.types.DataTypes.IntegerType), plan);
     plan.setAnalyzed();
     SparkContext context = query.sparkSession().sparkContext();
@@ -107,8 +107,8 @@ final class KeyQuery implements Callable {
       query.sparkSession().sessionState().executePlan(plan, CommandExecutionMode$.MODULE$.SKIP());
     String tag = "zskip-keys-" + System.identityHashCode(this) + "-" + System.nanoTime();
     Cancel cancel = new Cancel(context, tag);
-    String outer = context.getLocalProperty(Scans.FOR_KEYS);
-    context.setLocalProperty(Scans.FOR_KEYS, "true");
+    String outer = context.getLocalProperty(ScanLog.FOR_KEYS);
+    context.setLocalProperty(ScanLog.FOR_KEYS, "true");
     context.addJobTag(tag);
     TIMER.schedule(cancel, 1000L * seconds);
     try {
@@ -119,16 +119,16 @@ final class KeyQuery implements Callable {
     } finally {
       cancel.cancel();
       context.removeJobTag(tag);
-      context.setLocalProperty(Scans.FOR_KEYS, outer);
+      context.setLocalProperty(ScanLog.FOR_KEYS, outer);
     }
   }
 
   /** Nulls and repeated keys count, since the limit of the query does not know them. */
   private Object values(InternalRow[] rows) {
     if (rows.length > most) return "more than " + most + " keys";
-    KeyValues values = new KeyValues(offer.type, most);
+    KeyValues values = new KeyValues(join.type, most);
     for (int i = 0; i < rows.length; i++) {
-      if (!values.add(rows[i].get(0, offer.type))) return "more than " + most + " keys";
+      if (!values.add(rows[i].get(0, join.type))) return "more than " + most + " keys";
     }
     return values;
   }

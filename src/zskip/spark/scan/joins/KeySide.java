@@ -137,7 +137,7 @@ final class KeySide {
       if (child == null) return null;
       children.add(child);
     }
-    return (LogicalPlan) node.withNewChildren(Query.seq(children));
+    return (LogicalPlan) node.withNewChildren(ScanQuery.seq(children));
   }
 
   /** Whether grouping does no more than to take each group once. */
@@ -206,7 +206,7 @@ final class KeySide {
 
   /** Path, size and time of each file that Spark lists for the plan: its indexes are equal by their directories alone. */
   static List files(LogicalPlan node) {
-    List found = new ArrayList();
+    List facts = new ArrayList();
     List leaves = Columns.list(node.collectLeaves());
     for (int i = 0; i < leaves.size(); i++) {
       if (!(leaves.get(i) instanceof LogicalRelation)) continue;
@@ -216,12 +216,12 @@ final class KeySide {
       List all = Columns.list(((InMemoryFileIndex) index).allFiles());
       for (int k = 0; k < all.size(); k++) {
         FileStatus file = (FileStatus) all.get(k);
-        found.add(file.getPath());
-        found.add(Long.valueOf(file.getLen()));
-        found.add(Long.valueOf(file.getModificationTime()));
+        facts.add(file.getPath());
+        facts.add(Long.valueOf(file.getLen()));
+        facts.add(Long.valueOf(file.getModificationTime()));
       }
     }
-    return found;
+    return facts;
   }
 
   static boolean hasJoin(LogicalPlan node) {

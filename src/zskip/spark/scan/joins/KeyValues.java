@@ -81,21 +81,21 @@ final class KeyValues {
   byte[] packed() {
     if (form == BYTES) return packedTexts();
     Arrays.sort(longs, 0, count);
-    ByteBuffer made = ByteBuffer.allocate(8 * count);
+    ByteBuffer packed = ByteBuffer.allocate(8 * count);
     for (int i = 0; i < count; i++) {
-      if (i == 0 || longs[i] != longs[i - 1]) made.putLong(longs[i]);
+      if (i == 0 || longs[i] != longs[i - 1]) packed.putLong(longs[i]);
     }
-    return Arrays.copyOf(made.array(), made.position());
+    return Arrays.copyOf(packed.array(), packed.position());
   }
 
   private byte[] packedTexts() {
-    ByteBuffer made = ByteBuffer.allocate((int) bytes);
+    ByteBuffer packed = ByteBuffer.allocate((int) bytes);
     java.util.Iterator all = texts.iterator();
     while (all.hasNext()) {
       byte[] text = ((ByteBuffer) all.next()).array();
-      made.putInt(text.length);
-      made.put(text);
+      packed.putInt(text.length);
+      packed.put(text);
     }
-    return made.array();
+    return packed.array();
   }
 }

@@ -7,20 +7,16 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from zskip.index import BoundIndex
 from zskip.predicate import Column
-from zskip.prune.keys import Keys, keys_of, may_contain_keys
+from zskip.prune.keys import keys_of, may_contain_keys
 from zskip.records import Bools, LeafReport, Values
-from zskip.spark.jvm.gateway import JavaObject
 from zskip.spark.scan.listings.choice import Choice
-from zskip.types import DataType, Form, encode_decimal, read_type
-
-if TYPE_CHECKING:
-    from zskip.index import BoundIndex
-    from zskip.spark.scan.rule.file_index import PrunedFileIndex
+from zskip.types import DataType, Encoded, Form, encode_decimal, read_type
 
 _WORDS = {Form.INT: ">i8", Form.FLOAT: ">f8"}
 
@@ -39,60 +35,58 @@ class Join:
     @classmethod
     def read(cls, described: Mapping[str, Any]) -> Join:
         """Read what came over as JSON."""
-        found = described["type"]
+        type_json = described["type"]
         return cls(
             column=described["column"],
             name=described["name"],
             reason=described["reason"],
             seconds=described["seconds"],
-            type=None if found is None else read_type(json.loads(found)),
-            values=b"" if found is None else base64.b64decode(described["values"]),
+            type=None if type_json is None else read_type(json.loads(type_json)),
+            values=b"" if type_json is None else base64.b64decode(described["values"]),
         )
 
 
-def with_partners(index: PrunedFileIndex, choice: Choice, note: JavaObject) -> Choice:
-    """Of a choice of files those that might hold rows with a partner in each join."""
-    stats = index.pruning.stats
-    for join in map(Join.read, index.jvm.read(note)):
+def keep_partners(stats: BoundIndex, choice: Choice, note: Sequence[Mapping[str, Any]]) -> Choice:
+    """Keep the files that might hold rows with a partner in each join.
+
+    note: as `JoinKeys.java` describes each join.
+    """
+    for join in map(Join.read, note):
         started = time.perf_counter()
-        kept, leaf = (None, _why_not(join)) if stats is None else _narrowed(stats, join)
-        seconds = time.perf_counter() - started
-        choice = replace(
-            choice,
-            kept=choice.kept if kept is None else choice.kept & kept,
-            full=choice.full if kept is None else choice.full & kept,
-            leaves=(*choice.leaves, replace(leaf, seconds=join.seconds + seconds)),
-            seconds=choice.seconds + seconds,
-        )
+        kept, leaf = _narrow(stats, join)
+        leaf = replace(leaf, seconds=join.seconds + time.perf_counter() - started)
+        choice = choice.narrow(choice.kept if kept is None else kept, leaf)
     return choice
 
 
 def why_not(joins: Sequence[Mapping[str, Any]]) -> list[LeafReport]:
     """Why joins left out no file, of those whose keys nobody asked for."""
-    return [replace(_why_not(join), seconds=join.seconds) for join in map(Join.read, joins)]
+    return [replace(_unused(join), seconds=join.seconds) for join in map(Join.read, joins)]
 
 
-def _why_not(join: Join, reason: str = "no index") -> LeafReport:
+def _unused(join: Join, reason: str = "") -> LeafReport:
     return LeafReport(sql=f"join with {join.name}", skipped=0, kind="join", reason=join.reason or reason)
 
 
-def _narrowed(stats: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
+def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
     """Which files a join leaves, None for all, and what it did."""
     if join.type is None:
-        return None, _why_not(join)
-    of_column = stats.column((join.column,))
-    if of_column is None:
-        return None, _why_not(join, f"no statistics of {join.column}")
-    values, nan = unpacked(join.values, join.type)
-    keys = keys_of(values, join.type, of_column.type, nan=nan)
+        return None, _unused(join)
+    stats = index.column((join.column,))
+    if stats is None:
+        return None, _unused(join, f"no statistics of {join.column}")
+    values, has_nan = unpack_keys(join.values, join.type)
+    keys = keys_of(values, join.type, stats.type, nan=has_nan)
     if keys is None:
-        return None, _why_not(join, f"keys of type {join.type} are not known to compare with {of_column.type}")
-    kept = may_contain_keys(keys, of_column, stats.rows)
-    kept = _by_sketches(stats, keys, Column((join.column,), of_column.type), kept)
-    if stats.snapshot.altered is not None:
-        kept = kept | stats.snapshot.altered
+        return None, _unused(join, f"keys of type {join.type} are not known to compare with {stats.type}")
+    kept = may_contain_keys(keys, stats, index.rows)
+    predicate = None if index.sketches is None else keys.predicate(Column((join.column,), stats.type))
+    if predicate is not None:
+        kept = kept & index.prune(predicate).kept
+    if index.snapshot.altered is not None:
+        kept = kept | index.snapshot.altered
     skipped = int(np.count_nonzero(~kept))
-    count = len(values) + nan
+    count = len(values) + has_nan
     return kept, LeafReport(
         sql=f"join with {join.name}: {count:,} key{'' if count == 1 else 's'}",
         skipped=skipped,
@@ -101,20 +95,15 @@ def _narrowed(stats: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
     )
 
 
-def _by_sketches(stats: BoundIndex, keys: Keys, column: Column, kept: Bools) -> Bools:
-    predicate = None if stats.sketches is None else keys.predicate(column)
-    return kept if predicate is None else kept & stats.prune(predicate).kept
-
-
-def unpacked(data: bytes, held: DataType) -> tuple[Values, bool]:
+def unpack_keys(data: bytes, data_type: DataType) -> tuple[Values, bool]:
     """The values that `KeyValues.java` packed, without NaN, and whether there was one.
 
-    >>> unpacked(bytes(8), DataType("date"))
+    >>> unpack_keys(bytes(8), DataType("date"))
     (array([0]), False)
     """
-    form = held.form
+    form = data_type.form
     if form is Form.BYTES:
-        return _texts(data, held), False
+        return _unpack_texts(data, data_type), False
     assert form is not None, "what has no form is not packed"
     words = np.frombuffer(data, _WORDS[form])
     if form is Form.INT:
@@ -123,13 +112,17 @@ def unpacked(data: bytes, held: DataType) -> tuple[Values, bool]:
     return words[~nan].astype(np.float64), bool(nan.any())
 
 
-def _texts(data: bytes, held: DataType) -> Values:
-    found, at = [], 0
-    while at < len(data):
-        end = at + 4 + int.from_bytes(data[at : at + 4], "big")
-        text = data[at + 4 : end]
-        found.append(encode_decimal(int.from_bytes(text, "big", signed=True), held) if held.is_decimal else text)
-        at = end
-    made = np.empty(len(found), np.object_)
-    made[:] = found
-    return made
+def _unpack_texts(data: bytes, data_type: DataType) -> Values:
+    texts: list[Encoded] = []
+    offset = 0
+    while offset < len(data):
+        end = offset + 4 + int.from_bytes(data[offset : offset + 4], "big")
+        text = data[offset + 4 : end]
+        if data_type.is_decimal:
+            texts.append(encode_decimal(int.from_bytes(text, "big", signed=True), data_type))
+        else:
+            texts.append(text)
+        offset = end
+    values = np.empty(len(texts), np.object_)
+    values[:] = texts
+    return values

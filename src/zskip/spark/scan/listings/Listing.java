@@ -1,98 +1,72 @@
-import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
-import org.apache.spark.sql.execution.datasources.PartitionDirectory;
-import scala.collection.JavaConverters;
+import org.apache.spark.sql.execution.datasources.FileIndex;
 import SEQ;
 
-/** Files that the index of a relation lists, seen from an index of ours. */
-final class Listing {
-  private final Source source;
-  private final List directories;
-  /** By the places of the index. */
+/** The files of a relation after partition filters, seen from an index of ours; each kind of relation lists its own. */
+abstract class Listing {
+  final BoundIndex index;
+  /** By the numbers of the index. */
   final BitSet present = new BitSet();
-  int files = 0;
-  long bytes = 0;
+  /** Of the listing, or of what was kept of it. */
+  int files;
+  long bytes;
   /** -1 where a file's are unknown. */
-  long rows = 0;
+  long rows;
   /** What lies there beside the files that the index describes. */
-  private int others = 0;
-  private long otherBytes = 0;
+  protected int others;
+  protected long otherBytes;
   /** Whether a file is listed more than once: Spark reads it as often. */
-  private boolean twice = false;
+  protected boolean twice;
+  /** Files, bytes and rows before partition filters where they are known, else after them. */
+  protected long[] total;
 
-  /** directories: of `PartitionDirectory`. */
-  Listing(Source source, Seq directories) {
-    this.source = source;
-    this.directories = JavaConverters.seqAsJavaList(directories);
-    for (int i = 0; i < this.directories.size(); i++) {
-      List held = files(this.directories.get(i));
-      for (int k = 0; k < held.size(); k++) {
-        FileStatusWithMetadata file = (FileStatusWithMetadata) held.get(k);
-        add(source.place(file.fileStatus()), file.fileStatus().getLen());
-      }
-    }
+  Listing(BoundIndex index) { this.index = index; }
+
+  /** Lists files; what Spark raises at that, the query raises. */
+  static Listing of(FileIndex files, BoundIndex index, Seq partitionFilters, Seq dataFilters) {
+    if (files instanceof Pinned) return new PinnedFiles(index, (Pinned) files, partitionFilters);
+    return new ListedFiles(index, files, partitionFilters, dataFilters);
   }
 
-  private void add(int place, long size) {
-    count(place, size);
-    if (place >= 0) {
-      twice |= present.get(place);
-      present.set(place);
-    } else {
-      others++;
-      otherBytes += size;
-    }
-  }
+  /** All that is listed, as Spark takes it. */
+  abstract Seq everything();
 
-  private void count(int place, long size) {
-    files++;
-    bytes += size;
-    long held = place < 0 ? -1 : source.rows.get(place);
-    rows = held < 0 || rows < 0 ? -1 : rows + held;
-  }
-
-  private static List files(Object directory) {
-    return JavaConverters.seqAsJavaList((scala.collection.Seq) ((PartitionDirectory) directory).files());
-  }
+  /** Counts what is listed. */
+  abstract void count();
 
   /** Without the files that the index describes and that are not kept. */
-  Seq keep(BitSet kept) {
-    List left = new ArrayList();
+  abstract Seq keep(BitSet kept);
+
+  /** The values of each partition (`InternalRow`) and the numbers of its files (`int[]`), as lists of two. */
+  abstract List partitions();
+
+  /** Adds a file to what is counted; number: -1 where the index does not describe it. */
+  protected final void add(int number, long size) {
+    files++;
+    bytes += size;
+    long count = number < 0 ? -1 : index.rows.get(number);
+    rows = count < 0 || rows < 0 ? -1 : rows + count;
+  }
+
+  protected final void reset() {
     files = 0;
     bytes = 0;
     rows = 0;
-    for (int i = 0; i < directories.size(); i++) {
-      List held = files(directories.get(i));
-      List chosen = new ArrayList();
-      for (int k = 0; k < held.size(); k++) {
-        FileStatusWithMetadata file = (FileStatusWithMetadata) held.get(k);
-        int place = source.place(file.fileStatus());
-        if (place >= 0 && !kept.get(place)) continue;
-        chosen.add(file);
-        count(place, file.fileStatus().getLen());
-      }
-      if (chosen.size() == held.size()) {
-        left.add(directories.get(i));
-      } else if (!chosen.isEmpty()) {
-        left.add(new PartitionDirectory(((PartitionDirectory) directories.get(i)).values(), Query.seq(chosen)));
-      }
-    }
-    return Query.seq(left);
   }
 
-  /** What Python is told of it; total: files and bytes before partition filters. */
-  String text(long[] total) {
-    Map found = new LinkedHashMap();
-    if (present.cardinality() < source.files()) found.put("bits", Text.bits(present));
-    found.put("twice", Boolean.valueOf(twice));
-    found.put("others", Integer.valueOf(others));
-    found.put("other_bytes", Long.valueOf(otherBytes));
-    found.put("total", Long.valueOf(total[0]));
-    found.put("total_bytes", Long.valueOf(total[1]));
-    return Text.json(found);
+  /** For Python, which reads it as JSON. */
+  String text() {
+    Map described = new LinkedHashMap();
+    if (present.cardinality() < index.files()) described.put("bits", Json.bits(present));
+    described.put("twice", Boolean.valueOf(twice));
+    described.put("others", Integer.valueOf(others));
+    described.put("other_bytes", Long.valueOf(otherBytes));
+    described.put("total", Long.valueOf(total[0]));
+    described.put("total_bytes", Long.valueOf(total[1]));
+    described.put("total_rows", total[2] < 0 ? null : Long.valueOf(total[2]));
+    return Json.write(described);
   }
 }

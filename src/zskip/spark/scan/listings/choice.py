@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-import base64
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from zskip.records import Bools, LeafReport
-from zskip.spark.scan.filters.catalyst import Filters
+from zskip.spark.scan.bridge.filters import Filters
+from zskip.spark.scan.listings.listing import Listing
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Choice:
     """The files that a scan reads, and why."""
 
+    listing: Listing
+    pin: str | None
+    """Names the index that describes the files; None where a file may be read twice or not at all."""
     kept: Bools
     """(files,)"""
     full: Bools
     """(files,) files all of whose rows pass the filters that Spark handed over; it keeps some to itself."""
-    leaves: tuple[LeafReport, ...]
+    partition_filters: Filters
+    data_filters: Filters
+    filter_leaves: tuple[LeafReport, ...]
+    """What the filters skipped."""
+    steps: tuple[tuple[LeafReport, Bools], ...] = ()
+    """What joins, limits and counts skipped after that, and the files that each of them left."""
     seconds: float
-    filters: tuple[Filters, ...] = ()
-    """By which it was chosen."""
 
+    @property
+    def leaves(self) -> tuple[LeafReport, ...]:
+        """What each part of the query skipped."""
+        return (*self.filter_leaves, *(leaf for leaf, _ in self.steps))
 
-def packed(mask: Bools) -> str:
-    """A mask as the bits of a `java.util.BitSet`, in base 64."""
-    return base64.b64encode(np.packbits(mask, bitorder="little").tobytes()).decode()
+    def narrow(self, kept: Bools, leaf: LeafReport) -> Choice:
+        """Keep only some of the files.
 
-
-def unpacked(text: str, count: int) -> Bools:
-    """The mask of a `BitSet`, which leaves off the bytes of zeros at its end."""
-    held = np.zeros((count + 7) // 8, np.uint8)  # NumPy's own padding of nothing at all is whatever lay in memory.
-    given = np.frombuffer(base64.b64decode(text), np.uint8)
-    held[: len(given)] = given
-    return np.unpackbits(held, bitorder="little", count=count).astype(np.bool_)
+        kept: (files,) those that stay, of this choice and maybe others.
+        """
+        kept = self.kept & kept
+        return replace(self, kept=kept, full=self.full & kept, steps=(*self.steps, (leaf, kept)))

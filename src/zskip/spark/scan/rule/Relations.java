@@ -7,14 +7,14 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.sources.BaseRelation;
 import scala.Function1;
 
-/** Gives each relation of ours an index that knows the filter above it. */
+/** Binds an index to each relation that has one, with the filter above it. */
 final class Relations extends scala.runtime.AbstractPartialFunction {
-  /** Null where other indexes than ours are left alone. */
-  private final Tables tables;
+  private final IndexedTables tables;
+  private final boolean isEnabled = IndexedTables.isEnabled();
 
-  Relations(Tables tables) { this.tables = tables; }
+  Relations(IndexedTables tables) { this.tables = tables; }
 
-  static LogicalPlan apply(LogicalPlan plan, Tables tables) {
+  static LogicalPlan apply(LogicalPlan plan, IndexedTables tables) {
     return (LogicalPlan) plan.transformDown(new Relations(tables));
   }
 
@@ -30,10 +30,11 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     return node instanceof LogicalRelation ? known((LogicalRelation) node, null) : node;
   }
 
-  /** A relation of others over an index of ours; null where there is none, or where this fails. */
-  private zskip wrapped(LogicalRelation node) {
+  /** The index that lies in a relation's directory; null where there is none, or where this fails. */
+  private zskip bind(LogicalRelation node) {
+    if (!(node.relation() instanceof HadoopFsRelation)) return null;
     try {
-      return tables.over(node);
+      return tables.bind(node);
     } catch (Exception e) {
       Faults.tell("the look for an index", e);
       return null;
@@ -45,10 +46,10 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
 
   LogicalRelation known(LogicalRelation node, Expression condition) {
     zskip index = index(node);
-    if (index == null && tables != null && node.relation() instanceof HadoopFsRelation) index = wrapped(node);
+    if (index == null && (isEnabled || QueryMark.isOn(node))) index = bind(node);
     if (index == null) return node;
     if (index.query != null && (condition == null || condition.equals(index.query.condition))) return node;
-    Query query = new Query(condition, node, (HadoopFsRelation) node.relation());
+    ScanQuery query = new ScanQuery(condition, node, (HadoopFsRelation) node.relation());
     if (index.notes().containsKey(Counts.KIND)) query = query.with(Counts.KIND, index.notes().get(Counts.KIND));
     return query.prepare(index) ? over(node, index.in(query)) : node;
   }
@@ -62,28 +63,32 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     return location instanceof zskip ? (zskip) location : null;
   }
 
-  /** A relation of ours whose query has one note more, of which plans tell. */
-  static LogicalRelation noted(LogicalRelation node, String kind, Object value) {
-    Query query = index(node).query.with(kind, value);
+  /** A relation of ours whose query has one note more, which plans show. */
+  static LogicalRelation withNote(LogicalRelation node, String kind, Object value) {
+    ScanQuery query = index(node).query.with(kind, value);
     return query.prepare(index(node)) ? over(node, query) : node;
   }
 
   /** A relation of ours in another query. */
-  static LogicalRelation over(LogicalRelation node, Query query) { return over(node, index(node).in(query)); }
+  static LogicalRelation over(LogicalRelation node, ScanQuery query) { return over(node, index(node).in(query)); }
 
   static LogicalRelation over(LogicalRelation node, zskip index) {
+    return over(node, index, ((HadoopFsRelation) node.relation()).options());
+  }
+
+  /** The same relation over another file index, with other options. */
+  static LogicalRelation over(LogicalRelation node, FileIndex files, scala.collection.immutable.Map options) {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
-    HadoopFsRelation known = new HadoopFsRelation(
-      index,
+    Object[] parts = new Object[node.productArity()];
+    for (int i = 0; i < parts.length; i++) parts[i] = node.productElement(i);
+    parts[0] = new HadoopFsRelation(
+      files,
       relation.partitionSchema(),
       relation.dataSchema(),
       relation.bucketSpec(),
       relation.fileFormat(),
-      relation.options(),
+      options,
       relation.sparkSession());
-    Object[] parts = new Object[node.productArity()];
-    for (int i = 0; i < parts.length; i++) parts[i] = node.productElement(i);
-    parts[0] = known;
     return (LogicalRelation) node.makeCopy(parts);
   }
 }

@@ -1,3 +1,4 @@
+import java.util.List;
 import java.util.concurrent.Executor;
 import java.util.function.BiConsumer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -7,20 +8,22 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   static final int STEPS = 5;
 
-  final Tables tables;
+  final IndexedTables tables;
 
   public Rule(BiConsumer answer, Executor threads) {
-    tables = new Tables(answer, threads);
+    tables = new IndexedTables(answer, threads);
     Faults.python = new Python(answer, threads);
   }
 
-  /** What scans did since the last call, as JSON. */
-  public String scans() { return Scans.take(); }
+  /** Has one query prune in a session that is not enabled; as `QueryMark` says. */
+  public List mark(LogicalPlan plan, LogicalPlan cached, boolean isExplained) {
+    return QueryMark.apply(plan, cached, tables, isExplained);
+  }
 
   /** What each step does to a plan; the first one finds the relations that the others tell more. */
   LogicalPlan step(int number, LogicalPlan plan) {
     switch (number) {
-      case 0: return Relations.apply(plan, Tables.isEnabled() ? tables : null);
+      case 0: return Relations.apply(plan, tables);
       case 1: return Counts.apply(plan);
       case 2: return TopK.apply(plan);
       case 3: return Limits.apply(plan);

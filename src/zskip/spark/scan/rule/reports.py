@@ -5,24 +5,33 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-import time
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from zskip.records import ScanReport
 from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.scan.bridge.janino import is_compiled, singleton
 from zskip.spark.scan.listings.choice import Choice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.scan.rule.file_index import PrunedFileIndex
-
-_HELD = 1000
+_LIMIT = 1000
 _numbers = itertools.count(1)
 _lock = threading.Lock()
-_choices: OrderedDict[int, tuple[PrunedFileIndex, Choice]] = OrderedDict()
+_collecting = threading.RLock()
+
+
+class Reporter(Protocol):
+    """Who chose the files of a scan."""
+
+    def report(self, choice: Choice, scan: Mapping[str, Any]) -> ScanReport:
+        """What a scan of a choice read, as `ScanLog.java` describes it."""
+
+    def tell(self, choice: Choice, report: ScanReport) -> None:
+        """Tell those who want to know of each scan."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,35 +42,68 @@ class _Scan:
     report: ScanReport
 
 
-_scans: deque[_Scan] = deque(maxlen=_HELD)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ExplainedScan:
+    """A scan whose files were listed to explain them; nothing was read."""
+
+    reporter: Reporter
+    choice: Choice
+    report: ScanReport
 
 
-def ticket_for(index: PrunedFileIndex, choice: Choice) -> int:
-    """A number by which a choice of files is found again, while it is one of the latest."""
+_choices: OrderedDict[int, tuple[Reporter, Choice]] = OrderedDict()
+_scans: deque[_Scan] = deque(maxlen=_LIMIT)
+_explained: OrderedDict[str, list[ExplainedScan]] = OrderedDict()
+"""By the name under which they were explained."""
+
+
+def remember(reporter: Reporter, choice: Choice) -> int:
+    """A number by which a choice of files can be looked up, while it is one of the latest."""
     with _lock:
         ticket = next(_numbers)
-        _choices[ticket] = index, choice
-        if len(_choices) > _HELD:
+        _choices[ticket] = reporter, choice
+        if len(_choices) > _LIMIT:
             _choices.popitem(last=False)
     return ticket
 
 
-def chosen(ticket: int | None) -> Choice | None:
+def look_up(ticket: int | None) -> Choice | None:
     """The choice of a ticket; None where it is forgotten."""
     with _lock:
-        found = None if ticket is None else _choices.get(ticket)
-    return None if found is None else found[1]
+        known = None if ticket is None else _choices.get(ticket)
+    return None if known is None else known[1]
 
 
-def record(query: int, report: ScanReport) -> None:
-    """Remember what a scan read."""
+def collect_scans(jvm: Jvm) -> None:
+    """Report the scans that Java has logged since the last call."""
+    if not is_compiled(jvm):
+        return
+    with _collecting:
+        for scan in json.loads(singleton(jvm, "ScanLog").get()):
+            with _lock:
+                known = _choices.get(scan["ticket"])
+            if known is not None:
+                _add(*known, scan)
+
+
+def _add(reporter: Reporter, choice: Choice, scan: Mapping[str, Any]) -> None:
+    report = reporter.report(choice, scan)
+    if scan["explained"] is not None:
+        explained = ExplainedScan(reporter=reporter, choice=choice, report=report)
+        with _lock:
+            _explained.setdefault(scan["explained"], []).append(explained)
+            if len(_explained) > _LIMIT:
+                _explained.popitem(last=False)
+        return
+    if not report.for_keys:
+        reporter.tell(choice, report)
     with _lock:
-        _scans.append(_Scan(time_ms=int(1000 * time.time()), query=query, report=report))
+        _scans.append(_Scan(time_ms=scan["time"], query=scan["query"], report=report))
 
 
 def latest(spark: SparkSession) -> tuple[ScanReport, ...]:
     """The reports of the scans of the query that listed files last, in the order in which they did."""
-    bring(Jvm.of(spark))
+    collect_scans(Jvm.of(spark))
     with _lock:
         scans = sorted(_scans, key=lambda scan: scan.time_ms)
     if not scans:
@@ -72,20 +114,8 @@ def latest(spark: SparkSession) -> tuple[ScanReport, ...]:
     return tuple(scan.report for scan in scans if scan.query == query)
 
 
-def bring(jvm: Jvm) -> None:
-    """Bring over what Java wrote down of scans of which it did not ask Python."""
-    from zskip.spark.scan.rule.plans import rule_of
-
-    rule = rule_of(jvm)
-    if rule is None:
-        return
-    for scan in json.loads(rule.scans()):
-        with _lock:
-            found = _choices.get(scan["ticket"])
-        if found is not None:
-            index, choice = found
-            report = index.report_of(choice, scan)
-            if index.pruning.on_filters is not None and not report.for_keys:
-                index.pruning.on_filters(choice.filters, report)
-            with _lock:
-                _scans.append(_Scan(time_ms=scan["time"], query=scan["query"], report=report))
+def take_explained(jvm: Jvm, name: str) -> list[ExplainedScan]:
+    """The scans that were listed under a name, in their order."""
+    collect_scans(jvm)
+    with _lock:
+        return _explained.pop(name, [])

@@ -1,7 +1,7 @@
-// Compiled in the driver by Janino, which Spark brings along, as one unit with the other files of this folder;
+// Compiled in the driver by Janino, which Spark brings along, as one unit with the other Java of this room;
 // Java without generics or lambdas, as Janino reads it.
 
-import java.util.ArrayList;
+import java.nio.LongBuffer;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
@@ -15,46 +15,45 @@ import scala.Option;
 import SEQ;
 
 /**
- * A file index that knows the query it stands in, so that plans tell what is left of the table.
+ * An index of ours bound to the files that a relation lists: a file index that knows the query it stands in.
  *
- * What it knows of filters is for people and for the choice of joins: which files are read is decided when they are
- * listed, by the filters that Spark hands over then, and by the notes of the query.
+ * Plans tell what the query leaves of the table, by which Spark chooses joins. Which files are read is decided when they
+ * are listed, by the filters that Spark hands over then, and by the notes of the query.
  */
 public final class zskip implements FileIndex {
   /** Set while the rule runs, since a transformation drops a new node that equals the old one. */
   static final ThreadLocal REPLACING = new ThreadLocal();
 
+  /** Lists the files. */
   final FileIndex files;
-  final Python python;
-  /** What is known of the files that another index lists; null where `files` is our own. */
-  final Source source;
+  final BoundIndex bound;
   /** Null where no query is known. */
-  final Query query;
+  final ScanQuery query;
 
-  public zskip(FileIndex files, BiConsumer answer, Executor threads) {
-    this(files, new Python(answer, threads), null, null);
+  /** Over a pinned snapshot. */
+  public zskip(FileIndex files, BiConsumer answer, Executor threads, LongBuffer rows, Boolean isWatched) {
+    this(files, new BoundIndex(new Python(answer, threads), rows, isWatched.booleanValue()), null);
   }
 
-  zskip(FileIndex files, Python python, Source source, Query query) {
+  zskip(FileIndex files, BoundIndex bound, ScanQuery query) {
     this.files = files;
-    this.python = python;
-    this.source = source;
+    this.bound = bound;
     this.query = query;
   }
 
   /** The same files in another query. */
-  zskip in(Query other) { return new zskip(files, python, source, other); }
+  zskip in(ScanQuery other) { return new zskip(files, bound, other); }
 
-  /** Asks Python; null where it does not know. Over another's files, it is told of those that the query may read. */
+  /** Asks Python about the files that the query may read; null where it does not know. */
   Object ask(String question, Object[] arguments) {
-    return asked(question, query == null ? null : query.listing, arguments);
+    return ask(question, query == null ? null : query.listing, arguments);
   }
 
-  private Object asked(String question, String listing, Object[] arguments) {
+  private Object ask(String question, String listing, Object[] arguments) {
     Object[] all = new Object[arguments.length + 1];
     all[0] = listing;
     System.arraycopy(arguments, 0, all, 1, arguments.length);
-    return python.ask(question, all);
+    return bound.python.ask(question, all);
   }
 
   public Seq rootPaths() { return query == null ? files.rootPaths() : query.paths; }
@@ -73,96 +72,64 @@ public final class zskip implements FileIndex {
    */
   public boolean equals(Object other) {
     if (this == other) return true;
-    if (REPLACING.get() != null) return false;
-    if (!(other instanceof zskip)) return source == null && notes().isEmpty() && files.equals(other);
-    zskip that = (zskip) other;
-    return (source == null) == (that.source == null) && notes().equals(that.notes()) && files.equals(that.files);
+    if (REPLACING.get() != null || !(other instanceof zskip)) return false;
+    return notes().equals(((zskip) other).notes()) && files.equals(((zskip) other).files);
   }
 
   /** Whether the rows of the relation are those of its files, and those are at hand. */
-  boolean isWhole() { return source == null || files instanceof PartitioningAwareFileIndex; }
+  boolean isWhole() { return files instanceof Pinned || files instanceof PartitioningAwareFileIndex; }
 
   /** Whether the list of files is that of the plan, whenever it is asked for. */
-  boolean isFixed() { return source == null || files.getClass() == InMemoryFileIndex.class; }
+  boolean isFixed() { return files instanceof Pinned || files.getClass() == InMemoryFileIndex.class; }
 
-  Map notes() { return query == null ? Query.NO_NOTES : query.notes; }
+  Map notes() { return query == null ? ScanQuery.NO_NOTES : query.notes; }
 
+  Listing list(Seq partitionFilters, Seq dataFilters) { return Listing.of(files, bound, partitionFilters, dataFilters); }
+
+  /** What is listed, without the files that the query does not need. */
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
-    if (source != null) return left(partitionFilters, dataFilters);
-    Seq found = null;
+    Listing listing = list(partitionFilters, dataFilters);
     try {
-      if (query != null) found = chosen(partitionFilters, dataFilters);
-    } catch (RuntimeException e) {
-      if (notes().containsKey(Counts.KIND)) throw e;
-      Faults.tell("the choice of files", e);
-    } catch (LinkageError e) {
-      Faults.tell("the choice of files", e);
-    }
-    if (found != null) return found;
-    if (notes().containsKey(Counts.KIND)) throw Counts.unsure(null);
-    return files.listFiles(partitionFilters, dataFilters);
-  }
-
-  /** What the query leaves of our own files; null where it says no more of them than the filters. */
-  private Seq chosen(Seq partitionFilters, Seq dataFilters) {
-    boolean same = query.isOver(partitionFilters, dataFilters);
-    Map notes = Joins.notes(this);
-    if (!same && notes.isEmpty()) return null;
-    Object ticket = same ? query.ticket : null;
-    Object[] arguments = {ticket, partitionFilters, dataFilters, notes, Scans.query(), Scans.forKeys()};
-    return (Seq) ask("list", arguments);
-  }
-
-  /** What another index lists, without the files that the query does not need. */
-  private Seq left(Seq partitionFilters, Seq dataFilters) {
-    Seq all = files.listFiles(partitionFilters, dataFilters);
-    try {
-      long started = System.nanoTime();
-      Listing listing = new Listing(source, all);
-      long[] total = total(listing, partitionFilters);
-      boolean same = query != null && query.isOver(partitionFilters, dataFilters);
-      Object ticket = same ? query.ticket : null;
-      Map notes = query == null ? Query.NO_NOTES : Joins.notes(this);
-      List reasons = Joins.reasons(notes);
-      BitSet kept = same && (notes.isEmpty() || reasons != null) ? query.kept : null;
-      if (kept == null) reasons = null;
-      if (kept == null) {
-        Object[] arguments = {ticket, partitionFilters, dataFilters, notes, null, null};
-        String answer = (String) asked("list", listing.text(total), arguments);
-        if (answer == null) throw new IllegalStateException("no answer");
-        Map found = Text.read(answer);
-        ticket = found.get("ticket");
-        kept = Text.bits((String) found.get("kept"));
-      }
-      Seq left = listing.keep(kept);
-      Scans.add(ticket, listing, total, System.nanoTime() - started, reasons);
-      return left;
+      return keep(listing, partitionFilters, dataFilters);
     } catch (Exception e) {
-      if (notes().containsKey(Counts.KIND)) throw Counts.unsure(e);
-      Faults.tell("the choice of files", e);
-      return all;
+      return everything(listing, e);
     } catch (LinkageError e) {
-      if (notes().containsKey(Counts.KIND)) throw Counts.unsure(e);
-      Faults.tell("the choice of files", e);
-      return all;
+      return everything(listing, e);
     }
   }
 
-  /** Files and bytes before partition filters where they are at hand, else after them. */
-  private long[] total(Listing listing, Seq partitionFilters) {
-    if (partitionFilters.isEmpty() || !(files instanceof PartitioningAwareFileIndex)) {
-      return new long[] {listing.files, listing.bytes, listing.rows};
+  private Seq everything(Listing listing, Throwable fault) {
+    if (notes().containsKey(Counts.KIND)) throw Counts.unsure(fault);
+    Faults.tell("the choice of files", fault);
+    return listing.everything();
+  }
+
+  private Seq keep(Listing listing, Seq partitionFilters, Seq dataFilters) {
+    long started = System.nanoTime();
+    listing.count();
+    boolean isPlanned = query != null && query.isOver(partitionFilters, dataFilters);
+    Object ticket = isPlanned ? query.ticket : null;
+    Map notes = query == null ? ScanQuery.NO_NOTES : Joins.notes(this);
+    List reasons = Joins.reasons(notes);
+    BitSet kept = isPlanned && (notes.isEmpty() || reasons != null) ? query.kept : null;
+    if (kept == null) {
+      reasons = null;
+      Object[] arguments = {ticket, partitionFilters, dataFilters, Json.write(notes)};
+      Map answer = Json.read((String) ask("list", listing.text(), arguments));
+      ticket = answer.get("ticket");
+      kept = Json.bits((String) answer.get("kept"));
     }
-    return new long[] {((PartitioningAwareFileIndex) files).allFiles().size(), files.sizeInBytes(), -1};
+    Seq left = listing.keep(kept);
+    ScanLog.add(ticket, listing, System.nanoTime() - started, reasons);
+    return left;
   }
 
   /** What Python is told of the files that filters leave; null where they would have to be listed first. */
   String listed(Seq partitionFilters, Seq dataFilters) {
-    if (source == null) return null;
     boolean isDelta = Delta.isPrepared(files);
-    if (!isDelta && !(files instanceof PartitioningAwareFileIndex)) return null;
-    Seq held = files.listFiles(partitionFilters, isDelta ? dataFilters : Query.seq(new ArrayList()));
-    Listing listing = new Listing(source, held);
-    return listing.text(total(listing, partitionFilters));
+    if (!isDelta && !isWhole()) return null;
+    Listing listing = list(partitionFilters, isDelta ? dataFilters : ScanQuery.NONE);
+    listing.count();
+    return listing.text();
   }
 }

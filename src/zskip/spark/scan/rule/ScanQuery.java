@@ -21,8 +21,9 @@ import scala.collection.JavaConverters;
 import SEQ;
 
 /** The query that a relation stands in: its filter, what that leaves of the table, and notes for the scan. */
-final class Query {
+final class ScanQuery {
   static final Map NO_NOTES = Collections.emptyMap();
+  static final Seq NONE = seq(new ArrayList());
 
   final Expression condition;
   final Seq ofPartitions;
@@ -32,16 +33,17 @@ final class Query {
   Object ticket;
   long bytes;
   Seq paths;
-  /** What Python is told of the files that another index lists, and which of them are kept; null where unknown. */
+  /** What Python is told of the files that are listed; null where they would have to be listed first. */
   String listing;
+  /** The files that the filters leave; null where that is not known. */
   BitSet kept;
   /** What else the scan may use, by the kind of pruning; goes to `notes.py` when files are listed. */
   Map notes = NO_NOTES;
-  /** Joins that scans are not pruned by, which makes no difference to their rows: of `Offer`. */
+  /** Joins that scans are not pruned by, which makes no difference to their rows: of `JoinCandidate`. */
   List unused = Collections.emptyList();
 
   /** Splits a condition (null: none) as `FileSourceStrategy` does. */
-  Query(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
+  ScanQuery(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
     this.condition = condition;
     List conjuncts = new ArrayList();
     List all = Collections.emptyList();
@@ -66,65 +68,65 @@ final class Query {
   /** The columns of a relation that are among some names, or that are not. */
   private static AttributeSet columns(LogicalRelation node, List names, boolean among) {
     List output = JavaConverters.seqAsJavaList(node.output());
-    List found = new ArrayList();
+    List columns = new ArrayList();
     for (int i = 0; i < output.size(); i++) {
-      if (names.contains(((AttributeReference) output.get(i)).name()) == among) found.add(output.get(i));
+      if (names.contains(((AttributeReference) output.get(i)).name()) == among) columns.add(output.get(i));
     }
-    return AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(found));
+    return AttributeSet$.MODULE$.apply((scala.collection.Iterable) seq(columns));
   }
 
   /** Whether a filter is over columns of both kinds: then scans are handed only a part of it. */
   private static boolean mixed(List filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
     for (int i = 0; i < filters.size(); i++) {
-      AttributeSet found = ((Expression) filters.get(i)).references();
-      if (found.intersect(ofPartitions).nonEmpty() && found.intersect(ofOthers).nonEmpty()) return true;
+      AttributeSet columns = ((Expression) filters.get(i)).references();
+      if (columns.intersect(ofPartitions).nonEmpty() && columns.intersect(ofOthers).nonEmpty()) return true;
     }
     return false;
   }
 
   private static Seq ofData(List filters, AttributeSet ofPartitions, AttributeSet ofOthers) {
-    List found = new ArrayList();
+    List parts = new ArrayList();
     for (int i = 0; i < filters.size(); i++) {
       Expression filter = (Expression) filters.get(i);
       if (!filter.references().intersect(ofPartitions).nonEmpty()) {
-        found.add(filter);
+        parts.add(filter);
       } else {
         Option part = FileSourceStrategy$.MODULE$.extractPredicatesWithinOutputSet(filter, ofOthers);
-        if (part.isDefined()) found.add(part.get());
+        if (part.isDefined()) parts.add(part.get());
       }
     }
-    return seq(found);
+    return seq(parts);
   }
 
   static Seq seq(List items) { return PythonUtils.toSeq(items); }
 
   /** The same query with one note more; values need `equals`, since scans of unequal notes are never shared. */
-  Query with(String kind, Object value) {
-    Query made = new Query(this);
-    made.notes = new LinkedHashMap(notes);
-    made.notes.put(kind, value);
-    return made;
+  ScanQuery with(String kind, Object value) {
+    ScanQuery query = new ScanQuery(this);
+    query.notes = new LinkedHashMap(notes);
+    query.notes.put(kind, value);
+    return query;
   }
 
   /** The same query without notes. */
-  Query bare() {
-    Query made = new Query(this);
-    made.notes = NO_NOTES;
-    made.unused = Collections.emptyList();
-    return made;
+  ScanQuery bare() {
+    ScanQuery query = new ScanQuery(this);
+    query.notes = NO_NOTES;
+    query.unused = Collections.emptyList();
+    return query;
   }
 
   /** The same query with other joins. */
-  Query with(Offers offers) {
-    Query made = new Query(this);
-    made.notes = new LinkedHashMap(notes);
-    made.notes.remove(Joins.NOTE);
-    if (!offers.used.isEmpty()) made.notes.put(Joins.NOTE, offers);
-    made.unused = offers.unused;
-    return made;
+  ScanQuery with(JoinCandidates candidates) {
+    ScanQuery query = new ScanQuery(this);
+    query.notes = new LinkedHashMap(notes);
+    query.notes.remove(Joins.NOTE);
+    if (!candidates.used.isEmpty()) query.notes.put(Joins.NOTE, candidates);
+    query.unused = candidates.unused;
+    return query;
   }
 
-  private Query(Query other) {
+  private ScanQuery(ScanQuery other) {
     condition = other.condition;
     ofPartitions = other.ofPartitions;
     ofData = other.ofData;
@@ -146,15 +148,19 @@ final class Query {
   /** Asks Python what the query would read; false where it does not know. */
   boolean prepare(zskip index) {
     listing = index.listed(ofPartitions, ofData);
-    String answer = (String) index.in(this).ask("prepare", new Object[] {ofPartitions, ofData, notes});
+    Map known = new LinkedHashMap(notes);
+    // Joins are asked for their keys when the query runs.
+    known.remove(Joins.NOTE);
+    Object[] arguments = {ofPartitions, ofData, Json.write(known)};
+    String answer = (String) index.in(this).ask("prepare", arguments);
     if (answer == null) return false;
-    Map found = Text.read(answer);
-    ticket = found.get("ticket");
-    bytes = Math.max(1, (long) (index.files.sizeInBytes() * ((Number) found.get("share")).doubleValue()));
-    if (found.get("kept") != null) kept = Text.bits((String) found.get("kept"));
+    Map plan = Json.read(answer);
+    ticket = plan.get("ticket");
+    bytes = Math.max(1, (long) (index.files.sizeInBytes() * ((Number) plan.get("share")).doubleValue()));
+    kept = Json.bits((String) plan.get("kept"));
     List named = new ArrayList();
     List roots = JavaConverters.seqAsJavaList(index.files.rootPaths());
-    for (int i = 0; i < roots.size(); i++) named.add(new Place((Path) roots.get(i), (String) found.get("text")));
+    for (int i = 0; i < roots.size(); i++) named.add(new ShownPath((Path) roots.get(i), (String) plan.get("text")));
     paths = seq(named);
     return true;
   }

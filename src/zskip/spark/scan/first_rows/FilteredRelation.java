@@ -13,19 +13,19 @@ import scala.collection.JavaConverters;
 import SEQ;
 
 /** Projections and a filter over one relation of ours, whose scan decides the whole filter. */
-final class Chain {
+final class FilteredRelation {
   final LogicalPlan top;
-  final LogicalRelation relation;
+  final LogicalRelation leaf;
   private final List projects;
 
-  private Chain(LogicalPlan top, LogicalRelation relation, List projects) {
+  private FilteredRelation(LogicalPlan top, LogicalRelation leaf, List projects) {
     this.top = top;
-    this.relation = relation;
+    this.leaf = leaf;
     this.projects = projects;
   }
 
   /** The chain that a plan is; null where it is none. */
-  static Chain of(LogicalPlan top) {
+  static FilteredRelation of(LogicalPlan top) {
     List projects = new ArrayList();
     LogicalPlan node = top;
     while (node instanceof Project && allDeterministic(((Project) node).projectList())) {
@@ -38,7 +38,7 @@ final class Chain {
     if (index == null || index.query == null || !index.query.whole || !index.isWhole()) return null;
     Expression known = index.query.condition;
     if (condition == null ? known != null : !condition.equals(known)) return null;
-    return new Chain(top, (LogicalRelation) node, projects);
+    return new FilteredRelation(top, (LogicalRelation) node, projects);
   }
 
   private static boolean allDeterministic(Seq expressions) {
@@ -49,15 +49,16 @@ final class Chain {
     return true;
   }
 
-  Query query() { return Relations.index(relation).query; }
+  ScanQuery query() { return Relations.index(leaf).query; }
 
   /** The column of the relation that an expression over the chain is; null where it is none. */
   Attribute column(Expression expression) {
-    Expression found = expression;
-    for (int i = 0; i < projects.size() && found != null; i++) {
-      found = found instanceof Attribute ? named((Attribute) found, ((Project) projects.get(i)).projectList()) : null;
+    Expression source = expression;
+    for (int i = 0; i < projects.size() && source != null; i++) {
+      Seq named = ((Project) projects.get(i)).projectList();
+      source = source instanceof Attribute ? named((Attribute) source, named) : null;
     }
-    return found instanceof Attribute ? (Attribute) named((Attribute) found, relation.output()) : null;
+    return source instanceof Attribute ? (Attribute) named((Attribute) source, leaf.output()) : null;
   }
 
   /** What a list of expressions gives under the name of an attribute. */
@@ -71,11 +72,11 @@ final class Chain {
   }
 
   /** The same over another relation. */
-  LogicalPlan over(LogicalRelation other) { return Swap.in(top, relation, other); }
+  LogicalPlan over(LogicalRelation other) { return Swap.in(top, leaf, other); }
 
   /** The relation with a note, or the same one where it has that already. */
-  LogicalRelation noted(String kind, Object value) {
-    return value.equals(query().notes.get(kind)) ? relation : Relations.noted(relation, kind, value);
+  LogicalRelation withNote(String kind, Object value) {
+    return value.equals(query().notes.get(kind)) ? leaf : Relations.withNote(leaf, kind, value);
   }
 
   /** Puts one node of a plan in the place of another. */

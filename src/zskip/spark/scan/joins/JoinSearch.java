@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
 
 /** Climbs from each relation of ours to the joins above it that rows without a partner do not survive. */
-final class Climb {
+final class JoinSearch {
   private final JoinSettings settings;
   private final List path = new ArrayList();
   /** Joins whose other side is not filtered by itself, but may be by a join further up, as a dimension's dimension. */
@@ -30,13 +30,13 @@ final class Climb {
   /** Of the bytes of a table, by its files and a column, those that one key leaves. */
   private final Map shares = new HashMap();
 
-  private Climb(JoinSettings settings) { this.settings = settings; }
+  private JoinSearch(JoinSettings settings) { this.settings = settings; }
 
   static LogicalPlan apply(LogicalPlan plan, JoinSettings settings) {
-    Climb climb = new Climb(settings);
-    climb.findPruning(plan);
-    climb.visit(plan);
-    return climb.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(climb.others));
+    JoinSearch search = new JoinSearch(settings);
+    search.findPruning(plan);
+    search.visit(plan);
+    return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(search.others));
   }
 
   private void findPruning(LogicalPlan node) {
@@ -60,8 +60,8 @@ final class Climb {
     if (index != null && index.query != null) {
       // One object in two places has two ways up.
       boolean alone = !others.containsKey(node) && !inPruning.contains(index.files);
-      Offers offers = alone ? offers((LogicalRelation) node, index) : new Offers();
-      others.put(node, Relations.over((LogicalRelation) node, index.query.with(offers)));
+      JoinCandidates candidates = alone ? candidates((LogicalRelation) node, index) : new JoinCandidates();
+      others.put(node, Relations.over((LogicalRelation) node, index.query.with(candidates)));
     }
     path.add(node);
     List children = Columns.list(node.children());
@@ -69,20 +69,20 @@ final class Climb {
     path.remove(path.size() - 1);
   }
 
-  private Offers offers(LogicalRelation relation, zskip index) {
-    Offers offers = new Offers();
+  private JoinCandidates candidates(LogicalRelation relation, zskip index) {
+    JoinCandidates candidates = new JoinCandidates();
     pending = new ArrayList();
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
       LogicalPlan node = (LogicalPlan) path.get(i);
-      if (node instanceof Join) columns = joined((Join) node, below, columns, offers, index);
+      if (node instanceof Join) columns = joined((Join) node, below, columns, candidates, index);
       else columns = after(node, below, columns);
       // Above it the first branch's attributes stand for all branches, of which the others never met that side.
       if (node instanceof Union) pending.clear();
       below = node;
     }
-    return offers;
+    return candidates;
   }
 
   /** The columns above a node; null where it does more than to take single rows or whole groups. */
@@ -100,17 +100,17 @@ final class Climb {
 
   /** What Spark's own dynamic partition pruning sees to. */
   private static List pruned(Expression condition) {
-    List found = new ArrayList();
+    List columns = new ArrayList();
     List all = KeySide.conjuncts(condition);
     for (int i = 0; i < all.size(); i++) {
       if (all.get(i) instanceof DynamicPruning) {
-        found.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
+        columns.addAll(Columns.list(((Expression) all.get(i)).references().toSeq()));
       }
     }
-    return found;
+    return columns;
   }
 
-  private Columns joined(Join join, LogicalPlan below, Columns columns, Offers offers, zskip index) {
+  private Columns joined(Join join, LogicalPlan below, Columns columns, JoinCandidates candidates, zskip index) {
     boolean left = join.left() == below;
     if (left == (join.right() == below)) return null;
     String type = join.joinType().toString();
@@ -124,15 +124,15 @@ final class Climb {
       LogicalPlan other = (LogicalPlan) (left ? join.right() : join.left());
       if (droppable) {
         List conjuncts = KeySide.conjuncts(condition);
-        if (inner) narrow(conjuncts, other, offers, index);
-        offer(conjuncts, other, columns, offers, index);
+        if (inner) narrow(conjuncts, other, candidates, index);
+        consider(conjuncts, other, columns, candidates, index);
       }
     }
     if (!inner) pending.clear();
     return goesOn ? columns : null;
   }
 
-  private void offer(List conjuncts, LogicalPlan other, Columns columns, Offers offers, zskip index) {
+  private void consider(List conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates, zskip index) {
     for (int i = 0; i < conjuncts.size(); i++) {
       if (!(conjuncts.get(i) instanceof EqualTo)) continue;
       EqualTo equal = (EqualTo) conjuncts.get(i);
@@ -148,40 +148,40 @@ final class Climb {
         && key.references().subsetOf(other.outputSet());
       if (!known) continue;
       KeySide side = KeySide.of(other, key);
-      if (side != null) add(column, Names.of(side.plan, side.key), side, offers, index);
+      if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, index);
       else if (KeySide.whole(other, key) != null) pending.add(new Object[] {column, KeySide.whole(other, key)});
     }
   }
 
-  private void add(String column, String name, KeySide side, Offers offers, zskip index) {
+  private void add(String column, String name, KeySide side, JoinCandidates candidates, zskip index) {
     long bytes = KeySide.bytes(side.plan);
     String reason = settings.whyNot(index.query.bytes, bytes);
     // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
     if (reason.isEmpty() && !settings.whyNot(saved(index, column), bytes).isEmpty()) {
       reason = "most files span most of " + column;
     }
-    offers.add(new Offer(column, name, side, reason));
+    candidates.add(new JoinCandidate(column, name, side, reason));
   }
 
   /** Bytes of a scan that one key of a column leaves out, on average. */
   private long saved(zskip index, String column) {
     if (settings.always) return index.query.bytes;
-    Object asked = java.util.Arrays.asList(new Object[] {index.files, column});
-    if (!shares.containsKey(asked)) shares.put(asked, index.ask("share", new Object[] {column}));
-    Number share = (Number) shares.get(asked);
+    Object key = java.util.Arrays.asList(new Object[] {index.files, column});
+    if (!shares.containsKey(key)) shares.put(key, index.ask("share", new Object[] {column}));
+    Number share = (Number) shares.get(key);
     return share == null ? 0 : (long) (index.query.bytes * (1 - share.doubleValue()));
   }
 
   /** Filters sides that were met before by what joins them here. */
-  private void narrow(List conjuncts, LogicalPlan other, Offers offers, zskip index) {
+  private void narrow(List conjuncts, LogicalPlan other, JoinCandidates candidates, zskip index) {
     for (int i = 0; i < pending.size(); i++) {
       Object[] one = (Object[]) pending.get(i);
       KeySide narrower = ((KeySide) one[1]).narrowed(conjuncts, other);
       if (narrower == null) continue;
       pending.set(i, new Object[] {one[0], narrower});
       // Not what a broadcast of that table holds.
-      String name = Names.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + Names.first(other);
-      add((String) one[0], name, narrower, offers, index);
+      String name = TableNames.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + TableNames.first(other);
+      add((String) one[0], name, narrower, candidates, index);
     }
   }
 

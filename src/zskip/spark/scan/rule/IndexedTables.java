@@ -22,38 +22,42 @@ import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.JavaConverters;
 
 /** The indexes that lie in the directories of relations: looked up at each scan, opened once. */
-final class Tables {
+final class IndexedTables {
   static final String ENABLED = "spark.zskip.enabled";
   private static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   private static final String PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat";
   private static final String INDEX = "_zskip/index";
-  private static final int HELD = 256;
+  private static final int LIMIT = 256;
   private static final long SECONDS = 10;
   /** Options by which no value in a file is read as another one, and no column is found elsewhere. */
   private static final Set HARMLESS = new HashSet(Arrays.asList(new Object[] {
-    "path", "paths", "basepath", "serialization.format", "mergeschema", "compression", "header", "inferschema",
+    ENABLED, "path", "paths", "basepath", "serialization.format", "mergeschema", "compression", "header", "inferschema",
     "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles",
     "ignoremissingfiles", "comment", "owner"}));
 
   private final Python python;
   private final Executor threads;
-  private final Map sources = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
-  /** What was last seen in directories of slow file systems, and when. */
-  private final Map seen = new ConcurrentHashMap();
+  private final Map indexes = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
+  /** The latest stamps of directories on slow file systems, and their times. */
+  private final Map stamps = new ConcurrentHashMap();
 
-  Tables(BiConsumer answer, Executor threads) {
+  IndexedTables(BiConsumer answer, Executor threads) {
     this.python = new Python(answer, threads);
     this.threads = threads;
   }
 
   static boolean isEnabled() { return "true".equalsIgnoreCase(SQLConf.get().getConfString(ENABLED, "false")); }
 
-  /** The same relation over an index of ours; null where there is none, or it has to be left alone. */
-  zskip over(LogicalRelation node) throws ReflectiveOperationException {
+  /** The index of a relation, bound to its files; null where there is none, or it has to be left alone. */
+  zskip bind(LogicalRelation node) throws ReflectiveOperationException {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     if (obstacle(node, relation) != null) return null;
-    Source source = find(relation);
-    return source == null ? null : new zskip(relation.location(), source.python, source, null);
+    BoundIndex bound = find(relation);
+    if (bound == null) return null;
+    // No partition filter has chosen its partitions, so that the scan would list all of them.
+    FileIndex files = relation.location();
+    if (files instanceof CatalogFileIndex) files = ((CatalogFileIndex) files).filterPartitions(ScanQuery.NONE);
+    return new zskip(files, bound, null);
   }
 
   /** Why a relation must be left to Spark, whatever lies in its directory; null where nothing speaks against it. */
@@ -78,13 +82,19 @@ final class Tables {
     return null;
   }
 
-  private Source find(HadoopFsRelation relation) {
+  /** The index in the directory of a relation, or above it; null where there is none, or none that can be used. */
+  BoundIndex find(HadoopFsRelation relation) {
+    Path root = root(relation);
+    return root == null ? null : bound(root, stamp(root), relation);
+  }
+
+  boolean isIndexed(HadoopFsRelation relation) { return root(relation) != null; }
+
+  /** The directory with an index; null where there is none. */
+  private Path root(HadoopFsRelation relation) {
     List roots = JavaConverters.seqAsJavaList(relation.location().rootPaths());
     for (int i = 0; i < roots.size() && i < 8; i++) {
-      for (Path path = (Path) roots.get(i); path != null; path = above(path)) {
-        Object stamp = stamp(path);
-        if (stamp != null) return source(path, stamp, relation);
-      }
+      for (Path path = (Path) roots.get(i); path != null; path = above(path)) if (stamp(path) != null) return path;
     }
     return null;
   }
@@ -95,29 +105,28 @@ final class Tables {
     return name.indexOf('=') > 0 || name.endsWith(".parquet") ? path.getParent() : null;
   }
 
-  private Source source(Path root, Object stamp, HadoopFsRelation relation) {
+  private BoundIndex bound(Path root, Object stamp, HadoopFsRelation relation) {
     Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
     List partitions = Arrays.asList(relation.partitionSchema().fieldNames());
     Object key = Arrays.asList(new Object[] {root, sensitive, partitions, relation.dataSchema(), relation.sparkSession()});
-    Object[] held = (Object[]) sources.get(key);
-    if (held != null && held[0].equals(stamp)) return (Source) held[1];
-    Source made = open(root, stamp, relation, sensitive);
-    sources.put(key, new Object[] {stamp, made});
-    if (sources.size() > HELD) {
-      synchronized (sources) {
-        sources.remove(sources.keySet().iterator().next());
+    Object[] known = (Object[]) indexes.get(key);
+    if (known != null && stamp != null && known[0].equals(stamp)) return (BoundIndex) known[1];
+    BoundIndex index = open(root, relation, sensitive);
+    if (stamp != null) indexes.put(key, new Object[] {stamp, index});
+    if (indexes.size() > LIMIT) {
+      synchronized (indexes) {
+        indexes.remove(indexes.keySet().iterator().next());
       }
     }
-    return made;
+    return index;
   }
 
-  private Source open(Path root, Object stamp, HadoopFsRelation relation, Boolean sensitive) {
+  private BoundIndex open(Path root, HadoopFsRelation relation, Boolean sensitive) {
     String partitions = relation.partitionSchema().json();
     Object[] arguments = {root.toString(), relation.dataSchema().json(), partitions, sensitive, relation.sparkSession()};
-    List found = (List) python.ask("open", arguments);
-    if (found == null) return null;
-    Python of = new Python((BiConsumer) found.get(0), threads);
-    return new Source(root, stamp, of, found);
+    List opened = (List) python.ask("open", arguments);
+    if (opened == null) return null;
+    return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened);
   }
 
   /** What changes with each version of the index in a directory; null where there is none. */
@@ -127,12 +136,12 @@ final class Tables {
       long time = new File(path.toUri().getPath(), INDEX).lastModified();
       return time == 0 ? null : Long.valueOf(time);
     }
-    Object[] last = (Object[]) seen.get(path);
+    Object[] last = (Object[]) stamps.get(path);
     long now = System.nanoTime();
     if (last == null || now - ((Long) last[1]).longValue() > SECONDS * 1000000000L) {
       last = new Object[] {newest(path), Long.valueOf(now)};
-      if (seen.size() > 10000) seen.clear();
-      seen.put(path, last);
+      if (stamps.size() > 10000) stamps.clear();
+      stamps.put(path, last);
     }
     return last[0];
   }
@@ -142,9 +151,9 @@ final class Tables {
     String newest = null;
     try {
       FileSystem files = path.getFileSystem(org.apache.spark.SparkContext.getOrCreate().hadoopConfiguration());
-      FileStatus[] held = files.listStatus(new Path(path, INDEX));
-      for (int i = 0; i < held.length; i++) {
-        String name = held[i].getPath().getName();
+      FileStatus[] statuses = files.listStatus(new Path(path, INDEX));
+      for (int i = 0; i < statuses.length; i++) {
+        String name = statuses[i].getPath().getName();
         if (name.startsWith("manifest-") && (newest == null || name.compareTo(newest) > 0)) newest = name;
       }
     } catch (java.io.IOException e) {

@@ -6,7 +6,7 @@ import org.apache.spark.sql.types.DataType;
 import scala.Option;
 
 /** A join that a scan may be pruned by, once its keys are asked for. */
-final class Offer {
+final class JoinCandidate {
   final String column;
   /** Of the other side, such as `date_dim on d_date_sk`. */
   final String name;
@@ -19,15 +19,15 @@ final class Offer {
   final String reason;
   private LogicalPlan canonical;
 
-  Offer(String column, String name, KeySide side, String reason) {
+  JoinCandidate(String column, String name, KeySide side, String reason) {
     Alias key = new Alias(
-      side.key, "key", NamedExpression.newExprId(), Query.seq(new java.util.ArrayList()), Option.empty(),
-      Query.seq(new java.util.ArrayList()));
+      side.key, "key", NamedExpression.newExprId(), ScanQuery.NONE, Option.empty(),
+      ScanQuery.NONE);
     java.util.List named = new java.util.ArrayList();
     named.add(key);
     this.column = column;
     this.name = name;
-    this.plan = new Project(Query.seq(named), side.plan);
+    this.plan = new Project(ScanQuery.seq(named), side.plan);
     this.type = side.key.dataType();
     this.bytes = KeySide.bytes(side.plan);
     this.hasJoin = KeySide.hasJoin(side.plan);
@@ -44,7 +44,7 @@ final class Offer {
   /** Equal where the same files are left, so that equal scans may be shared. */
   public boolean equals(Object other) {
     if (this == other) return true;
-    if (!(other instanceof Offer) || !column.equals(((Offer) other).column)) return false;
-    return canonical().equals(((Offer) other).canonical());
+    if (!(other instanceof JoinCandidate) || !column.equals(((JoinCandidate) other).column)) return false;
+    return canonical().equals(((JoinCandidate) other).canonical());
   }
 }

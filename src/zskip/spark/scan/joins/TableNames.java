@@ -14,7 +14,7 @@ import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import scala.Option;
 
 /** What people call the tables of a plan. */
-final class Names {
+final class TableNames {
   /** Such as `date_dim on d_date_sk`, of a side that is broadcast. */
   static String of(SparkPlan side, Expression key) {
     List attributes = Columns.list(key.references().toSeq());
@@ -37,8 +37,8 @@ final class Names {
     if (node instanceof ReusedExchangeExec) return scan(((ReusedExchangeExec) node).child(), column);
     List children = Broadcasts.children(node);
     for (int i = 0; i < children.size(); i++) {
-      FileSourceScanExec found = scan((SparkPlan) children.get(i), column);
-      if (found != null) return found;
+      FileSourceScanExec scan = scan((SparkPlan) children.get(i), column);
+      if (scan != null) return scan;
     }
     return null;
   }
@@ -48,12 +48,12 @@ final class Names {
     List attributes = Columns.list(key.references().toSeq());
     String column = attributes.size() == 1 ? ((Attribute) attributes.get(0)).name() : key.sql();
     List leaves = Columns.list(side.collectLeaves());
-    LogicalPlan found = (LogicalPlan) leaves.get(0);
+    LogicalPlan table = (LogicalPlan) leaves.get(0);
     for (int i = 0; i < leaves.size(); i++) {
       LogicalPlan leaf = (LogicalPlan) leaves.get(i);
-      if (key.references().subsetOf(leaf.outputSet())) found = leaf;
+      if (key.references().subsetOf(leaf.outputSet())) table = leaf;
     }
-    return table(found) + " on " + column;
+    return table(table) + " on " + column;
   }
 
   /** The first table of a part of a plan. */

@@ -1,10 +1,10 @@
 import org.apache.hadoop.fs.Path;
 
 /** The path of a table, shown with what is left of it. */
-final class Place extends Path {
+final class ShownPath extends Path {
   private final String text;
 
-  Place(Path path, String text) {
+  ShownPath(Path path, String text) {
     super(path.toUri());
     this.text = text + " in " + path;
   }

@@ -18,8 +18,8 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Values in the form in which the index holds them, as text, to values as Spark holds them. */
-final class Internal {
-  private Internal() {}
+final class IndexValue {
+  private IndexValue() {}
 
   /** Whole numbers in digits (days, microseconds, unscaled decimals, 0 or 1), bytes in hexadecimal digits. */
   static Object value(String text, DataType type) {
@@ -44,8 +44,8 @@ final class Internal {
   }
 
   private static byte[] bytes(String digits) {
-    byte[] found = new byte[digits.length() / 2];
-    for (int i = 0; i < found.length; i++) found[i] = (byte) Integer.parseInt(digits.substring(2 * i, 2 * i + 2), 16);
-    return found;
+    byte[] bytes = new byte[digits.length() / 2];
+    for (int i = 0; i < bytes.length; i++) bytes[i] = (byte) Integer.parseInt(digits.substring(2 * i, 2 * i + 2), 16);
+    return bytes;
   }
 }

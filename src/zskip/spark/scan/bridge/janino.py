@@ -1,0 +1,74 @@
+"""The Java of this room, compiled in the driver by the Janino that Spark brings along; no jar is needed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from importlib.resources import files
+from typing import Any
+
+from zskip.errors import UnsupportedError
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+
+_log = logging.getLogger("zskip.plans")
+_lock = threading.Lock()
+_KNOWN = "scan/"
+"""Begins the names under which a `Jvm` knows what is made here."""
+
+
+def new_instance(jvm: Jvm, name: str, *arguments: Any) -> JavaObject:
+    """An object of a class of this room. Raises UnsupportedError where Spark cannot compile it."""
+    make = jvm.once(f"{_KNOWN}new {name}", lambda: _loader(jvm).loadClass(name).getConstructors()[0])
+    return make.newInstance(jvm.array("java.lang.Object", arguments))
+
+
+def singleton(jvm: Jvm, name: str) -> JavaObject:
+    """The one object of a class of this room whose constructor takes nothing; raises what `new_instance` raises."""
+    return jvm.once(f"{_KNOWN}{name}", lambda: new_instance(jvm, name))
+
+
+def is_compiled(jvm: Jvm) -> bool:
+    """Whether the classes were needed before."""
+    return bool(_loaders(jvm))
+
+
+def _loaders(jvm: Jvm) -> list[JavaObject]:
+    """The class loader, once it is there."""
+    loaders: list[JavaObject] = jvm.once(f"{_KNOWN}loaders", list)
+    return loaders
+
+
+def _loader(jvm: Jvm) -> JavaObject:
+    with _lock:
+        loader = jvm.once(f"{_KNOWN}loader", lambda: _compile(jvm))
+    if loader is None:
+        raise UnsupportedError(
+            "zskip cannot compile the Java by which it reaches into this session's plans; its Spark has no Janino, or "
+            "one of another version"
+        )
+    return loader
+
+
+def _compile(jvm: Jvm) -> JavaObject | None:
+    """The class loader; None where Spark has no Janino, or one that cannot."""
+    try:
+        nothing = jvm.array("java.lang.Class", [])
+        method = jvm.class_of("org.apache.spark.sql.execution.datasources.FileIndex").getMethod("rootPaths", nothing)
+        compiler = jvm.find("org.codehaus.janino.SimpleCompiler")()
+        compiler.setTargetVersion(8)  # for static methods of interfaces
+        compiler.setParentClassLoader(jvm.find("java.lang.Thread").currentThread().getContextClassLoader())
+        compiler.cook(read_java().replace("import SEQ;", f"import {method.getReturnType().getName()};"))
+        _loaders(jvm).append(compiler.getClassLoader())
+        return compiler.getClassLoader()
+    except Exception:
+        _log.warning("the Java of zskip does not compile", exc_info=True)
+        return None
+
+
+def read_java() -> str:
+    """The room's Java as one text, since Janino compiles one: all imports, then all classes, each named once."""
+    folders = [folder for folder in files("zskip.spark.scan").iterdir() if folder.is_dir()]
+    sources = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".java")]
+    texts = [file.read_text(encoding="utf-8").splitlines() for file in sorted(sources, key=lambda file: file.name)]
+    imports = {line: None for text in texts for line in text if line.startswith("import ")}
+    return "\n".join([*imports, *(line for text in texts for line in text if not line.startswith("import "))])

@@ -1,0 +1,63 @@
+import java.nio.LongBuffer;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Objects;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.Path;
+
+/** An index bound to the files that it describes, numbered in its order. */
+final class BoundIndex {
+  /** Answers what a query would read of the files. */
+  final Python python;
+  /** Of each file, -1 where unknown. */
+  final LongBuffer rows;
+  /** Whether Python is told of each scan at once. */
+  final boolean isWatched;
+  /** Where the table lies; null for a snapshot. */
+  final Path root;
+  private final String authority;
+  private final String prefix;
+  private final HashMap numbers = new HashMap();
+  private final LongBuffer sizes;
+  private final LongBuffer times;
+
+  /** To the files of a snapshot, in the snapshot's order. */
+  BoundIndex(Python python, LongBuffer rows, boolean isWatched) {
+    this.python = python;
+    this.rows = rows;
+    this.isWatched = isWatched;
+    this.root = null;
+    this.authority = null;
+    this.prefix = null;
+    this.sizes = null;
+    this.times = null;
+  }
+
+  /** To whatever lies in a directory; opened: as `open_index.py` gives it, paths relative to the root. */
+  BoundIndex(Path root, Python python, List opened) {
+    this.python = python;
+    this.isWatched = false;
+    this.root = root;
+    this.authority = root.toUri().getAuthority();
+    String path = root.toUri().getPath();
+    this.prefix = path.endsWith("/") ? path : path + "/";
+    List paths = (List) opened.get(1);
+    this.sizes = (LongBuffer) opened.get(2);
+    this.times = (LongBuffer) opened.get(3);
+    this.rows = (LongBuffer) opened.get(4);
+    for (int i = 0; i < paths.size(); i++) numbers.put(paths.get(i), Integer.valueOf(i));
+  }
+
+  int files() { return rows.limit(); }
+
+  /** The number of a file; -1 where the index does not describe it as it is. */
+  int number(FileStatus file) {
+    Path path = file.getPath();
+    String name = path.toUri().getPath();
+    if (!name.startsWith(prefix) || !Objects.equals(authority, path.toUri().getAuthority())) return -1;
+    Integer number = (Integer) numbers.get(name.substring(prefix.length()));
+    if (number == null) return -1;
+    int i = number.intValue();
+    return sizes.get(i) == file.getLen() && times.get(i) == file.getModificationTime() ? i : -1;
+  }
+}

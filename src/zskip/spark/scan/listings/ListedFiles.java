@@ -1,0 +1,91 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.BitSet;
+import java.util.List;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
+import org.apache.spark.sql.execution.datasources.PartitionDirectory;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import scala.collection.JavaConverters;
+import SEQ;
+
+/** What the file index of Spark, or of another program, lists. */
+final class ListedFiles extends Listing {
+  private final FileIndex location;
+  private final boolean isFiltered;
+  private final Seq listed;
+  /** Of `PartitionDirectory`. */
+  private final List directories;
+
+  ListedFiles(BoundIndex index, FileIndex location, Seq partitionFilters, Seq dataFilters) {
+    super(index);
+    this.location = location;
+    this.isFiltered = !partitionFilters.isEmpty();
+    this.listed = location.listFiles(partitionFilters, dataFilters);
+    this.directories = JavaConverters.seqAsJavaList(listed);
+  }
+
+  Seq everything() { return listed; }
+
+  void count() {
+    for (int i = 0; i < directories.size(); i++) {
+      List statuses = files(directories.get(i));
+      for (int k = 0; k < statuses.size(); k++) {
+        FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
+        int number = index.number(file.fileStatus());
+        long size = file.fileStatus().getLen();
+        add(number, size);
+        if (number >= 0) {
+          twice |= present.get(number);
+          present.set(number);
+        } else {
+          others++;
+          otherBytes += size;
+        }
+      }
+    }
+    total = new long[] {files, bytes, rows};
+    if (isFiltered && location instanceof PartitioningAwareFileIndex) {
+      total = new long[] {((PartitioningAwareFileIndex) location).allFiles().size(), location.sizeInBytes(), -1};
+    }
+  }
+
+  private static List files(Object directory) {
+    return JavaConverters.seqAsJavaList((scala.collection.Seq) ((PartitionDirectory) directory).files());
+  }
+
+  Seq keep(BitSet kept) {
+    List left = new ArrayList();
+    reset();
+    for (int i = 0; i < directories.size(); i++) {
+      List statuses = files(directories.get(i));
+      List chosen = new ArrayList();
+      for (int k = 0; k < statuses.size(); k++) {
+        FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
+        int number = index.number(file.fileStatus());
+        if (number >= 0 && !kept.get(number)) continue;
+        chosen.add(file);
+        add(number, file.fileStatus().getLen());
+      }
+      if (chosen.size() == statuses.size()) {
+        left.add(directories.get(i));
+      } else if (!chosen.isEmpty()) {
+        left.add(new PartitionDirectory(((PartitionDirectory) directories.get(i)).values(), ScanQuery.seq(chosen)));
+      }
+    }
+    return ScanQuery.seq(left);
+  }
+
+  List partitions() {
+    List partitions = new ArrayList();
+    for (int i = 0; i < directories.size(); i++) {
+      List statuses = files(directories.get(i));
+      int[] numbers = new int[statuses.size()];
+      for (int k = 0; k < numbers.length; k++) {
+        numbers[k] = index.number(((FileStatusWithMetadata) statuses.get(k)).fileStatus());
+      }
+      partitions.add(Arrays.asList(new Object[] {((PartitionDirectory) directories.get(i)).values(), numbers}));
+    }
+    return partitions;
+  }
+}

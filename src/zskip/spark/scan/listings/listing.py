@@ -1,0 +1,42 @@
+"""What a relation lists, seen from an index: which files are there that the index describes, and how many others."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+
+from zskip.records import Bools
+from zskip.spark.scan.listings.masks import unpack_mask
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Listing:
+    """The files of a relation, after Spark's partition filters."""
+
+    present: Bools
+    """(files of the index,) which of them are listed."""
+    is_known: bool = True
+    """False where nothing is listed yet: then every file that the index describes may be there."""
+    twice: bool = False
+    """Whether a file is listed, and so read, more than once."""
+    others: int = 0
+    """Files that the index does not describe as they are; they are read."""
+    other_bytes: int = 0
+    total: int | None = None
+    """Files before partition filters; None where that is not known."""
+    total_bytes: int | None = None
+    total_rows: int | None = None
+
+    @classmethod
+    def read(cls, text: str | None, files: int) -> Listing:
+        """Read what `Listing.java` says.
+
+        text: None where nothing is listed yet; files: that the index describes.
+        """
+        if text is None:
+            return cls(present=np.ones(files, np.bool_), is_known=False)
+        described = json.loads(text)
+        bits = described.pop("bits", None)
+        return cls(present=np.ones(files, np.bool_) if bits is None else unpack_mask(bits, files), **described)

@@ -1,0 +1,135 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+
+/**
+ * Has one query prune in a session that is not enabled: an option of its relations, which the rule looks for.
+ *
+ * An option stays through all of Spark's rules, and no other query sees it.
+ */
+final class QueryMark {
+  private final IndexedTables tables;
+  private final boolean isExplained;
+  /** The leaves that Spark reads rather than to take them from its cache; null where it caches nothing. */
+  private final List uncached;
+  private final Map marked = new IdentityHashMap();
+  private final List described = new ArrayList();
+
+  private QueryMark(IndexedTables tables, boolean isExplained, List uncached) {
+    this.tables = tables;
+    this.isExplained = isExplained;
+    this.uncached = uncached;
+  }
+
+  static boolean isOn(LogicalRelation node) {
+    return node.relation() instanceof HadoopFsRelation
+      && ((HadoopFsRelation) node.relation()).options().contains(IndexedTables.ENABLED);
+  }
+
+  /**
+   * The marked plan, and its tables as JSON: how a user calls each, where it lies, and why it is read in full.
+   *
+   * cached: the plan with what Spark has cached, null where it caches nothing.
+   */
+  static List apply(LogicalPlan plan, LogicalPlan cached, IndexedTables tables, boolean isExplained) {
+    QueryMark mark = new QueryMark(tables, isExplained, cached == null ? null : leaves(cached));
+    List leaves = leaves(plan);
+    for (int i = 0; i < leaves.size(); i++) mark.visit((LogicalPlan) leaves.get(i));
+    LogicalPlan result = plan;
+    if (!mark.marked.isEmpty()) {
+      result = (LogicalPlan) plan.transformUpWithSubqueries(new JoinSearch.Exchange(mark.marked));
+      result.setAnalyzed();
+    }
+    return Arrays.asList(new Object[] {result, Json.write(mark.described)});
+  }
+
+  /** The leaves of a plan and of the subqueries in its expressions. */
+  private static List leaves(LogicalPlan plan) {
+    List leaves = new ArrayList(Columns.list(plan.collectLeaves()));
+    List subqueries = Columns.list(plan.subqueriesAll());
+    for (int i = 0; i < subqueries.size(); i++) {
+      leaves.addAll(Columns.list(((LogicalPlan) subqueries.get(i)).collectLeaves()));
+    }
+    return leaves;
+  }
+
+  private void visit(LogicalPlan leaf) {
+    if (marked.containsKey(leaf) || Relations.index(leaf) != null) return;
+    String kind = leaf.getClass().getSimpleName();
+    if (!(leaf instanceof LogicalRelation)) {
+      boolean isTable = kind.indexOf("Relation") >= 0 && !kind.equals("LocalRelation") && !kind.equals("OneRowRelation");
+      if (isTable && !kind.equals("CTERelationRef")) refuse(leaf.nodeName(), kind + " is no table of Parquet files", false);
+      return;
+    }
+    LogicalRelation node = (LogicalRelation) leaf;
+    if (!(node.relation() instanceof HadoopFsRelation)) {
+      refuse(leaf.nodeName(), node.relation().getClass().getSimpleName() + " is no table of files", false);
+      return;
+    }
+    HadoopFsRelation relation = (HadoopFsRelation) node.relation();
+    if (uncached != null && !uncached.contains(leaf)) {
+      refuse(label(node), "Spark has it cached", false);
+      return;
+    }
+    try {
+      // Delta chooses its files when the query is optimized.
+      String obstacle = Delta.isFormat(relation.fileFormat()) ? null : IndexedTables.obstacle(node, relation);
+      if (obstacle != null) refuse(label(node), obstacle, tables.isIndexed(relation));
+      else mark(node, relation, tables.find(relation));
+    } catch (ReflectiveOperationException e) {
+      refuse(label(node), String.valueOf(e), true);
+    }
+  }
+
+  private void mark(LogicalRelation node, HadoopFsRelation relation, BoundIndex index) {
+    if (index == null) {
+      refuse(label(node), "zskip has not indexed it", false);
+      return;
+    }
+    Map table = describe(label(node));
+    table.put("root", index.root.toString());
+    if (isExplained || relation.location() instanceof PartitioningAwareFileIndex) {
+      Listing listing = Listing.of(relation.location(), index, ScanQuery.NONE, ScanQuery.NONE);
+      listing.count();
+      table.put("others", Integer.valueOf(listing.others));
+      table.put("files", Integer.valueOf(listing.files));
+      table.put("bytes", Long.valueOf(listing.bytes));
+      table.put("rows", listing.rows < 0 ? null : Long.valueOf(listing.rows));
+    }
+    scala.collection.immutable.Map options =
+      (scala.collection.immutable.Map) (Object) relation.options().updated(IndexedTables.ENABLED, "true");
+    marked.put(node, Relations.over(node, relation.location(), options));
+  }
+
+  /** isIndexed: so that the user is told why the index is not used. */
+  private void refuse(String label, String reason, boolean isIndexed) {
+    Map table = describe(label);
+    table.put("reason", reason);
+    table.put("is_indexed", Boolean.valueOf(isIndexed));
+  }
+
+  private Map describe(String label) {
+    Map table = new LinkedHashMap();
+    table.put("label", label);
+    described.add(table);
+    return table;
+  }
+
+  private static String label(LogicalRelation node) {
+    if (node.catalogTable().isDefined()) {
+      return ((CatalogTable) node.catalogTable().get()).identifier().unquotedString();
+    }
+    List roots = Columns.list(((HadoopFsRelation) node.relation()).location().rootPaths());
+    StringBuilder label = new StringBuilder();
+    for (int i = 0; i < roots.size() && i < 3; i++) label.append(i == 0 ? "" : ", ").append(roots.get(i));
+    return label.toString();
+  }
+}

@@ -1,0 +1,59 @@
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentLinkedDeque;
+import java.util.function.Supplier;
+import org.apache.spark.SparkContext;
+
+/** What the latest scans read, until Python asks for it. */
+public final class ScanLog implements Supplier {
+  /** The local property of threads in which a key query runs. */
+  static final String FOR_KEYS = "spark.zskip.joins.asking";
+  /** The local property of threads that list the files of a query without running it: by whom it is explained. */
+  static final String EXPLAINED = "spark.zskip.explaining";
+  private static final int LIMIT = 1000;
+  private static final ConcurrentLinkedDeque SCANS = new ConcurrentLinkedDeque();
+
+  /** joins: why none of them left out a file, if Python was not told yet. */
+  static void add(Object ticket, Listing left, long nanos, List joins) {
+    Map scan = new LinkedHashMap();
+    String explained = SparkContext.getOrCreate().getLocalProperty(EXPLAINED);
+    scan.put("time", Long.valueOf(System.currentTimeMillis()));
+    scan.put("query", query());
+    scan.put("ticket", ticket);
+    scan.put("for_keys", Boolean.valueOf(isForKeys()));
+    scan.put("explained", explained);
+    scan.put("files", Integer.valueOf(left.files));
+    scan.put("bytes", Long.valueOf(left.bytes));
+    scan.put("rows", left.rows < 0 ? null : Long.valueOf(left.rows));
+    scan.put("total", Long.valueOf(left.total[0]));
+    scan.put("total_bytes", Long.valueOf(left.total[1]));
+    scan.put("total_rows", left.total[2] < 0 ? null : Long.valueOf(left.total[2]));
+    scan.put("nanos", Long.valueOf(nanos));
+    scan.put("joins", joins == null ? new ArrayList() : joins);
+    SCANS.add(scan);
+    while (SCANS.size() > LIMIT) SCANS.pollFirst();
+    if (left.index.isWatched) left.index.python.ask("scanned", new Object[] {null});
+  }
+
+  /** The number of the query that the calling thread runs, -1 where it has none: `explain` and the like. */
+  static long query() {
+    SparkContext context = SparkContext.getOrCreate();
+    String number = context.getLocalProperty("spark.sql.execution.root.id");
+    if (number == null) number = context.getLocalProperty("spark.sql.execution.id");
+    return number == null ? -1 : Long.parseLong(number);
+  }
+
+  /** Whether the calling thread asks for the keys of a join. */
+  private static boolean isForKeys() {
+    return "true".equals(SparkContext.getOrCreate().getLocalProperty(FOR_KEYS));
+  }
+
+  /** The scans since the last call, as JSON. */
+  public Object get() {
+    List scans = new ArrayList();
+    for (Object scan = SCANS.pollFirst(); scan != null; scan = SCANS.pollFirst()) scans.add(scan);
+    return Json.write(scans);
+  }
+}

@@ -1,0 +1,262 @@
+"""Which files a scan reads: decided here, in Python; everything else is Spark's own.
+
+    the rule plans a query, or Spark lists a scan's files -> `zskip.java` hands over the listing and the filters
+                       -> filters as text -> predicate -> prune -> notes of the query -> the kept files, as bits
+                       -> Spark reads what is listed without the files that are ruled out
+
+An error while pruning never reaches the query: all files stay, with one warning.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+import uuid
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.errors import ZskipWarning
+from zskip.index import BoundIndex
+from zskip.predicate import Predicate
+from zskip.prune.keys import point_share
+from zskip.records import Field, LeafReport, PruneResult, ScanReport
+from zskip.spark.jvm.compat import set_active
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.bridge.filters import Filters
+from zskip.spark.scan.counts.counts import count
+from zskip.spark.scan.filters.constants import ask_spark, prune_filters
+from zskip.spark.scan.joins.keys import why_not
+from zskip.spark.scan.listings.choice import Choice
+from zskip.spark.scan.listings.listing import Listing
+from zskip.spark.scan.listings.masks import pack_mask
+from zskip.spark.scan.rule.notes import NEEDED, REFINE, Refine
+from zskip.spark.scan.rule.reports import collect_scans, look_up, remember
+from zskip.units import show_size
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger("zskip.scan")
+
+OnScan = Callable[[ScanReport], None]
+OnFilters = Callable[[Sequence[Filters], ScanReport], None]
+"""Takes a scan together with its filters."""
+
+
+class BoundFiles:
+    """An index bound to the files that it describes, whichever of them a relation lists.
+
+    It may be asked from several threads.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        index: BoundIndex,
+        *,
+        case_sensitive: bool,
+        partition_fields: Sequence[Field] = (),
+        on_scan: OnScan | None = None,
+        on_filters: OnFilters | None = None,
+    ) -> None:
+        """partition_fields: columns that the relation takes from directories."""
+        self.index = index
+        self._spark = spark
+        self._jvm = Jvm.of(spark)
+        self._case_sensitive = case_sensitive
+        self._partition_fields = tuple(partition_fields)
+        self._on_scan = on_scan
+        self._on_filters = on_filters
+        self._name = uuid.uuid4().hex
+
+    def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
+        """Answer a question of `zskip.java`; None where the answer is not known.
+
+        listing: as `Listing.java` describes it; None where nothing is listed yet.
+        """
+        answers: dict[str, Callable[..., JavaObject]] = {
+            "prepare": self.prepare,
+            "list": self.list_files,
+            "count": self.count,
+            "share": self.share,
+            "scanned": self.scanned,
+        }
+        return answers[question](Listing.read(listing, len(self.index.snapshot)), *arguments)
+
+    def share(self, _: Listing, column: str) -> float | None:
+        """The share of the bytes that one value of a column leaves on average; None where that is not known."""
+        stats = self.index.column((column,))
+        return None if stats is None else point_share(stats, self.index.rows, self.index.snapshot.sizes)
+
+    def prepare(self, listing: Listing, partition_filters: Filters, data_filters: Filters, notes: str) -> str | None:
+        """What a query would read, for its plan, as JSON; None where that is not known.
+
+        A ticket for `list_files`, the files that the filters leave, the share of the bytes that is left by the notes
+        too, and a text. notes: those that take no time, as JSON.
+        """
+        try:
+            set_active(self._spark)
+            choice = self.choose(listing, partition_filters, data_filters)
+            report = self.report(self._refine(choice, json.loads(notes)))
+            text = (
+                f"kept {report.files} of {report.files_total} files, "
+                f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
+            )
+            # Files that are not there now may be listed later.
+            kept = pack_mask(choice.kept | ~listing.present)
+            share = report.bytes / max(1, report.bytes_total)
+            return json.dumps({"ticket": remember(self, choice), "kept": kept, "share": share, "text": text})
+        except Exception:
+            _log.debug("a plan will not say what is kept", exc_info=True)
+            return None
+
+    def list_files(
+        self, listing: Listing, ticket: int | None, partition_filters: Filters, data_filters: Filters, notes: str
+    ) -> str:
+        """The files that the filters and the notes of a query leave, as JSON.
+
+        ticket: None where the filters are not those of the plan.
+        """
+        set_active(self._spark)
+        planned = look_up(ticket)
+        if planned is not None and np.array_equal(planned.listing.present, listing.present):
+            choice = replace(planned, listing=listing, pin=self._pin(listing))
+        else:
+            choice = self.choose(listing, partition_filters, data_filters)
+        if ticket is None:  # The notes are of other filters, by which no file is known to be full.
+            choice = replace(choice, full=np.zeros_like(choice.full))
+        choice = self._refine(choice, json.loads(notes))
+        return json.dumps({"ticket": remember(self, choice), "kept": pack_mask(choice.kept)})
+
+    def count(self, listing: Listing, partition_filters: Filters, data_filters: Filters, *question: Any) -> str | None:
+        """What the index tells of files that are then not read; None where that is nothing."""
+        try:
+            set_active(self._spark)
+            return count(self.index, self.choose(listing, partition_filters, data_filters), *question)
+        except Exception as error:
+            _warn(f"zskip could not count by its index and reads every file ({error}); please report it")
+            return None
+
+    def scanned(self, *_: Any) -> None:
+        """Report a scan at once."""
+        collect_scans(self._jvm)
+
+    def choose(self, listing: Listing, partition_filters: Filters, data_filters: Filters) -> Choice:
+        """The files that filters leave; Spark has applied the partition filters to what it lists."""
+        started = time.perf_counter()
+        result = self._prune(data_filters)
+        leaves = () if not partition_filters.sql else _partition_leaves(listing, partition_filters)
+        return Choice(
+            listing=listing,
+            pin=self._pin(listing),
+            kept=result.kept & listing.present,
+            full=result.full & listing.present,
+            partition_filters=partition_filters,
+            data_filters=data_filters,
+            filter_leaves=(*leaves, *result.leaves),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _pin(self, listing: Listing) -> str | None:
+        return self._name if listing.is_known and not listing.twice else None
+
+    def _prune(self, filters: Filters) -> PruneResult:
+        everything = np.ones(len(self.index.snapshot), np.bool_)
+        if not filters.sql:
+            return PruneResult(kept=everything, full=everything)
+        try:
+            fields = (*self.index.snapshot.fields, *self.index.snapshot.partition_fields)
+            ask = None if filters.expressions is None else ask_spark(self._jvm, filters.expressions)
+            return prune_filters(self.index, filters, fields, case_sensitive=self._case_sensitive, ask=ask)
+        except Exception as error:
+            _warn(f"zskip could not prune this scan and reads every file ({error}); please report it")
+            return PruneResult(kept=everything, full=~everything)
+
+    def _refine(self, choice: Choice, notes: Mapping[str, Any]) -> Choice:
+        for kind in NEEDED.keys() & notes.keys():
+            choice = _timed(NEEDED[kind], self.index, choice, notes[kind])
+        for kind, refine in REFINE.items():
+            if kind in notes:
+                try:
+                    choice = _timed(refine, self.index, choice, notes[kind])
+                except Exception as error:
+                    _warn(f"zskip could not prune this scan by its {kind} ({error}); please report it")
+        return choice
+
+    def predicate(self, filters: Filters) -> Predicate:
+        """Filters of a scan as a predicate over the columns of the relation."""
+        fields = (*self.index.snapshot.fields, *self._partition_fields)
+        return filters.predicate(fields, case_sensitive=self._case_sensitive)
+
+    def report(self, choice: Choice, scan: Mapping[str, Any] | None = None) -> ScanReport:
+        """What a scan of a choice read, or would read.
+
+        scan: as `ScanLog.java` describes it.
+        """
+        listing, sizes = choice.listing, self.index.snapshot.sizes
+        if scan is None:
+            scan = {"total": listing.total, "total_bytes": listing.total_bytes}
+            if listing.total is None or listing.total_bytes is None:
+                here = listing.present
+                scan = {"total": int(here.sum()) + listing.others}
+                scan["total_bytes"] = int(sizes[here].sum()) + listing.other_bytes
+            scan["files"] = int(choice.kept.sum()) + listing.others
+            scan["bytes"] = int(sizes[choice.kept].sum()) + listing.other_bytes
+        return ScanReport(
+            table=self.index.snapshot.root,
+            files=scan["files"],
+            files_total=scan["total"],
+            bytes=scan["bytes"],
+            bytes_total=scan["total_bytes"],
+            rows=scan.get("rows"),
+            rows_total=scan.get("total_rows"),
+            seconds=choice.seconds + scan.get("nanos", 0) / 1e9,
+            leaves=(*choice.leaves, *why_not(scan.get("joins", ()))),
+            for_keys=scan.get("for_keys", False),
+        )
+
+    def tell(self, choice: Choice, report: ScanReport) -> None:
+        """Log a scan, and tell those who want to know."""
+        _log.info(
+            "%s: kept %d of %d files, %s of %s, in %.1f ms",
+            report.table,
+            report.files,
+            report.files_total,
+            show_size(report.bytes),
+            show_size(report.bytes_total),
+            1000 * report.seconds,
+        )
+        try:
+            if self._on_scan is not None:
+                self._on_scan(report)
+            if self._on_filters is not None:
+                filters = (choice.partition_filters, choice.data_filters)
+                self._on_filters([part for part in filters if part.sql], report)
+        except Exception:
+            _log.exception("the callback for scan reports failed")
+
+
+def _partition_leaves(listing: Listing, filters: Filters) -> tuple[LeafReport, ...]:
+    if listing.total is None:
+        return ()
+    skipped = listing.total - int(listing.present.sum()) - listing.others
+    reason = "" if skipped else "every partition matches, or Spark chose the partitions before"
+    return (LeafReport(sql=" AND ".join(filters.sql), skipped=skipped, kind="partition", reason=reason),)
+
+
+def _timed(refine: Refine, index: BoundIndex, choice: Choice, note: Any) -> Choice:
+    started = time.perf_counter()
+    refined = refine(index, choice, note)
+    return replace(refined, seconds=choice.seconds + time.perf_counter() - started)
+
+
+def _warn(text: str) -> None:
+    """Tell of an exception that is being handled: the log has all of it."""
+    _log.warning("pruning failed\n%s", traceback.format_exc())
+    warnings.warn(text, ZskipWarning, stacklevel=2)

@@ -1,0 +1,153 @@
+"""Opens the indexes that lie in the directories of relations, for `IndexedTables.java`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.errors import ZskipError, ZskipWarning
+from zskip.formats.schema import fields_from_json
+from zskip.index import Index
+from zskip.records import Field, Partition, ScanReport, Snapshot
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.hadoop import storage_for
+from zskip.spark.scan.bridge.callbacks import java_callback
+from zskip.spark.scan.bridge.filters import Filters
+from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters
+from zskip.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger("zskip.scan")
+
+Watch = Callable[[Storage, Sequence[Field], bool], OnFilters | None]
+"""Takes where a table lies, its columns, and whether case counts, and gives what notes its scans now."""
+_watches: list[Watch] = []
+
+
+class IndexOpener:
+    """Answers the rule; what it opened lives as long as Java holds it."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
+        self._warned: set[str] = set()
+
+    def answer(self, question: str, *arguments: Any) -> JavaObject:
+        """Answer a question; None where there is no index that can be used."""
+        if question == "failed":
+            step, fault = arguments
+            self._warn(f"zskip leaves a query as Spark has it: {step} failed ({fault}); please report it")
+            return None
+        if question == "refused":
+            self._warn(arguments[0])
+            return None
+        root, *arguments_of_relation = arguments
+        try:
+            return self._open(root, *arguments_of_relation)
+        except Exception as error:
+            if root not in self._warned:
+                self._warned.add(root)
+                _log.warning("the index is not used\n%s", traceback.format_exc())
+                reason = str(error) if isinstance(error, ZskipError) else f"{type(error).__name__}: {error}"
+                self._warn(f'the index of "{root}" is not used: {reason}')
+            return None
+
+    def _open(self, root: str, data: str, partition: str, case_sensitive: bool, session: JavaObject) -> JavaObject:
+        files = open_index(_session(session), root, data, partition, case_sensitive=case_sensitive)
+        if files is None:
+            return None
+        jvm, snapshot = self._jvm, files.index.snapshot
+        arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, files.index.rows))
+        return jvm.list_of(java_callback(jvm, files.answer), jvm.strings(snapshot.paths), *arrays)
+
+    @staticmethod
+    def _warn(text: str) -> None:
+        warnings.warn(text, ZskipWarning, stacklevel=2)
+
+
+def _session(session: JavaObject) -> SparkSession:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    context = SparkContext._active_spark_context
+    assert context is not None, "a session has a context"
+    return SparkSession(context, session)
+
+
+def watch_scans(watch: Watch) -> None:
+    """Have the scans of tables in enabled sessions noted from now on."""
+    if watch not in _watches:
+        _watches.append(watch)
+
+
+def open_index(
+    spark: SparkSession, root: str, data_json: str, partition_json: str, *, case_sensitive: bool
+) -> BoundFiles | None:
+    """The index in a directory, seen from relations of one schema; None where there is none.
+
+    Nothing is listed: what the index knows of a file counts where a relation lists it with that size and time.
+    Raises IndexFormatError where it is damaged, StorageError where it cannot be read.
+    """
+    storage = storage_for(spark, root)
+    index = Index.load(storage)
+    if index is None:
+        return None
+    partition_fields = fields_from_json(partition_json)
+    fields = _fields_of_files(data_json, {field.name.lower() for field in partition_fields})
+    return BoundFiles(
+        spark,
+        index.bind(_described_files(index, storage.root, fields), case_sensitive=case_sensitive),
+        case_sensitive=case_sensitive,
+        partition_fields=partition_fields,
+        on_filters=_tell_watches(storage, fields, case_sensitive),
+    )
+
+
+def _tell_watches(storage: Storage, fields: Sequence[Field], case_sensitive: bool) -> OnFilters:
+    def tell(filters: Sequence[Filters], report: ScanReport) -> None:
+        for watch in _watches:
+            note = watch(storage, fields, case_sensitive)
+            if note is not None:
+                note(filters, report)
+
+    return tell
+
+
+def _fields_of_files(data_json: str, partitions: set[str]) -> tuple[Field, ...]:
+    """The columns of files that their statistics can tell of."""
+    fields = []
+    described = json.loads(data_json)["fields"]
+    for field, description in zip(fields_from_json(data_json), described, strict=True):
+        # Files that lack a column with a default do not hold nulls; columns of partitions are not read from files.
+        has_default = any("DEFAULT" in key for key in description.get("metadata", {}))
+        if field.name.lower() not in partitions and not has_default:
+            fields.append(field)
+    return tuple(fields)
+
+
+def _described_files(index: Index, root: str, fields: tuple[Field, ...]) -> Snapshot:
+    """The files that an index describes, each as it was last seen, as if they were the table."""
+    latest: dict[str, tuple[int, int]] = {}
+    for listing in index.listings():
+        sizes_and_times = zip(listing.sizes.tolist(), listing.mtimes_ms.tolist(), strict=True)
+        latest.update(zip(listing.paths.to_pylist(), sizes_and_times, strict=True))
+    paths = sorted(latest)
+    numbers = np.array([latest[path] for path in paths], np.int64).reshape(-1, 2)
+    return Snapshot(
+        root=root,
+        version=index.version,
+        fields=fields,
+        partition_fields=(),
+        partitions=(Partition(directory=""),),
+        paths=tuple(paths),
+        sizes=numbers[:, 0].copy(),
+        mtimes_ms=numbers[:, 1].copy(),
+        partition_of=np.zeros(len(paths), np.int32),
+    )
