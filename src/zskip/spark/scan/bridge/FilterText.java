@@ -12,7 +12,8 @@ import scala.collection.JavaConverters;
 
 /** The text of filters, the columns in them, and which of them mean something else than their text. */
 public final class FilterText implements Function {
-  private static final Pattern CALLS = Pattern.compile("\\w\\(|AS (?:DATE|TIMESTAMP)|INTERVAL", Pattern.CASE_INSENSITIVE);
+  private static final Pattern CALLS =
+    Pattern.compile("\\w\\(|AS (?:DATE|TIMESTAMP)|INTERVAL", Pattern.CASE_INSENSITIVE);
   private static final String SPARK = "org.apache.spark.sql.catalyst.expressions.";
   private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDF)[^.]*");
 

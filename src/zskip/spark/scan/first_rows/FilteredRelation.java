@@ -66,7 +66,8 @@ final class FilteredRelation {
     List all = JavaConverters.seqAsJavaList(expressions);
     for (int i = 0; i < all.size(); i++) {
       NamedExpression one = (NamedExpression) all.get(i);
-      if (one.exprId().equals(attribute.exprId())) return one instanceof Alias ? ((Alias) one).child() : (Expression) one;
+      if (!one.exprId().equals(attribute.exprId())) continue;
+      return one instanceof Alias ? ((Alias) one).child() : (Expression) one;
     }
     return null;
   }

@@ -43,7 +43,8 @@ final class JoinSettings {
   }
 
   private static void refuse(String name, String setting, String ways) {
-    Faults.refuse(name + " is \"" + setting + "\": set it to " + ways + ", or unset it; until then no scan is pruned by its joins");
+    String advice = ": set it to " + ways + ", or unset it; until then no scan is pruned by its joins";
+    Faults.refuse(name + " is \"" + setting + "\"" + advice);
   }
 
   /** Whether a scan is too small to look for the keys that are there anyway. */

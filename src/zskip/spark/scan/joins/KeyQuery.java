@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.CommandExecutionMode$;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
+import org.apache.spark.sql.types.DataTypes;
 import scala.Option;
 
 /**
@@ -57,7 +58,8 @@ final class KeyQuery implements Callable {
     long started = System.nanoTime();
     JoinKeys keys = new JoinKeys(join.column, join.name, "");
     try {
-      Object answer = task(((SparkContext) context.get()).getLocalProperty(ROOT), new KeyQuery(join, query, most, seconds)).get();
+      String root = ((SparkContext) context.get()).getLocalProperty(ROOT);
+      Object answer = task(root, new KeyQuery(join, query, most, seconds)).get();
       if (answer instanceof String) keys.reason = (String) answer;
       else keys.values = (KeyValues) answer;
     } catch (InterruptedException e) {
@@ -100,7 +102,7 @@ final class KeyQuery implements Callable {
   public Object call() throws Exception {
     LogicalPlan plan = join.plan;
     if (join.hasJoin || join.bytes > SMALL_SIDE) plan = new Distinct(plan);
-    plan = new LocalLimit(Literal.create(Integer.valueOf(most + 1), org.apache.spark.sql.types.DataTypes.IntegerType), plan);
+    plan = new LocalLimit(Literal.create(Integer.valueOf(most + 1), DataTypes.IntegerType), plan);
     plan.setAnalyzed();
     SparkContext context = query.sparkSession().sparkContext();
     QueryExecution execution =

@@ -77,7 +77,9 @@ final class KeySide {
   /** What of the node's children gives the key. */
   private static KeySide below(LogicalPlan node, Expression key) {
     if (node instanceof Filter) return of(((Filter) node).child(), key);
-    if (node instanceof Project) return through(((Project) node).child(), Columns.list(((Project) node).projectList()), key);
+    if (node instanceof Project) {
+      return through(((Project) node).child(), Columns.list(((Project) node).projectList()), key);
+    }
     if (node instanceof Aggregate) {
       Aggregate aggregate = (Aggregate) node;
       List by = Columns.list(aggregate.groupingExpressions());
@@ -197,14 +199,16 @@ final class KeySide {
 
   /** Bytes of the files that the plan reads. */
   static long bytes(LogicalPlan node) {
-    if (node instanceof LogicalRelation) return ((HadoopFsRelation) ((LogicalRelation) node).relation()).location().sizeInBytes();
+    if (node instanceof LogicalRelation) {
+      return ((HadoopFsRelation) ((LogicalRelation) node).relation()).location().sizeInBytes();
+    }
     long sum = 0;
     List children = Columns.list(node.children());
     for (int i = 0; i < children.size(); i++) sum += bytes((LogicalPlan) children.get(i));
     return sum;
   }
 
-  /** Path, size and time of each file that Spark lists for the plan: its indexes are equal by their directories alone. */
+  /** Path, size and time of each file that Spark lists for the plan: its file indexes compare directories alone. */
   static List files(LogicalPlan node) {
     List facts = new ArrayList();
     List leaves = Columns.list(node.collectLeaves());

@@ -77,7 +77,8 @@ final class IndexedTables {
       if (!HARMLESS.contains(option) && !option.startsWith("parquet.")) return "it is read with the option " + option;
     }
     if (SQLConf.get().getConfString(BY_ID, "false").equals("true")) {
-      if (relation.dataSchema().json().indexOf("parquet.field.id") >= 0) return "its columns may be matched by field id";
+      boolean hasIds = relation.dataSchema().json().indexOf("parquet.field.id") >= 0;
+      if (hasIds) return "its columns may be matched by field id";
     }
     return null;
   }
@@ -108,7 +109,8 @@ final class IndexedTables {
   private BoundIndex bound(Path root, Object stamp, HadoopFsRelation relation) {
     Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
     List partitions = Arrays.asList(relation.partitionSchema().fieldNames());
-    Object key = Arrays.asList(new Object[] {root, sensitive, partitions, relation.dataSchema(), relation.sparkSession()});
+    Object[] parts = {root, sensitive, partitions, relation.dataSchema(), relation.sparkSession()};
+    Object key = Arrays.asList(parts);
     Object[] known = (Object[]) indexes.get(key);
     if (known != null && stamp != null && known[0].equals(stamp)) return (BoundIndex) known[1];
     BoundIndex index = open(root, relation, sensitive);
@@ -122,8 +124,9 @@ final class IndexedTables {
   }
 
   private BoundIndex open(Path root, HadoopFsRelation relation, Boolean sensitive) {
+    String data = relation.dataSchema().json();
     String partitions = relation.partitionSchema().json();
-    Object[] arguments = {root.toString(), relation.dataSchema().json(), partitions, sensitive, relation.sparkSession()};
+    Object[] arguments = {root.toString(), data, partitions, sensitive, relation.sparkSession()};
     List opened = (List) python.ask("open", arguments);
     if (opened == null) return null;
     return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened);

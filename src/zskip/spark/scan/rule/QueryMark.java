@@ -16,6 +16,8 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
  * An option stays through all of Spark's rules, and no other query sees it.
  */
 final class QueryMark {
+  private static final List NO_TABLES =
+    Arrays.asList(new Object[] {"LocalRelation", "OneRowRelation", "CTERelationRef"});
   private final IndexedTables tables;
   private final boolean isExplained;
   /** The leaves that Spark reads rather than to take them from its cache; null where it caches nothing. */
@@ -63,10 +65,10 @@ final class QueryMark {
 
   private void visit(LogicalPlan leaf) {
     if (marked.containsKey(leaf) || Relations.index(leaf) != null) return;
-    String kind = leaf.getClass().getSimpleName();
     if (!(leaf instanceof LogicalRelation)) {
-      boolean isTable = kind.indexOf("Relation") >= 0 && !kind.equals("LocalRelation") && !kind.equals("OneRowRelation");
-      if (isTable && !kind.equals("CTERelationRef")) refuse(leaf.nodeName(), kind + " is no table of Parquet files", false);
+      String kind = leaf.getClass().getSimpleName();
+      boolean isTable = kind.indexOf("Relation") >= 0 && !NO_TABLES.contains(kind);
+      if (isTable) refuse(leaf.nodeName(), kind + " is no table of Parquet files", false);
       return;
     }
     LogicalRelation node = (LogicalRelation) leaf;

@@ -17,8 +17,8 @@ import SEQ;
 /**
  * An index of ours bound to the files that a relation lists: a file index that knows the query it stands in.
  *
- * Plans tell what the query leaves of the table, by which Spark chooses joins. Which files are read is decided when they
- * are listed, by the filters that Spark hands over then, and by the notes of the query.
+ * Plans tell what the query leaves of the table, by which Spark chooses joins. The files to read are chosen when they
+ * are listed, by the filters that Spark hands over then and by the notes of the query.
  */
 public final class zskip implements FileIndex {
   /** Set while the rule runs, since a transformation drops a new node that equals the old one. */
@@ -84,7 +84,9 @@ public final class zskip implements FileIndex {
 
   Map notes() { return query == null ? ScanQuery.NO_NOTES : query.notes; }
 
-  Listing list(Seq partitionFilters, Seq dataFilters) { return Listing.of(files, bound, partitionFilters, dataFilters); }
+  Listing list(Seq partitionFilters, Seq dataFilters) {
+    return Listing.of(files, bound, partitionFilters, dataFilters);
+  }
 
   /** What is listed, without the files that the query does not need. */
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
