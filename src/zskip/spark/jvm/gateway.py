@@ -112,10 +112,6 @@ class Jvm:
     def _buffer(self, data: bytes) -> JavaObject:
         return self.call("java.nio.ByteBuffer", "wrap")(data)
 
-    def bits(self, mask: npt.NDArray[np.bool_]) -> JavaObject:
-        """A `java.util.BitSet` with the bits of a mask."""
-        return self.call("java.util.BitSet", "valueOf")(np.packbits(mask, bitorder="little").tobytes())
-
     def strings(self, items: Sequence[str | None] | Sequence[Sequence[str | None]]) -> JavaObject:
         """A `java.util.List` of strings or of lists of strings, with any characters."""
         return self._mapper().readValue(json.dumps(items), self.class_of("java.util.ArrayList"))
@@ -234,27 +230,6 @@ class Handles:
             first = first.asType(first.type().changeReturnType(argument))
             first = self._methods("filterReturnValue")(first, handle)
         return first
-
-    def drop(self, handle: JavaObject, position: int, argument: str) -> JavaObject:
-        """Accept one more argument, and ignore it."""
-        ignored = self._jvm.array("java.lang.Class", [self._jvm.class_of(argument)])
-        return self._methods("dropArguments")(handle, position, ignored)
-
-    def constant(self, kind: str, value: Any) -> JavaObject:
-        """A handle without arguments that returns a value of a type."""
-        return self._methods("constant")(self._jvm.class_of(kind), value)
-
-    def cast(self, handle: JavaObject, result: str) -> JavaObject:
-        """The same handle with its result cast to a class."""
-        return handle.asType(handle.type().changeReturnType(self._jvm.class_of(result)))
-
-    def element(self, array: str) -> JavaObject:
-        """A handle from an array and an index to an element."""
-        return self._methods("arrayElementGetter")(self._jvm.class_of(array))
-
-    def array_maker(self, array: str) -> JavaObject:
-        """An `IntFunction` from a length to an empty array."""
-        return self.int_function(self._methods("arrayConstructor")(self._jvm.class_of(array)))
 
     def implement(self, interface: str, handle: JavaObject) -> JavaObject:
         """Implement an interface of one method by a handle of exactly that method's type."""
