@@ -189,7 +189,7 @@ def test_deep_expressions_of_text(sorted_ids: zskip.Table, name: str) -> None:
         assert len(kept) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # Spark plans each depth again.
 def test_deep_expressions_of_spark(spark: SparkSession, sorted_ids: zskip.Table) -> None:
     """As deep as Spark goes; where it gives up, so does a query through zskip, and no sooner."""
     table = zskip.table(spark, sorted_ids.path)

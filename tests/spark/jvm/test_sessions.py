@@ -46,7 +46,7 @@ def test_queries_from_several_threads(spark: SparkSession, table: Path) -> None:
     assert found == [(len([x for x in range(i, 90) if x % 3 == i % 3]), 30) for i in range(18)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # Both garbage collectors take their time.
 def test_neither_threads_nor_proxies_pile_up(spark: SparkSession, table: Path) -> None:
     pool = spark.sparkContext._gateway.gateway_property.pool.dict
     before = len(pool)  # other tests of this session may hold frames of their own
@@ -110,7 +110,7 @@ print("done")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # Pinning is chosen when a process starts.
 @pytest.mark.parametrize("pinned", ["true", "false"])
 def test_restarts_with_threads_pinned_or_not(table: Path, pinned: str) -> None:
     done = subprocess.run(

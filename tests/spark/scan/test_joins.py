@@ -504,7 +504,7 @@ def test_many_threads_with_two_key_queries_each(star: Star) -> None:
     assert last(star).files == 1
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # Races show up in many queries only.
 @pytest.mark.parametrize(("combined", "queries"), [(COMBINED[0], 150), (COMBINED[2], 75), (COMBINED[3], 75)])
 def test_many_threads_of_an_enabled_session(star: Star, combined: tuple[str, str], queries: int) -> None:
     star.views()
