@@ -18,7 +18,7 @@ from victims import Victim, victim
 
 import zskip
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]  # A process is killed at each step.
 EVERY = int(os.environ.get("ZSKIP_KILL_EVERY", "7"))
 ROWS = 400
 

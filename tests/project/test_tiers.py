@@ -1,0 +1,31 @@
+"""The two runs of the tests have every test between them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import tiers
+
+
+def item(*markers: str) -> Any:
+    """A test with some markers."""
+    return SimpleNamespace(get_closest_marker=lambda name: name if name in markers else None)
+
+
+@pytest.mark.parametrize("markers", [(), ("slow",), ("scaled",), ("slow", "scaled"), ("spark",)])
+def test_each_test_is_in_one_run_or_scaled(markers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {}
+    for tier in ("quick", "rest", "all"):
+        monkeypatch.setattr(tiers, "TIER", tier)
+        chosen[tier] = tiers.selects(item(*markers))
+    assert chosen["all"]
+    assert chosen["quick"] + chosen["rest"] == 1 + ("scaled" in markers and "slow" not in markers)
+
+
+def test_parameters_beyond_the_first_are_slow() -> None:
+    quick, slow = tiers.first(["a", "b"])
+    assert (quick, slow.values, [mark.name for mark in slow.marks]) == ("a", ("b",), ["slow"])
+    several, last = tiers.only([(1, 2), (3, 4)], [(3, 4)])
+    assert (several.values, last) == ((1, 2), (3, 4))
