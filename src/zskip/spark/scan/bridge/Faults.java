@@ -1,7 +1,7 @@
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/** Faults in a plan or a scan, which then stays as Spark has it: the user is told of each once. */
+/** Faults in a plan or a scan, which then stays as Spark has it; the user gets one warning for each. */
 final class Faults {
   private static final Set TOLD = ConcurrentHashMap.newKeySet();
   /** Who warns; null until there is a rule. */
@@ -14,7 +14,7 @@ final class Faults {
     tell(step, "failed", new Object[] {step, String.valueOf(fault)});
   }
 
-  /** What the user has to put right, in whole sentences. */
+  /** An error of the user, in whole sentences. */
   static void refuse(String text) { tell(text, "refused", new Object[] {text}); }
 
   private static void tell(String once, String question, Object[] arguments) {

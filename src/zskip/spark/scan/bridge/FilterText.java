@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.JavaConverters;
 
-/** The text of filters, the columns in them, and which of them mean something else than their text. */
+/** The text of filters, their columns, and which of them do not mean what their text says. */
 public final class FilterText implements Function {
   private static final Pattern CALLS =
     Pattern.compile("\\w\\(|AS (?:DATE|TIMESTAMP)|INTERVAL", Pattern.CASE_INSENSITIVE);

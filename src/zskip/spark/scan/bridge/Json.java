@@ -8,7 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What Java and Python tell each other, as JSON: one message instead of a call for each value. */
+/** Messages between Java and Python, as JSON: one message instead of a call for each value. */
 final class Json {
   /** py4j sends more in several writes, the second of which waits for an acknowledgement. */
   static final int LONGEST = 4000;
@@ -47,7 +47,7 @@ final class Json {
 
   static BitSet bits(String text) { return BitSet.valueOf(Base64.getDecoder().decode(text)); }
 
-  /** A plain value as it is, filters as their text; what is no plain value names its argument. */
+  /** A plain value as it is, filters as their text; other values as the number of their argument. */
   private static Object described(Object value, int argument) {
     if (value == null || value instanceof String || value instanceof Number || value instanceof Boolean) return value;
     boolean isFilters = value instanceof scala.collection.Seq;

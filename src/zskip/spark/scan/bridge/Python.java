@@ -14,7 +14,7 @@ final class Python {
     this.threads = threads;
   }
 
-  /** Asks a question; filters and plain values come over as text, all else when Python reaches for it. */
+  /** Asks a question; filters and plain values are sent as text, other values stay here until Python gets them. */
   Object ask(String question, Object[] arguments) {
     String text = Json.question(question, arguments);
     AtomicReference box = new AtomicReference(arguments);

@@ -28,7 +28,7 @@ import scala.collection.JavaConverters;
 import SEQ;
 
 /**
- * Takes counts and extremes of files all of whose rows match from the index, and has only the other files read:
+ * Takes counts and extremes of files whose rows all match from the index, so that Spark reads only the other files:
  *
  *   Aggregate(c)  becomes  Aggregate(sum, min or max of c, over Aggregate(c) of the others and the rows known already).
  */
@@ -37,7 +37,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
 
   static LogicalPlan apply(LogicalPlan plan) { return (LogicalPlan) plan.transformDown(new Counts()); }
 
-  /** What a scan ends with that does not know which files are counted already. */
+  /** The error of a scan that cannot drop the counted files. */
   static RuntimeException unsure(Throwable why) {
     return new IllegalStateException("zskip counted files by its index and cannot leave them out now; ask again", why);
   }
@@ -133,7 +133,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
 
     Parts(FilteredRelation relation) { this.relation = relation; }
 
-    /** The results over the parts; null where an aggregate is none that can be put together. */
+    /** The results over the parts; null if an aggregate cannot be combined from parts. */
     List rewritten(List results) {
       List rewritten = new ArrayList();
       for (int i = 0; i < results.size(); i++) rewritten.add(((Expression) results.get(i)).transformUp(this));

@@ -19,7 +19,7 @@ import scala.Function1;
 import scala.collection.JavaConverters;
 
 /**
- * What conditions are in files where each of their columns has one value: decided by Spark's own code.
+ * Evaluates conditions, by Spark's own code, in files where each of their columns has one value.
  *
  * `apply(conditions, null)` tells of each condition the name and the type of each column; null for one that only
  * running the query decides. `apply(conditions, rows)` tells of each condition and each of its rows whether it is true

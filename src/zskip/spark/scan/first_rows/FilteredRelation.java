@@ -24,7 +24,7 @@ final class FilteredRelation {
     this.projects = projects;
   }
 
-  /** The chain that a plan is; null where it is none. */
+  /** The filtered relation of a plan; null if the plan is none. */
   static FilteredRelation of(LogicalPlan top) {
     List projects = new ArrayList();
     LogicalPlan node = top;
@@ -51,7 +51,7 @@ final class FilteredRelation {
 
   ScanQuery query() { return Relations.index(leaf).query; }
 
-  /** The column of the relation that an expression over the chain is; null where it is none. */
+  /** The relation's column of an expression over the projections; null if it is no column. */
   Attribute column(Expression expression) {
     Expression source = expression;
     for (int i = 0; i < projects.size() && source != null; i++) {
@@ -61,7 +61,7 @@ final class FilteredRelation {
     return source instanceof Attribute ? (Attribute) named((Attribute) source, leaf.output()) : null;
   }
 
-  /** What a list of expressions gives under the name of an attribute. */
+  /** The expression of an attribute in a list of named expressions. */
   private static Expression named(Attribute attribute, Seq expressions) {
     List all = JavaConverters.seqAsJavaList(expressions);
     for (int i = 0; i < all.size(); i++) {
@@ -75,12 +75,12 @@ final class FilteredRelation {
   /** The same over another relation. */
   LogicalPlan over(LogicalRelation other) { return Swap.in(top, leaf, other); }
 
-  /** The relation with a note, or the same one where it has that already. */
+  /** The relation with a note; the same relation if it has that note already. */
   LogicalRelation withNote(String kind, Object value) {
     return value.equals(query().notes.get(kind)) ? leaf : Relations.withNote(leaf, kind, value);
   }
 
-  /** Puts one node of a plan in the place of another. */
+  /** Replaces one node of a plan. */
   static final class Swap extends scala.runtime.AbstractPartialFunction {
     private final LogicalPlan before;
     private final LogicalPlan after;

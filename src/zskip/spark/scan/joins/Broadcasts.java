@@ -28,10 +28,10 @@ import scala.Option;
 import SEQ;
 
 /**
- * Keys that a query has anyway: those of the tables that its joins broadcast.
+ * Keys that the query already has: those of the tables that its joins broadcast.
  *
- * A scan waits for the broadcasts of its own stage before it starts, and lists its files after that has been planned.
- * Nothing outside of the stage is looked at, so that whatever Spark shares of it was pruned for all who share it.
+ * A scan waits for the broadcasts of its own stage before it starts, and lists its files after the stage was planned.
+ * The search stays within the stage, so plans that Spark shares are pruned alike for all who share them.
  */
 final class Broadcasts {
   private final zskip index;
@@ -47,7 +47,7 @@ final class Broadcasts {
     this.most = most;
   }
 
-  /** What the joins above a scan's files hold, as `JoinKeys`; nothing where no query is running. */
+  /** The keys of the joins above a scan, as `JoinKeys`; empty if no query is running. */
   static List of(zskip index, int most) {
     Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
     String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty("spark.sql.execution.id");
@@ -55,7 +55,7 @@ final class Broadcasts {
     if (execution == null) return new ArrayList();
     Broadcasts search = new Broadcasts(index, most);
     search.visit(execution.executedPlan());
-    // Whose files these are cannot be told where several scans share an index.
+    // If several scans share an index, it is unknown whose files these are.
     return search.scans == 1 ? search.keys() : new ArrayList();
   }
 
@@ -90,7 +90,7 @@ final class Broadcasts {
     else if (node instanceof QueryStageExec) one.add(((QueryStageExec) node).plan());
     else if (node instanceof InMemoryTableScanExec) one.add(((InMemoryTableScanExec) node).relation().cachedPlan());
     else if (node instanceof CommandResultExec) one.add(((CommandResultExec) node).commandPhysicalPlan());
-    // What is shared stands elsewhere in the plan, too.
+    // A reused exchange is also elsewhere in the plan.
     else if (!(node instanceof ReusedExchangeExec)) return children(node);
     return one;
   }
@@ -137,7 +137,7 @@ final class Broadcasts {
     return keys;
   }
 
-  /** What Spark's own dynamic partition pruning sees to. */
+  /** The columns that Spark's own dynamic partition pruning handles. */
   private static List pruned(FileSourceScanExec scan) {
     List columns = new ArrayList();
     List all = Columns.list(scan.partitionFilters());
@@ -149,7 +149,7 @@ final class Broadcasts {
     return columns;
   }
 
-  /** The columns above a node; null where it does more than to take single rows. */
+  /** The columns above a node; null if the node does not work row by row. */
   private static Columns after(SparkPlan node, SparkPlan below, Columns columns) {
     if (node instanceof FilterExec) return ((FilterExec) node).condition().deterministic() ? columns : null;
     if (node instanceof ProjectExec) return columns.projected(((ProjectExec) node).projectList());
@@ -160,7 +160,7 @@ final class Broadcasts {
     return same ? columns : null;
   }
 
-  /** Takes the keys of the side that is broadcast; the other one is where we come from. */
+  /** Adds the keys of the broadcast side; the scan is on the other side. */
   private void add(List keys, BroadcastHashJoinExec join, Columns columns, SparkPlan below) {
     boolean buildsLeft = join.buildSide().toString().equals("BuildLeft");
     SparkPlan build = (SparkPlan) (buildsLeft ? join.left() : join.right());
@@ -183,7 +183,7 @@ final class Broadcasts {
     }
   }
 
-  /** The values of a key of a broadcast table; null where they are too many. */
+  /** The values of a key of a broadcast table; null if there are too many. */
   private KeyValues values(SparkPlan build, Seq keys, int ordinal, Expression key) {
     HashedRelation relation = ((HashedRelation) build.executeBroadcast().value()).asReadOnlyCopy();
     // Whole numbers that fit into 64 bits together are kept as one.

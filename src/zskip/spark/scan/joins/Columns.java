@@ -14,7 +14,7 @@ import org.apache.spark.sql.types.DecimalType;
 import scala.collection.JavaConverters;
 import SEQ;
 
-/** Which columns of a relation the attributes of a plan above it hold, row by row. */
+/** The columns of a relation that the attributes of a plan above it hold, row by row. */
 final class Columns {
   /** From the id of an attribute to the name of a column. */
   private final Map names = new HashMap();
@@ -29,7 +29,7 @@ final class Columns {
     return columns;
   }
 
-  /** The column that an expression is, maybe cast to a type that holds all of its values; null where it is none. */
+  /** The column of an expression, possibly cast to a type that holds all of its values; null if it is no column. */
   String column(Expression expression) {
     if (expression instanceof Attribute) return (String) names.get(id(expression));
     if (expression instanceof Cast) {
@@ -42,7 +42,7 @@ final class Columns {
     return same ? column((Expression) list(expression.children()).get(0)) : null;
   }
 
-  /** What is left after a projection; null where it is not the same whenever it is computed. */
+  /** The columns after a projection; null if the projection is not deterministic. */
   Columns projected(Seq named) {
     Columns columns = new Columns();
     List all = list(named);
@@ -63,7 +63,7 @@ final class Columns {
     return columns;
   }
 
-  /** What is left after grouping: the columns that are grouped by, so that only whole groups can be missing. */
+  /** The columns after grouping: the grouping columns, so that only whole groups can be missing. */
   Columns grouped(Seq grouping, Seq named) {
     Columns groups = new Columns();
     List by = list(grouping);
@@ -75,7 +75,7 @@ final class Columns {
     return groups.projected(named);
   }
 
-  /** The same columns by the attributes that a union has in the place of a child's. */
+  /** The same columns under the attributes of a union instead of its child's. */
   Columns renamed(Seq from, Seq to) {
     Columns columns = new Columns();
     List old = list(from);
@@ -87,7 +87,7 @@ final class Columns {
     return columns;
   }
 
-  /** Whether a cast keeps different values different, whatever they are, and never fails. */
+  /** Whether a cast keeps all different values different and never fails. */
   static boolean exact(DataType from, DataType to) {
     if (from.equals(to)) return true;
     int digits = digits(from);

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.types.DataType;
 import scala.Option;
 
-/** A join that a scan may be pruned by, once its keys are asked for. */
+/** A join that may prune a scan, once its keys are queried. */
 final class JoinCandidate {
   final String column;
   /** Of the other side, such as `date_dim on d_date_sk`. */
@@ -15,7 +15,7 @@ final class JoinCandidate {
   final DataType type;
   final long bytes;
   final boolean hasJoin;
-  /** Why the keys are not to be asked for; empty where they are. */
+  /** Why the keys are not queried; empty if they are. */
   final String reason;
   private LogicalPlan canonical;
 
@@ -41,7 +41,7 @@ final class JoinCandidate {
 
   public int hashCode() { return canonical().hashCode(); }
 
-  /** Equal where the same files are left, so that equal scans may be shared. */
+  /** Equal candidates leave the same files, so Spark may share equal scans. */
   public boolean equals(Object other) {
     if (this == other) return true;
     if (!(other instanceof JoinCandidate) || !column.equals(((JoinCandidate) other).column)) return false;

@@ -1,7 +1,7 @@
 import java.util.ArrayList;
 import java.util.List;
 
-/** The joins of one scan: those that are used are its note and make scans unequal, the others only say why not. */
+/** The joins of one scan: used ones are its note and distinguish scans, the others only give a reason. */
 final class JoinCandidates {
   final List used = new ArrayList();
   final List unused = new ArrayList();

@@ -1,7 +1,7 @@
 import java.util.HashMap;
 import java.util.Map;
 
-/** What a join says of a column of a scan: the values that it must have one of, or why they are not known. */
+/** The values of a scan's column that have a partner in a join, or why they are unknown. */
 final class JoinKeys {
   final String column;
   final String name;

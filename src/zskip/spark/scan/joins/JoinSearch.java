@@ -17,17 +17,17 @@ import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
 
-/** Climbs from each relation of ours to the joins above it that rows without a partner do not survive. */
+/** Finds the joins above each relation of ours that drop its rows without a partner. */
 final class JoinSearch {
   private final JoinSettings settings;
   private final List path = new ArrayList();
-  /** Joins whose other side is not filtered by itself, but may be by a join further up, as a dimension's dimension. */
+  /** Joins whose other side has no filter of its own; a join further up may filter it, as a dimension's dimension. */
   private List pending;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
   private final List inPruning = new ArrayList();
-  /** From a relation to the one in its place. */
+  /** From a relation to its replacement. */
   private final Map others = new IdentityHashMap();
-  /** Of the bytes of a table, by its files and a column, those that one key leaves. */
+  /** By files and column, the share of the bytes that one key leaves. */
   private final Map shares = new HashMap();
 
   private JoinSearch(JoinSettings settings) { this.settings = settings; }
@@ -58,7 +58,7 @@ final class JoinSearch {
   private void visit(LogicalPlan node) {
     zskip index = Relations.index(node);
     if (index != null && index.query != null) {
-      // One object in two places has two ways up.
+      // One object at two positions has two paths to the root.
       boolean alone = !others.containsKey(node) && !inPruning.contains(index.files);
       JoinCandidates candidates = alone ? candidates((LogicalRelation) node, index) : new JoinCandidates();
       others.put(node, Relations.over((LogicalRelation) node, index.query.with(candidates)));
@@ -78,14 +78,14 @@ final class JoinSearch {
       LogicalPlan node = (LogicalPlan) path.get(i);
       if (node instanceof Join) columns = joined((Join) node, below, columns, candidates, index);
       else columns = after(node, below, columns);
-      // Above it the first branch's attributes stand for all branches, of which the others never met that side.
+      // Above a union the first branch's attributes stand for all branches, but the pending joins are below one.
       if (node instanceof Union) pending.clear();
       below = node;
     }
     return candidates;
   }
 
-  /** The columns above a node; null where it does more than to take single rows or whole groups. */
+  /** The columns above a node; null if the node does not work by rows or whole groups. */
   private static Columns after(LogicalPlan node, LogicalPlan below, Columns columns) {
     if (node instanceof Filter) {
       Expression condition = ((Filter) node).condition();
@@ -98,7 +98,7 @@ final class JoinSearch {
     return columns.grouped(((Aggregate) node).groupingExpressions(), ((Aggregate) node).aggregateExpressions());
   }
 
-  /** What Spark's own dynamic partition pruning sees to. */
+  /** The columns that Spark's own dynamic partition pruning handles. */
   private static List pruned(Expression condition) {
     List columns = new ArrayList();
     List all = KeySide.conjuncts(condition);
@@ -172,20 +172,20 @@ final class JoinSearch {
     return share == null ? 0 : (long) (index.query.bytes * (1 - share.doubleValue()));
   }
 
-  /** Filters sides that were met before by what joins them here. */
+  /** Filters pending sides by the tables that are joined to them here. */
   private void narrow(List conjuncts, LogicalPlan other, JoinCandidates candidates, zskip index) {
     for (int i = 0; i < pending.size(); i++) {
       Object[] one = (Object[]) pending.get(i);
       KeySide narrower = ((KeySide) one[1]).narrowed(conjuncts, other);
       if (narrower == null) continue;
       pending.set(i, new Object[] {one[0], narrower});
-      // Not what a broadcast of that table holds.
+      // A broadcast of that table holds other keys, so the name differs.
       String name = TableNames.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + TableNames.first(other);
       add((String) one[0], name, narrower, candidates, index);
     }
   }
 
-  /** Puts relations in the places of others. */
+  /** Replaces relations. */
   static final class Exchange extends scala.runtime.AbstractPartialFunction {
     private final Map others;
 

@@ -7,19 +7,19 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 /**
  * Join pruning: files none of whose rows has a partner on the other side of a join are not read.
  *
- * The keys of the other side are those of a table that the query broadcasts anyway, or are asked for when the scan
+ * The keys of the other side come from a table that the query broadcasts, or from a key query that runs when the scan
  * lists its files, which is when the query runs.
  */
 final class Joins {
   static final String NOTE = "join";
 
-  /** Notes of each relation of ours by which joins it may be pruned. */
+  /** Notes for each relation of ours the joins that may prune it. */
   static LogicalPlan apply(LogicalPlan plan) {
     JoinSettings settings = new JoinSettings();
     return settings.off ? plan : JoinSearch.apply(plan, settings);
   }
 
-  /** The notes of a scan that lists its files, its joins being what they turned out to be. */
+  /** The notes of a scan that lists its files, with the keys of its joins. */
   static Map notes(zskip index) {
     Map notes = new LinkedHashMap(index.query.notes);
     JoinCandidates candidates = (JoinCandidates) notes.remove(NOTE);
@@ -34,7 +34,7 @@ final class Joins {
     return notes;
   }
 
-  /** What notes say, where that is only why no join leaves out a file; null where something may. */
+  /** The reasons why no join skips a file; null if a note may skip files. */
   static List reasons(Map notes) {
     if (notes.size() != 1 || !notes.containsKey(NOTE)) return null;
     List all = (List) notes.get(NOTE);
@@ -46,7 +46,7 @@ final class Joins {
     List described = new ArrayList();
     JoinSettings settings = new JoinSettings();
     long scan = index.query.bytes;
-    // Plans that are only shown say why not, of however small a scan.
+    // Plans that are only shown give the reason for scans of any size.
     if (settings.off || settings.isSmall(scan) && ScanLog.query() >= 0) return described;
     List keys = Broadcasts.of(index, settings.most(scan));
     for (int i = 0; i < candidates.used.size(); i++) {

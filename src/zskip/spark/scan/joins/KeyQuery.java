@@ -18,13 +18,13 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.Option;
 
 /**
- * Asks for the keys of a join, in the thread that lists the files of a scan.
+ * Queries the keys of a join, in the thread that lists the files of a scan.
  *
- * Equal questions of a query are asked once, however many scans wait for the answer. A key query waits for no other but
- * those of its own parts, so that they cannot wait for each other.
+ * Equal key queries of a query run once, and all scans wait for the result. A key query waits only for key queries of
+ * its own parts, so there is no deadlock.
  */
 final class KeyQuery implements Callable {
-  /** From the id of a running query to its questions. */
+  /** From the id of a running query to its key queries. */
   private static final ConcurrentHashMap ASKED = new ConcurrentHashMap();
   private static final Timer TIMER = new Timer("zskip-key-queries", true);
   private static final String ID = "spark.sql.execution.id";
@@ -44,7 +44,7 @@ final class KeyQuery implements Callable {
     this.seconds = seconds;
   }
 
-  /** The keys of a join; with a reason where there are none. */
+  /** The keys of a join, or a reason. */
   static JoinKeys ask(JoinCandidate join, int most, int seconds) {
     Option context = org.apache.spark.SparkContext$.MODULE$.getActive();
     String id = context.isEmpty() ? null : ((SparkContext) context.get()).getLocalProperty(ID);
@@ -74,7 +74,7 @@ final class KeyQuery implements Callable {
     return keys;
   }
 
-  /** The one task for equal questions of a query, run by the first who asks. */
+  /** The one task for equal key queries of a query; the first caller runs it. */
   private static FutureTask task(String root, KeyQuery question) {
     java.util.Iterator known = ASKED.keySet().iterator();
     while (known.hasNext()) {
@@ -88,9 +88,9 @@ final class KeyQuery implements Callable {
     }
     ConcurrentHashMap of = new ConcurrentHashMap();
     Object before = ASKED.putIfAbsent(root, of);
-    // What a stream does with a batch is one query to Spark, in which files may change.
+    // To Spark, all that a stream does with a batch is one query, in which files may change.
     Object files = KeySide.files(question.join.plan);
-    // One scan may take fewer keys than another: what is too many for it may be few enough elsewhere.
+    // One scan may accept fewer keys than another.
     Object key = Arrays.asList(new Object[] {question.join.canonical(), files, Integer.valueOf(question.most)});
     Object first = ((Map) (before == null ? of : before)).putIfAbsent(key, task);
     if (first != null) return (FutureTask) first;
@@ -98,7 +98,7 @@ final class KeyQuery implements Callable {
     return task;
   }
 
-  /** The values, or a text that says why there are none. */
+  /** The values, or the reason why there are none. */
   public Object call() throws Exception {
     LogicalPlan plan = join.plan;
     if (join.hasJoin || join.bytes > SMALL_SIDE) plan = new Distinct(plan);
@@ -159,11 +159,11 @@ final class KeyQuery implements Callable {
     }
   }
 
-  /** The user canceled a query while it asked for the keys of a join: no fault, and nothing to go on with. */
+  /** The user canceled a query during a key query; this is no fault of ours, and the query must end. */
   static final class Canceled extends Error {
     private Canceled(Throwable why) { super(why.getMessage(), why); }
 
-    /** Ends the query where that is what happened. */
+    /** Ends the query if it was canceled. */
     static void check(Throwable fault) {
       for (Throwable one = fault; one != null; one = one.getCause()) {
         boolean ofSpark = one instanceof org.apache.spark.SparkException;

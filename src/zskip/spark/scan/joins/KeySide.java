@@ -28,7 +28,7 @@ import scala.Option;
  * The smallest part of one side of a join that gives all of its keys, and is filtered.
  *
  * It may give more keys than the side does, never fewer. It reads only files whose list is fixed with the plan, by
- * expressions that give the same whenever they are computed, so that asking it first asks what the join will see.
+ * deterministic expressions, so it gives the keys that the join will see.
  */
 final class KeySide {
   final LogicalPlan plan;
@@ -74,7 +74,7 @@ final class KeySide {
     return expression.references().nonEmpty() && expression.references().subsetOf(plan.outputSet());
   }
 
-  /** What of the node's children gives the key. */
+  /** The part of the node's children that gives the key. */
   private static KeySide below(LogicalPlan node, Expression key) {
     if (node instanceof Filter) return of(((Filter) node).child(), key);
     if (node instanceof Project) {
@@ -101,7 +101,7 @@ final class KeySide {
     return inner == null ? null : of(child, inner);
   }
 
-  /** An attribute as what computes it; null for other expressions, which stay above. */
+  /** The expression that computes an attribute; null for other expressions, which stay above. */
   private static Expression inside(List named, Expression key) {
     if (!(key instanceof Attribute)) return null;
     for (int i = 0; i < named.size(); i++) {
@@ -115,7 +115,7 @@ final class KeySide {
     return expression.deterministic() && !SubqueryExpression.hasSubquery(expression);
   }
 
-  /** The same plan, or one that gives more rows, made of what gives the same rows each time; null if it cannot be. */
+  /** The same plan, or one with more rows, that gives the same rows each time; null if there is none. */
   private static LogicalPlan fixed(LogicalPlan node) {
     if (node instanceof LocalRelation) return node.isStreaming() ? null : node;
     if (node instanceof LogicalRelation) return fixedFiles((LogicalRelation) node);
@@ -142,7 +142,7 @@ final class KeySide {
     return (LogicalPlan) node.withNewChildren(ScanQuery.seq(children));
   }
 
-  /** Whether grouping does no more than to take each group once. */
+  /** Whether an aggregate only removes duplicates. */
   private static boolean isDistinct(Aggregate aggregate) {
     List by = Columns.list(aggregate.groupingExpressions());
     List named = Columns.list(aggregate.aggregateExpressions());
@@ -180,7 +180,7 @@ final class KeySide {
       if (!index.isFixed()) return null;
       return index.query == null ? node : Relations.over(node, index.query.bare());
     }
-    // Lists its files when it is made; others ask a catalog each time.
+    // This one lists its files when it is created; others ask a catalog each time.
     return location.getClass() == InMemoryFileIndex.class ? node : null;
   }
 

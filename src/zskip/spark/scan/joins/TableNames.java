@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import scala.Option;
 
-/** What people call the tables of a plan. */
+/** The names by which people know the tables of a plan. */
 final class TableNames {
   /** Such as `date_dim on d_date_sk`, of a side that is broadcast. */
   static String of(SparkPlan side, Expression key) {

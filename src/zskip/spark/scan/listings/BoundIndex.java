@@ -21,7 +21,7 @@ final class BoundIndex {
   private final LongBuffer sizes;
   private final LongBuffer times;
 
-  /** To the files of a snapshot, in the snapshot's order. */
+  /** Bound to the files of a snapshot, in the snapshot's order. */
   BoundIndex(Python python, LongBuffer rows, boolean isWatched) {
     this.python = python;
     this.rows = rows;
@@ -33,7 +33,7 @@ final class BoundIndex {
     this.times = null;
   }
 
-  /** To whatever lies in a directory; opened: as `open_index.py` gives it, paths relative to the root. */
+  /** Bound to the files of a directory; opened: as `open_index.py` gives it, paths relative to the root. */
   BoundIndex(Path root, Python python, List opened) {
     this.python = python;
     this.isWatched = false;
@@ -50,7 +50,7 @@ final class BoundIndex {
 
   int files() { return rows.limit(); }
 
-  /** The number of a file; -1 where the index does not describe it as it is. */
+  /** The number of a file; -1 if the index does not describe this version of it. */
   int number(FileStatus file) {
     Path path = file.getPath();
     String name = path.toUri().getPath();

@@ -1,7 +1,7 @@
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 
-/** Tables that Delta's own reader reads; its classes may not be there, so they are known by their names. */
+/** Tables of Delta's own reader; its classes may be missing, so they are known by their names. */
 final class Delta {
   private static final String FORMAT = "org.apache.spark.sql.delta.DeltaParquetFileFormat";
   private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
@@ -12,10 +12,10 @@ final class Delta {
 
   static boolean isFormat(Object format) { return format.getClass().getName().equals(FORMAT); }
 
-  /** Whether Delta has chosen the files of one version already, which it then lists at no cost. */
+  /** Whether Delta has already chosen the files of one version, which it then lists at no cost. */
   static boolean isPrepared(FileIndex location) { return location.getClass().getName().equals(PREPARED); }
 
-  /** Why files must not be dropped from Delta's; null where nothing speaks against it. */
+  /** Why files must not be dropped from Delta's listing; null if there is no reason. */
   static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
     FileIndex location = relation.location();
     if (!isPrepared(location)) return "Delta has not chosen its files when the query is planned";

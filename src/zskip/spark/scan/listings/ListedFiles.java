@@ -9,7 +9,7 @@ import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 import scala.collection.JavaConverters;
 import SEQ;
 
-/** What the file index of Spark, or of another program, lists. */
+/** The listing of Spark's file index, or of another program's. */
 final class ListedFiles extends Listing {
   private final FileIndex location;
   private final boolean isFiltered;

@@ -15,7 +15,7 @@ abstract class Listing {
   long bytes;
   /** -1 where a file's are unknown. */
   long rows;
-  /** What lies there beside the files that the index describes. */
+  /** Listed files that the index does not describe. */
   protected int others;
   protected long otherBytes;
   /** Whether a file is listed more than once: Spark reads it as often. */
@@ -25,16 +25,16 @@ abstract class Listing {
 
   Listing(BoundIndex index) { this.index = index; }
 
-  /** Lists files; what Spark raises at that, the query raises. */
+  /** Lists files; Spark's errors are the query's. */
   static Listing of(FileIndex files, BoundIndex index, Seq partitionFilters, Seq dataFilters) {
     if (files instanceof Pinned) return new PinnedFiles(index, (Pinned) files, partitionFilters);
     return new ListedFiles(index, files, partitionFilters, dataFilters);
   }
 
-  /** All that is listed, as Spark takes it. */
+  /** All listed files, as Spark takes them. */
   abstract Seq everything();
 
-  /** Counts what is listed. */
+  /** Counts the listed files. */
   abstract void count();
 
   /** Without the files that the index describes and that are not kept. */
@@ -43,7 +43,7 @@ abstract class Listing {
   /** The values of each partition (`InternalRow`) and the numbers of its files (`int[]`), as lists of two. */
   abstract List partitions();
 
-  /** Adds a file to what is counted; number: -1 where the index does not describe it. */
+  /** Counts a file; number: -1 if the index does not describe it. */
   protected final void add(int number, long size) {
     files++;
     bytes += size;

@@ -20,7 +20,7 @@ import scala.Option;
 import scala.collection.JavaConverters;
 import SEQ;
 
-/** The files of one snapshot of a table, whatever is committed later; nothing is listed. */
+/** The files of one snapshot of a table; later commits do not change them, and no directory is listed. */
 public final class Pinned implements FileIndex {
   private static final long BLOCK = 128L << 20;
 

@@ -29,7 +29,7 @@ final class IndexedTables {
   private static final String INDEX = "_zskip/index";
   private static final int LIMIT = 256;
   private static final long SECONDS = 10;
-  /** Options by which no value in a file is read as another one, and no column is found elsewhere. */
+  /** Options that change neither the values in files nor the columns. */
   private static final Set HARMLESS = new HashSet(Arrays.asList(new Object[] {
     ENABLED, "path", "paths", "basepath", "serialization.format", "mergeschema", "compression", "header", "inferschema",
     "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter", "ignorecorruptfiles",
@@ -48,19 +48,19 @@ final class IndexedTables {
 
   static boolean isEnabled() { return "true".equalsIgnoreCase(SQLConf.get().getConfString(ENABLED, "false")); }
 
-  /** The index of a relation, bound to its files; null where there is none, or it has to be left alone. */
+  /** The index of a relation, bound to its files; null if there is none, or Spark must read the relation alone. */
   zskip bind(LogicalRelation node) throws ReflectiveOperationException {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     if (obstacle(node, relation) != null) return null;
     BoundIndex bound = find(relation);
     if (bound == null) return null;
-    // No partition filter has chosen its partitions, so that the scan would list all of them.
+    // Spark's partition pruning left it as it was, so the scan will list all partitions.
     FileIndex files = relation.location();
     if (files instanceof CatalogFileIndex) files = ((CatalogFileIndex) files).filterPartitions(ScanQuery.NONE);
     return new zskip(files, bound, null);
   }
 
-  /** Why a relation must be left to Spark, whatever lies in its directory; null where nothing speaks against it. */
+  /** Why Spark must read a relation without an index; null if there is no reason. */
   static String obstacle(LogicalRelation node, HadoopFsRelation relation) throws ReflectiveOperationException {
     if (node.isStreaming()) return "it is a stream";
     if (Delta.isFormat(relation.fileFormat())) return Delta.obstacle(relation);
@@ -132,7 +132,7 @@ final class IndexedTables {
     return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened);
   }
 
-  /** What changes with each version of the index in a directory; null where there is none. */
+  /** A value that changes with each version of the index in a directory; null if there is no index. */
   private Object stamp(Path path) {
     String scheme = path.toUri().getScheme();
     if (scheme == null || scheme.equals("file")) {

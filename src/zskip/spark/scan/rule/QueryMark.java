@@ -11,16 +11,16 @@ import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
 
 /**
- * Has one query prune in a session that is not enabled: an option of its relations, which the rule looks for.
+ * Makes one query prune in a session that is not enabled: the rule looks for an option of its relations.
  *
- * An option stays through all of Spark's rules, and no other query sees it.
+ * Spark's own rules keep the option, and no other query sees it.
  */
 final class QueryMark {
   private static final List NO_TABLES =
     Arrays.asList(new Object[] {"LocalRelation", "OneRowRelation", "CTERelationRef"});
   private final IndexedTables tables;
   private final boolean isExplained;
-  /** The leaves that Spark reads rather than to take them from its cache; null where it caches nothing. */
+  /** The leaves that Spark does not take from its cache; null if nothing is cached. */
   private final List uncached;
   private final Map marked = new IdentityHashMap();
   private final List described = new ArrayList();
@@ -37,9 +37,9 @@ final class QueryMark {
   }
 
   /**
-   * The marked plan, and its tables as JSON: how a user calls each, where it lies, and why it is read in full.
+   * The marked plan, and its tables as JSON: the label and root of each, and why it is read in full.
    *
-   * cached: the plan with what Spark has cached, null where it caches nothing.
+   * cached: the plan with Spark's cached data, null if nothing is cached.
    */
   static List apply(LogicalPlan plan, LogicalPlan cached, IndexedTables tables, boolean isExplained) {
     QueryMark mark = new QueryMark(tables, isExplained, cached == null ? null : leaves(cached));

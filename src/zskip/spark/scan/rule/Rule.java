@@ -4,7 +4,7 @@ import java.util.function.BiConsumer;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
-/** The rule in Spark's optimizer: steps in order, each of which leaves the plan as it was where it fails. */
+/** The rule in Spark's optimizer: steps in order; a step that fails leaves the plan as it was. */
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   static final int STEPS = 5;
 
@@ -15,12 +15,12 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     Faults.python = new Python(answer, threads);
   }
 
-  /** Has one query prune in a session that is not enabled; as `QueryMark` says. */
+  /** Makes one query prune in a session that is not enabled (`QueryMark`). */
   public List mark(LogicalPlan plan, LogicalPlan cached, boolean isExplained) {
     return QueryMark.apply(plan, cached, tables, isExplained);
   }
 
-  /** What each step does to a plan; the first one finds the relations that the others tell more. */
+  /** Applies a step to a plan; the first step binds the relations that the others add notes to. */
   LogicalPlan step(int number, LogicalPlan plan) {
     switch (number) {
       case 0: return Relations.apply(plan, tables);

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 
-/** What the latest scans read, until Python asks for it. */
+/** The latest scans, until Python collects them. */
 public final class ScanLog implements Supplier {
   /** The local property of threads in which a key query runs. */
   static final String FOR_KEYS = "spark.zskip.joins.asking";

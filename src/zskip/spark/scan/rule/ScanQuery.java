@@ -20,7 +20,7 @@ import scala.Option;
 import scala.collection.JavaConverters;
 import SEQ;
 
-/** The query that a relation stands in: its filter, what that leaves of the table, and notes for the scan. */
+/** The query around a relation: its filter, the files that it leaves, and notes for the scan. */
 final class ScanQuery {
   static final Map NO_NOTES = Collections.emptyMap();
   static final Seq NONE = seq(new ArrayList());
@@ -28,18 +28,18 @@ final class ScanQuery {
   final Expression condition;
   final Seq ofPartitions;
   final Seq ofData;
-  /** Whether the scan is handed the whole condition: nothing of it is left to what stands above. */
+  /** Whether Spark hands the whole condition to the scan. */
   final boolean whole;
   Object ticket;
   long bytes;
   Seq paths;
-  /** What Python is told of the files that are listed; null where they would have to be listed first. */
+  /** The listing, as JSON; null if the files would have to be listed first. */
   String listing;
   /** The files that the filters leave; null where that is not known. */
   BitSet kept;
-  /** What else the scan may use, by the kind of pruning; goes to `notes.py` when files are listed. */
+  /** What else prunes the scan, by the kind of pruning; `notes.py` applies it when files are listed. */
   Map notes = NO_NOTES;
-  /** Joins that scans are not pruned by, which makes no difference to their rows: of `JoinCandidate`. */
+  /** Joins that do not prune the scan, for their reasons: of `JoinCandidate`. */
   List unused = Collections.emptyList();
 
   /** Splits a condition (null: none) as `FileSourceStrategy` does. */

@@ -1,6 +1,6 @@
 import org.apache.hadoop.fs.Path;
 
-/** The path of a table, shown with what is left of it. */
+/** The path of a table, which plans show with the files that are left. */
 final class ShownPath extends Path {
   private final String text;
 

@@ -15,7 +15,7 @@ import scala.Option;
 import SEQ;
 
 /**
- * An index of ours bound to the files that a relation lists: a file index that knows the query it stands in.
+ * An index of ours bound to the files that a relation lists: a file index that knows its query.
  *
  * Plans tell what the query leaves of the table, by which Spark chooses joins. The files to read are chosen when they
  * are listed, by the filters that Spark hands over then and by the notes of the query.
@@ -67,8 +67,8 @@ public final class zskip implements FileIndex {
   public int hashCode() { return files.hashCode(); }
 
   /**
-   * Equal where the rows are, so that Spark may still share equal scans: a filter takes none away that its scan
-   * would give, but a note does.
+   * Equal if the rows are, so that Spark may share equal scans: pruning by filters removes no rows of the scan, pruning
+   * by notes does.
    */
   public boolean equals(Object other) {
     if (this == other) return true;
@@ -79,7 +79,7 @@ public final class zskip implements FileIndex {
   /** Whether the rows of the relation are those of its files, and those are at hand. */
   boolean isWhole() { return files instanceof Pinned || files instanceof PartitioningAwareFileIndex; }
 
-  /** Whether the list of files is that of the plan, whenever it is asked for. */
+  /** Whether each listing gives the files of the plan. */
   boolean isFixed() { return files instanceof Pinned || files.getClass() == InMemoryFileIndex.class; }
 
   Map notes() { return query == null ? ScanQuery.NO_NOTES : query.notes; }
@@ -88,7 +88,7 @@ public final class zskip implements FileIndex {
     return Listing.of(files, bound, partitionFilters, dataFilters);
   }
 
-  /** What is listed, without the files that the query does not need. */
+  /** The listing without the files that the query does not need. */
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     Listing listing = list(partitionFilters, dataFilters);
     try {
@@ -126,7 +126,7 @@ public final class zskip implements FileIndex {
     return left;
   }
 
-  /** What Python is told of the files that filters leave; null where they would have to be listed first. */
+  /** The listing of the files that filters leave, as JSON; null if they would have to be listed first. */
   String listed(Seq partitionFilters, Seq dataFilters) {
     boolean isDelta = Delta.isPrepared(files);
     if (!isDelta && !isWhole()) return null;
