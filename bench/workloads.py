@@ -53,12 +53,12 @@ class Place:
     """One table, its sample and how many files it is to have."""
 
     def __init__(self, whole: Sample, files: int, sampled: int, curve: str, unseen: float) -> None:
-        self.whole, self.files, self.curve, self.unseen = whole, files, curve, unseen
+        self.whole, self.files, self.curve = whole, files, curve
         partitions = [Partition(directory="")]
         self.table = SampledTable(whole, (), partitions)
         self.sample = take(whole, np.random.default_rng(7).permutation(len(whole))[:sampled])
         self.sampled = SampledTable(self.sample, (), partitions)
-        self.target = Target(files=np.array([files]), partition_rows=np.array([len(whole)]))
+        self.target = Target(files=np.array([files]), partition_rows=np.array([len(whole)]), unseen=unseen)
 
     def groups(self, ids: Ints) -> Groups:
         order = np.argsort(ids, kind="stable")
@@ -86,9 +86,9 @@ class Place:
         curve = self.curve
         if curve == "auto":
             curves = curves_for(len(self.sample.fields))
-            found = held_out(self.sample, self.sampled, self.target, asked, curves, self.unseen)
-            curve = best_curve(found, asked.weights, self.unseen)
-        return curve, fitted(self.sample, self.target, asked, curve, unseen=self.unseen)
+            found = held_out(self.sample, self.sampled, self.target, asked, curves)
+            curve = best_curve(found, asked.weights, self.target.unseen)
+        return curve, fitted(self.sample, self.target, asked, curve)
 
 
 def share(files: Groups, predicates: list[Predicate]) -> float:

@@ -168,6 +168,7 @@ def _(result: Maintenance) -> list[Block]:
             ("bytes written", show_size(result.bytes_written)),
             ("rows a query reads", f"{_share(result.kept_before)} -> {_share(result.kept_after)} (predicted)"),
             ("stopped", result.stopped),
+            *([("refit", result.refit)] if result.refit else []),
             ("seconds", f"{result.seconds:.1f}"),
         ]
     ]

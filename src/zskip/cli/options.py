@@ -22,6 +22,10 @@ WorkloadFile = Annotated[
     str | None,
     typer.Option("--workload", metavar="FILE", help="Queries to fit to, one a line or as JSON; else those recorded."),
 ]
+Unseen = Annotated[
+    float,
+    typer.Option("--unseen", metavar="SHARE", help="Share of tomorrow's queries that the workload does not tell: 0-1."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 

@@ -8,7 +8,7 @@ import typer
 
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, Build, Curve, Exclusive, FormatName, Sampling, TablePath, WorkloadFile
+from zskip.cli.options import AsJson, Build, Curve, Exclusive, FormatName, Sampling, TablePath, Unseen, WorkloadFile
 from zskip.cli.tables import column_names, open_table, start_session
 
 
@@ -45,6 +45,7 @@ def optimize(
         ),
     ] = "keep",
     workload: WorkloadFile = None,
+    unseen: Unseen = 0.2,
     exclusive: Exclusive = False,
     max_batch: Annotated[
         str | None,
@@ -75,6 +76,7 @@ def optimize(
         seed=seed,
         compression=compression,
         workload=workload,
+        unseen=unseen,
         exclusive=exclusive,
         max_batch=max_batch,
         jobs=jobs,
@@ -129,6 +131,10 @@ def maintain(
         typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered."),
     ] = None,
     workload: WorkloadFile = None,
+    unseen: Unseen = 0.2,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="Fit a new tree where the workload has moved, and rewrite by it.")
+    ] = False,
     exclusive: Exclusive = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
     format_name: FormatName = None,
@@ -146,6 +152,8 @@ def maintain(
         target_file_size=target_file_size,
         by=None if by is None else column_names(by),
         workload=workload,
+        unseen=unseen,
+        refit=refit,
         dry_run=dry_run,
         exclusive=exclusive,
     )

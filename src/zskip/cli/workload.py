@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, Curve, FormatName, IndexPath, TablePath, WorkloadFile
+from zskip.cli.options import AsJson, Curve, FormatName, IndexPath, TablePath, Unseen, WorkloadFile
 from zskip.cli.tables import column_names, open_table
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ def advise(
     ] = None,
     files: FileCount = None,
     target_file_size: FileSize = None,
+    unseen: Unseen = 0.2,
     seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same advice.")] = 0,
     index_path: IndexPath = None,
     format_name: FormatName = None,
@@ -53,6 +54,7 @@ def advise(
         columns=None if columns is None else column_names(columns),
         files=files,
         target_file_size=target_file_size,
+        unseen=unseen,
         seed=seed,
     )
     print_json(advice) if as_json else print_result(advice)
@@ -66,6 +68,7 @@ def what_if(
     workload: WorkloadFile = None,
     files: FileCount = None,
     target_file_size: FileSize = None,
+    unseen: Unseen = 0.2,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -77,7 +80,12 @@ def what_if(
     from zskip.cli.show import print_json, print_result
 
     candidate = open_table(path, index_path, format_name, spark=True).what_if(
-        column_names(by), curve=curve.value, files=files, target_file_size=target_file_size, workload=workload
+        column_names(by),
+        curve=curve.value,
+        files=files,
+        target_file_size=target_file_size,
+        workload=workload,
+        unseen=unseen,
     )
     print_json(candidate) if as_json else print_result(candidate)
 

@@ -12,6 +12,8 @@ from zskip.records import Bools, Floats, Ints, Values
 
 Ranks = npt.NDArray[np.int32]
 
+UNSEEN = 0.2
+"""Share of tomorrow's queries that a workload does not tell, where the user does not say it."""
 ANY_LOWER = -1
 """Lower end of a column that a query leaves free: it meets files of nulls only, too."""
 ANY_UPPER = int(np.iinfo(np.int32).max)

@@ -123,6 +123,8 @@ class Maintenance:
     seconds: float
     dry_run: bool
     """Whether nothing was done and all figures are predictions."""
+    refit: str = ""
+    """What a tree of cuts fitted anew would read, or that one was fitted; empty where the workload has not moved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,8 +11,9 @@ from zskip.advisor.workload.workload import Query, Workload
 from zskip.errors import ColumnError, InputError
 from zskip.formats.compression import Compression, read_compression
 from zskip.formats.schema import count_dictionary_values
-from zskip.layout.layout import FITTED
+from zskip.layout.layout import FITTED, Layout
 from zskip.layout.pages import page_rows
+from zskip.layout.workload import UNSEEN
 from zskip.predicate import Columns
 from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
@@ -54,6 +55,10 @@ class OptimizeRequest:
     """The files to rewrite, chosen by a planner; None for all."""
     workload: Given = None
     """The workload to fit the layout to; None for the recorded one where zskip chooses columns or curve."""
+    unseen: float = UNSEEN
+    """Share (0 to 1) of tomorrow's queries that the workload does not tell."""
+    guide: Layout | None = None
+    """A fitted layout of the same columns, by whose cuts, or bits, rows are placed as far as there are enough."""
     beside: tuple[tuple[Values, Floats], ...] = ()
     """For each clustering column, values of the files that stay and the number of rows that each stands for."""
     depths: Depths | None = None
@@ -83,6 +88,7 @@ def check_request(
     seed: int,
     compression: str = "keep",
     workload: Given = None,
+    unseen: float = UNSEEN,
     max_batch: int | str | None = None,
     jobs: int = 1,
 ) -> OptimizeRequest:
@@ -120,6 +126,7 @@ def check_request(
         seed=seed,
         compression=read_compression(compression),
         workload=make_repeatable(workload),
+        unseen=check_unseen(unseen),
         max_batch=batch,
         jobs=jobs,
     )
@@ -133,6 +140,19 @@ def _check_batch(value: int | str, file_size: int | None) -> int:
             "target_file_size"
         )
     return size
+
+
+def check_unseen(value: float) -> float:
+    """The share of queries that a workload does not tell; raises InputError unless it is 0 to 1.
+
+    >>> check_unseen(2)
+    Traceback (most recent call last):
+    ...
+    zskip.errors.InputError: unseen=2 is no share of queries; give a number from 0 to 1, such as 0.2
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"unseen={value!r} is no share of queries; give a number from 0 to 1, such as 0.2")
+    return float(value)
 
 
 def make_repeatable(workload: Given) -> Given:

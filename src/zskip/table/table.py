@@ -70,6 +70,7 @@ class Table:
         seed: int = 0,
         compression: str = "keep",
         workload: Given = None,
+        unseen: float = 0.2,
         exclusive: bool = False,
         max_batch: int | str | None = None,
         jobs: int = 1,
@@ -78,18 +79,19 @@ class Table:
 
         by: 2 to 32 columns that queries filter by (one is enough for curve="linear"), or "auto" to let the workload
         choose: then zskip writes nothing where no layout reads noticeably less; curve: "zorder", "hilbert",
-        "linear", "fitted" (an order of the key's bits searched for the workload), or "auto" for the one of these under
-        which queries that it was not fitted to read least; build: "sample" ranks values among bounds drawn from the
-        table, "direct" takes their leading bytes; files or target_file_size: how many files, or how large (bytes, or
-        text; "128MB" by default);
+        "linear", "fitted" (a tree of cuts fitted to the workload), or "auto" for the one under which queries that it
+        was not fitted to read least, a tree only if it reads 5 % less than the best curve; build: "sample" ranks values
+        among bounds drawn from the table, "direct" takes their leading bytes; files or target_file_size: how many
+        files, or how large (bytes, or text; "128MB" by default);
         where: rewrite only the Hive partitions that match; into: write a new table there, a path or a new name in the
         session's catalog, and leave this one unchanged;
         sort_within_files: so that queries also skip row groups and pages; sampling: "bernoulli" or "reservoir";
         seed: the same seed on the same table gives the same files; compression: "keep" for the codec of most
         rows (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3";
         workload: the queries to fit the layout to, as in `advise`; if zskip chooses the columns or the curve, by
-        default the recorded workload, or ranges on one or two columns if there is none; exclusive: a promise that
-        nobody else rewrites the table meanwhile, for plain Parquet in an object store without conditional writes.
+        default the recorded workload, or ranges on one or two columns if there is none; unseen: the share of
+        tomorrow's queries, 0 to 1, that the workload does not tell, for which made-up ones stand; exclusive: a promise
+        that nobody else rewrites the table meanwhile, for plain Parquet in an object store without conditional writes.
 
         max_batch: for large tables, the most bytes of files (or text such as "200GB") to rewrite in one commit: whole
         partitions, or files that lie near each other. Commits stay, and after an interruption the next call with the
@@ -117,6 +119,7 @@ class Table:
             seed=seed,
             compression=compression,
             workload=workload,
+            unseen=unseen,
             max_batch=max_batch,
             jobs=jobs,
         )
@@ -280,14 +283,15 @@ class Table:
         columns: Sequence[str] | None = None,
         files: int | None = None,
         target_file_size: int | str | None = None,
+        unseen: float = 0.2,
         seed: int = 0,
     ) -> Advice:
         """Advise by which columns and curve to cluster, what that would save, and which queries would get slower.
 
         workload: the recorded one by default, made-up ranges where there is none; or a list of predicates or whole
         queries, each as SQL text or (text, weight), or the path of a file of them. columns: those to
-        choose from, the filtered ones by default; files, target_file_size, seed: as in `optimize`. Nothing is written;
-        one Spark job reads a sample. Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than
+        choose from, the filtered ones by default; files, target_file_size, unseen, seed: as in `optimize`. Nothing is
+        written; one Spark job reads a sample. Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than
         some thousand files they are too high rather than too low.
 
         Raises InputError without Spark, where no query of a workload is usable, or where no column has an order, and
@@ -296,7 +300,13 @@ class Table:
         from zskip.table.advice.advise import advise
 
         return advise(
-            self._handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed
+            self._handle,
+            workload,
+            columns=columns,
+            files=files,
+            target_file_size=target_file_size,
+            unseen=unseen,
+            seed=seed,
         )
 
     def what_if(
@@ -307,6 +317,7 @@ class Table:
         files: int | None = None,
         target_file_size: int | str | None = None,
         workload: Given = None,
+        unseen: float = 0.2,
     ) -> Candidate:
         """Predict what the workload would read if the table were clustered so; nothing is written.
 
@@ -315,7 +326,15 @@ class Table:
         """
         from zskip.table.advice.advise import what_if
 
-        return what_if(self._handle, by, curve=curve, files=files, target_file_size=target_file_size, workload=workload)
+        return what_if(
+            self._handle,
+            by,
+            curve=curve,
+            files=files,
+            target_file_size=target_file_size,
+            workload=workload,
+            unseen=unseen,
+        )
 
     def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
         """Prove that no row is lost: compare every statistic in the index with its file, and run queries both ways.
@@ -379,6 +398,8 @@ class Table:
         target_file_size: int | str | None = None,
         by: Sequence[str] | str | None = None,
         workload: Given = None,
+        unseen: float = 0.2,
+        refit: bool = False,
         dry_run: bool = False,
         exclusive: bool = False,
     ) -> Maintenance:
@@ -389,7 +410,9 @@ class Table:
         (or text such as "10GB"; the last batch may exceed it by one file); seconds: after which no batch starts;
         target_file_size: how large files are to be, by default as the last time; by: the columns to cluster by, needed
         once, on a table that was never clustered; workload: the queries by which batches are chosen, as in `advise`: by
-        default those recorded, or made-up ones; dry_run: predict, and change nothing; exclusive: as in
+        default those recorded, or made-up ones; unseen: as in `optimize`; refit: where the workload has moved so far
+        that a new tree of cuts would read 20 % less, fit one and rewrite by it the files that are read most, within the
+        budget (without refit the result only says so); dry_run: predict, and change nothing; exclusive: as in
         `optimize`.
 
         Raises InputError for arguments that cannot be right and for a table without a layout where `by` is missing,
@@ -406,6 +429,8 @@ class Table:
             target_file_size=target_file_size,
             by=by,
             workload=workload,
+            unseen=unseen,
+            refit=refit,
             dry_run=dry_run,
         )
         handle = self._handle.exclusively(exclusive)

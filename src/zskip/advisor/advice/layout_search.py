@@ -13,6 +13,7 @@ from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Reads,
     Target,
+    best_curve,
     chosen_columns,
     curves_for,
     fitted,
@@ -132,8 +133,9 @@ def candidates(question: Question, by: tuple[str, ...], curves: Sequence[str] | 
     tried = curves_for(len(by)) if curves is None else curves
     found = held_out(clustering, question.table, question.target, question.asked, tried)
     error = _row_error(question, by)
-    made = [_candidate(question, by, curve, result, error) for curve, result in found.items()]
-    return sorted(made, key=lambda c: c.kept)
+    best = best_curve(found, question.asked.weights, question.target.unseen)
+    layouts = [_candidate(question, by, curve, result, error) for curve, result in found.items()]
+    return sorted(layouts, key=lambda layout: (layout.curve != best, layout.kept))
 
 
 def best_by_number(question: Question, names: Sequence[str]) -> list[Candidate]:

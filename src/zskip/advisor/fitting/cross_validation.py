@@ -14,12 +14,10 @@ from zskip.layout.fit import fit
 from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import FITTED, Layout
 from zskip.layout.predict import predict_share, sample_ranks
-from zskip.layout.workload import synthetic_workload
+from zskip.layout.workload import UNSEEN, synthetic_workload
 from zskip.predicate import Predicate
 from zskip.records import Floats, Ints, Sample, Values
 
-UNSEEN = 0.2
-"""Share of tomorrow's queries that the workload does not tell, where nobody says it."""
 _MADE_UP_QUERIES, _TRIED_QUERIES = 400, 300
 """That are made up to fit to, and to see what a fit does to others."""
 _GAIN = 0.95
@@ -43,6 +41,8 @@ class Target:
     """Rows of a file where `files` are fewer than wanted."""
     sort_within_files: bool = True
     page_rows: int = 20_000
+    unseen: float = UNSEEN
+    """Share (0 to 1) of tomorrow's queries that the workload does not tell."""
     seed: int = 0
 
 
@@ -105,18 +105,17 @@ def fitted(
     curve: str,
     *,
     build: str = "sample",
-    unseen: float = UNSEEN,
     beside: Sequence[tuple[Values, Floats]] = (),
     guide: Layout | None = None,
 ) -> Layout:
-    """Fit one layout to a workload and to made-up queries, which have the weight `unseen`; without one to these alone.
+    """Fit one layout to a workload and to made-up queries, of weight `target.unseen`; without one to these alone.
 
     curve: `fitted` for a tree of cuts, too; beside, guide: as `fit_tree` takes them.
     """
     asked = asked.drawn(_MOST_QUERIES, target.seed)
     made_up = synthetic_workload(sample_ranks(sample), queries=_MADE_UP_QUERIES, seed=target.seed)
     boxes = limiting(ranked(asked.predicates, asked.weights, sample, asked.texts))
-    workload = mixed(boxes, made_up, unseen)
+    workload = mixed(boxes, made_up, target.unseen)
     rows = target.partition_rows
     if curve == FITTED:
         return fit_tree(sample, target.files, partition_rows=rows, workload=workload, beside=beside, guide=guide)
@@ -191,7 +190,7 @@ def chosen_columns(sample: Sample, names: Sequence[str]) -> Sample:
     )
 
 
-def best_curve(found: Mapping[str, Reads], weights: Floats, unseen: float = UNSEEN) -> str:
+def best_curve(found: Mapping[str, Reads], weights: Floats, unseen: float) -> str:
     """The curve under which queries read least; a tree only where it gains enough to depend on a workload."""
 
     def cost(curve: str) -> float:
@@ -207,7 +206,6 @@ def held_out(
     target: Target,
     asked: ParsedWorkload,
     curves: Sequence[str],
-    unseen: float = UNSEEN,
 ) -> Mapping[str, Reads]:
     """What each query reads under layouts that were fitted without it; of few queries under those fitted to all."""
     folds = np.random.default_rng(target.seed).permutation(len(asked)) % _FOLDS
@@ -218,7 +216,7 @@ def held_out(
         for fold in range(_FOLDS if len(asked) >= _FOLDS else 1):
             tested = np.flatnonzero(folds == fold) if len(asked) >= _FOLDS else np.arange(len(asked))
             trained = np.flatnonzero(folds != fold) if len(asked) >= _FOLDS else tested
-            layout = fitted(clustering, target, asked.take(trained), curve, unseen=unseen)
+            layout = fitted(clustering, target, asked.take(trained), curve)
             found_reads = reads(layout, clustering, table, target, [asked.predicates[i] for i in tested.tolist()])
             kept[tested], decoded[tested] = found_reads.kept, found_reads.decoded
             shares.append(predict_share(layout, clustering, others))

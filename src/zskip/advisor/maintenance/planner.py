@@ -20,13 +20,11 @@ import numpy as np
 from zskip.advisor.fitting.predicate_boxes import limiting, mixed
 from zskip.advisor.maintenance.bin_packing import pack
 from zskip.advisor.maintenance.row_scale import Scale, scale_of
-from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Touch, Workload, synthetic_workload
+from zskip.layout.workload import ANY_LOWER, ANY_UPPER, UNSEEN, Touch, Workload, synthetic_workload
 from zskip.records import Bools, Floats, Ints, Snapshot, Values
 
 Ranges = Mapping[int, tuple[Any, Any]]
 """Lowest and highest value, None where that is open, by the number of the column; in the form of its type."""
-MADE_UP = 0.15
-"""Weight of made-up queries beside those that are known."""
 WORTH = 0.45
 """A batch of the whole table must lower what queries read by this part of the least there could be, others by less in
 proportion to their bytes: higher writes less, lower reads less."""
@@ -117,6 +115,7 @@ def plan_maintenance(
     settled: Bools | None = None,
     runs: Ints | None = None,
     asked: Sequence[tuple[Ranges, float]] = (),
+    unseen: float = UNSEEN,
     worth: float = WORTH,
 ) -> MaintenancePlan:
     """Choose the batches that are worth their bytes.
@@ -126,9 +125,9 @@ def plan_maintenance(
     places of files that were clustered together, by which predictions are calibrated; settled: (files,) files that stay
     as they are; runs: (files,) the same number for files that were clustered together and -1 for others: to cluster
     such files once more, and no others, would change nothing; asked: what queries ask for, with weights, beside which
-    made-up ones keep a part of the weight.
+    made-up ones have the weight `unseen`.
     """
-    costs = _costs(snapshot, rows, columns, linear, asked)
+    costs = _costs(snapshot, rows, columns, linear, asked, unseen)
     free = np.ones(len(snapshot), np.bool_) if settled is None else ~settled
     found = []
     by_partition = np.argsort(snapshot.partition_of, kind="stable")
@@ -163,7 +162,7 @@ def kept_share(snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], *, lin
 
     The queries are made up; rows, linear: as in `plan_maintenance`.
     """
-    return _kept(_costs(snapshot, rows, columns, linear, ()))
+    return _kept(_costs(snapshot, rows, columns, linear, (), UNSEEN))
 
 
 def _kept(costs: _Costs) -> float:
@@ -175,13 +174,18 @@ def _limited(chosen: Sequence[Batch], budget: int | None) -> bool:
 
 
 def _costs(
-    snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], linear: bool, asked: Sequence[tuple[Ranges, float]]
+    snapshot: Snapshot,
+    rows: Ints,
+    columns: Sequence[Bounds],
+    linear: bool,
+    asked: Sequence[tuple[Ranges, float]],
+    unseen: float,
 ) -> _Costs:
     scales = [scale_of(c.lower, c.upper, c.bounded, rows, c.splits) for c in columns]
     spans = [scale.spans(c.lower, c.upper, c.bounded) for scale, c in zip(scales, columns, strict=True)]
     # Queries are made up on the scale itself, which all columns have in common.
     made_up = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
-    workload = mixed(limiting(_on_grid(asked, scales)), made_up, MADE_UP)
+    workload = mixed(limiting(_on_grid(asked, scales)), made_up, unseen)
     low = [np.minimum((start * _GRID + _ROUNDING).astype(np.int32), _GRID - 1) for start, _ in spans]
     high = [np.ceil(end * _GRID - _ROUNDING).astype(np.int32) - 1 for _, end in spans]
     high = [np.maximum(upper, lower) for lower, upper in zip(low, high, strict=True)]

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from zskip.sql.statements.parser import Parser
 from zskip.sql.statements.text import string_of, syntax_error
 
-Option = str | int | bool
-_TYPES = {str: "a string", int: "a whole number", bool: "true or false"}
+Option = str | int | float | bool
+_TYPES = {str: "a string", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def read_options(parser: Parser, known: Mapping[str, tuple[type, ...]]) -> tuple[tuple[str, Option], ...]:
@@ -53,4 +53,15 @@ def _value(parser: Parser) -> Option:
     sign = -1 if parser.accept("-") else 1
     if parser.now.kind == "number" and parser.now.text.isdecimal():
         return sign * int(parser.take().text)
-    raise parser.error("expected a string, a whole number, true or false")
+    if parser.now.kind == "number":
+        return sign * read_number(parser)
+    raise parser.error("expected a string, a number, true or false")
+
+
+def read_number(parser: Parser) -> float:
+    """Read a number such as 0.2; raises PredicateError for anything else."""
+    place = parser.now
+    try:
+        return float(parser.take().text) if place.kind == "number" else float("x")
+    except ValueError as error:
+        raise syntax_error(parser.sql, place, "expected a number") from error

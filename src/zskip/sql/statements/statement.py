@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
-from zskip.sql.statements.options import Option, read_options
+from zskip.sql.statements.options import Option, read_number, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
 from zskip.sql.statements.text import Token, tokens
@@ -23,6 +23,7 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "seed": (int,),
     "compression": (str,),
     "workload": (str,),
+    "unseen": (float, int),
     "max_batch": (int, str),
     "jobs": (int,),
     "min_file_size": (int, str),
@@ -33,6 +34,8 @@ MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
     "seconds": (int,),
     "target_file_size": (int, str),
     "workload": (str,),
+    "unseen": (float, int),
+    "refit": (bool,),
     "dry_run": (bool,),
 }
 """What WITH takes after INCREMENTAL: keyword arguments of `Table.maintain`."""
@@ -40,7 +43,7 @@ MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Optimize:
-    """`OPTIMIZE t [WHERE ...] [AUTO | ZORDER | HILBERT | LINEAR | FITTED | AUTO BY (a, b)] [WITH (name = value)]`."""
+    """`OPTIMIZE t [WHERE p] [AUTO | ZORDER | HILBERT | LINEAR | FITTED | AUTO BY (a, b)] [UNSEEN u] [WITH (n = v)]`."""
 
     target: Target
     where: str | None = None
@@ -55,7 +58,7 @@ class Optimize:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Maintain:
-    """`OPTIMIZE t INCREMENTAL [ZORDER BY (a, b)] [WITH (name = value)]`."""
+    """`OPTIMIZE t INCREMENTAL [ZORDER BY (a, b)] [UNSEEN 0.2] [WITH (name = value)]`."""
 
     target: Target
     by: tuple[str, ...] = ()
@@ -182,11 +185,20 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
         else:
             parser.expect("BY")
             by = parser.columns()
-    options = read_options(parser, OPTIONS) if parser.accept("WITH") else ()
+    options = _unseen_and_options(parser, OPTIONS)
     expected = ["WHERE"] * (where is None and by == () and not options)
     expected += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (by == () and not options) + ["WITH"] * (not options)
     parser.finish(", ".join(expected) or "a semicolon")
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
+
+
+def _unseen_and_options(parser: Parser, known: Mapping[str, tuple[type, ...]]) -> tuple[tuple[str, Option], ...]:
+    """Read `[UNSEEN 0.2] [WITH (...)]`."""
+    unseen: tuple[tuple[str, Option], ...] = ()
+    if parser.accept("UNSEEN"):
+        unseen = (("unseen", read_number(parser)),)
+    options = read_options(parser, known) if parser.accept("WITH") else ()
+    return (*(() if "unseen" in dict(options) else unseen), *options)
 
 
 def _maintain(parser: Parser, target: Target) -> Maintain:
@@ -194,7 +206,7 @@ def _maintain(parser: Parser, target: Target) -> Maintain:
     if parser.accept("ZORDER"):
         parser.expect("BY")
         by = parser.columns()
-    options = read_options(parser, MAINTAIN_OPTIONS) if parser.accept("WITH") else ()
+    options = _unseen_and_options(parser, MAINTAIN_OPTIONS)
     parser.finish(", ".join(["ZORDER BY"] * (not by and not options) + ["WITH"] * (not options)) or "a semicolon")
     return Maintain(target=target, by=by, options=options)
 

@@ -13,6 +13,7 @@ ADVISE_OPTIONS: dict[str, tuple[type, ...]] = {
     "columns": (str,),
     "files": (int,),
     "target_file_size": (int, str),
+    "unseen": (float, int),
     "seed": (int,),
 }
 

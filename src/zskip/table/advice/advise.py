@@ -23,11 +23,12 @@ from zskip.advisor.fitting.cross_validation import (
 from zskip.advisor.fitting.random_workload import made_up
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import read_text, understood
-from zskip.advisor.workload.workload import Workload, drawn
+from zskip.advisor.workload.workload import Workload, drawn, shape
 from zskip.errors import InputError, UnsupportedError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
+from zskip.layout.workload import UNSEEN
 from zskip.predicate import Predicate, columns_of
 from zskip.records import Field, Ints, Partition, Sample, Snapshot
 from zskip.spark.schema import TableSchema
@@ -82,14 +83,18 @@ def advise(
     columns: Sequence[str] | None = None,
     files: int | None = None,
     target_file_size: int | str | None = None,
+    unseen: float = UNSEEN,
     seed: int = 0,
 ) -> Advice:
     """Compare layouts for a table; see `Table.advise`."""
-    study = study_table(handle, workload, columns=columns, files=files, target_file_size=target_file_size, seed=seed)
+    study = study_table(
+        handle, workload, columns=columns, files=files, target_file_size=target_file_size, unseen=unseen, seed=seed
+    )
     by_number = best_by_number(study.question, study.names)
     layouts = candidates(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in layouts}
-    layouts = sorted([*layouts, *(c for c in by_number if (c.by, c.curve) not in known)], key=lambda c: c.kept)
+    others = [*layouts[1:], *(c for c in by_number if (c.by, c.curve) not in known)]
+    layouts = [layouts[0], *sorted(others, key=lambda c: c.kept)]
     return Advice(
         path=handle.storage.root,
         workload=describe_workload(study.workload),
@@ -109,6 +114,7 @@ def what_if(
     files: int | None = None,
     target_file_size: int | str | None = None,
     workload: Given = None,
+    unseen: float = UNSEEN,
 ) -> Candidate:
     """Predict what one layout would do; see `Table.what_if`."""
     names = (by,) if isinstance(by, str) else tuple(by)
@@ -117,7 +123,7 @@ def what_if(
         raise InputError(
             f'curve="{curve}" is not possible by {len(names)} columns; choose "auto" or one of {", ".join(curves)}'
         )
-    study = study_table(handle, workload, columns=names, files=files, target_file_size=target_file_size)
+    study = study_table(handle, workload, columns=names, files=files, target_file_size=target_file_size, unseen=unseen)
     return candidates(study.question, study.names, None if curve == AUTO else (curve,))[0]
 
 
@@ -128,13 +134,14 @@ def study_table(
     columns: Sequence[str] | None,
     files: int | None = None,
     target_file_size: int | str | None = None,
+    unseen: float = UNSEEN,
     seed: int = 0,
 ) -> Study:
     """Read the workload, draw the sample, and measure what the queries read today."""
     handle.need_spark("advice")
     request = check_request(
         by=("x",), curve="linear", build="sample", files=files, target_file_size=target_file_size, where=None,
-        into=None, sort_within_files=True, sampling="bernoulli", seed=seed,
+        into=None, sort_within_files=True, sampling="bernoulli", seed=seed, unseen=unseen,
     )  # fmt: skip
     schema = read_table_schema(handle)
     snapshot = schema.snapshot
@@ -160,6 +167,7 @@ def study_table(
         partition_rows=rows,
         file_rows=float(rows.sum() / file_counts.sum()) if is_large else None,
         page_rows=rows_per_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
+        unseen=request.unseen,
         seed=seed,
     )
     sampled = _choose_sampled(snapshot, names, predicates)
@@ -191,9 +199,11 @@ def study_table(
     )
 
 
-def choose_columns(handle: Handle, workload: Given, files: int | None, size: int | None, seed: int) -> Candidate | None:
+def choose_columns(
+    handle: Handle, workload: Given, files: int | None, size: int | None, unseen: float, seed: int
+) -> Candidate | None:
     """Choose the best layout; None where the table should stay as it is."""
-    study = study_table(handle, workload, columns=None, files=files, target_file_size=size, seed=seed)
+    study = study_table(handle, workload, columns=None, files=files, target_file_size=size, unseen=unseen, seed=seed)
     today = as_it_is(study.question, study.layout, len(study.snapshot))
     columns = min(best_by_number(study.question, study.names), key=lambda c: c.kept).by
     best = candidates(study.question, columns)[0]
@@ -244,7 +254,11 @@ def describe_workload(workload: Workload) -> str:
 
 def _normalize_weights(workload: Workload, predicates: Sequence[Predicate]) -> ParsedWorkload:
     weights = np.array([query.weight for query in workload.queries], np.float64)
-    return ParsedWorkload(predicates=predicates, weights=weights / max(float(weights.sum()), 1e-300))
+    return ParsedWorkload(
+        predicates=predicates,
+        weights=weights / max(float(weights.sum()), 1e-300),
+        texts=[shape(query.where) for query in workload.queries],
+    )
 
 
 def _clusterable(handle: Handle, snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +17,14 @@ from zskip.advisor.fitting.cross_validation import (
     held_out,
     plain_curve,
 )
-from zskip.advisor.fitting.predicate_boxes import ranked
+from zskip.advisor.fitting.predicate_boxes import limiting, ranked
 from zskip.advisor.fitting.random_workload import made_up
 from zskip.advisor.fitting.sample_statistics import SampledTable
+from zskip.errors import ZskipWarning
 from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import FITTED, Layout
 from zskip.layout.workload import Workload as RankedWorkload
+from zskip.predicate import columns_of
 from zskip.records import Ints, Sample, Snapshot
 from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
 from zskip.table.handle import Handle
@@ -51,7 +54,9 @@ def check_columns_and_curve(request: OptimizeRequest) -> None:
 
 def choose_request_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:
     """Choose the columns by the workload; None where the table should stay as it is."""
-    advised = choose_columns(handle, request.workload, request.files, request.target_file_size, request.seed)
+    advised = choose_columns(
+        handle, request.workload, request.files, request.target_file_size, request.unseen, request.seed
+    )
     if advised is None:
         return None
     curve = "linear" if len(advised.by) == 1 else request.curve
@@ -81,6 +86,7 @@ def choose_layout(
         files=np.maximum(files, 1),
         partition_rows=partition_rows,
         sort_within_files=request.sort_within_files,
+        unseen=request.unseen,
         seed=request.seed,
     )
     curve = request.curve
@@ -88,11 +94,43 @@ def choose_layout(
         curve = _best_curve(snapshot, sample, target, parsed)
     elif curve == FITTED and len(request.by) == 1:
         curve = "linear"
+    boxes = limiting(ranked(parsed.predicates, parsed.weights, sample)) if len(parsed) else None
+    if boxes is not None and not len(boxes):
+        _warn_of_other_columns(sample, parsed)
+    beside = request.beside if _have_types(request, sample) else ()
+    guide = request.guide if _fits(request.guide, sample) else None
+    if guide is not None and guide.tree is None:
+        # A layout of an older version: an order of the key's bits.
+        layout = fit(sample, files, partition_rows=partition_rows, pattern=guide.pattern, beside=beside)
+    else:
+        layout = fitted(sample, target, parsed, curve, build=request.build, beside=beside, guide=guide)
     return ChosenLayout(
-        layout=fitted(sample, target, parsed, curve, build=request.build),
+        layout=layout,
         curve=curve,
-        workload=ranked(parsed.predicates, parsed.weights, sample) if len(parsed) else None,
+        workload=boxes if boxes is not None and len(boxes) else None,
         fitted_to=describe_workload(workload) if len(parsed) else None,
+    )
+
+
+def _fits(guide: Layout | None, sample: Sample) -> bool:
+    """Whether a layout has the columns and types of a sample."""
+    if guide is None:
+        return False
+    columns, sampled = ([(field.name, field.type) for field in fields] for fields in (guide.fields, sample.fields))
+    return columns == sampled
+
+
+def _warn_of_other_columns(sample: Sample, parsed: ParsedWorkload) -> None:
+    """Say that no query of a workload says anything of the clustering columns, and which columns they filter by."""
+    by = {field.name.lower() for field in sample.fields}
+    named = sorted({".".join(column.path) for predicate in parsed.predicates for column in columns_of(predicate)})
+    others = [name for name in named if name.lower() not in by]
+    reason = f"they filter by {', '.join(others)}" if others else "bounds tell nothing of their filters"
+    warnings.warn(
+        f"no query of the workload has a range of {', '.join(f.name for f in sample.fields)}: {reason}; the layout is "
+        "fitted to made-up queries",
+        ZskipWarning,
+        stacklevel=2,
     )
 
 
@@ -107,4 +145,4 @@ def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, parsed: Pars
     tested = parsed.drawn(1_000, target.seed) if len(parsed) else made_up(sample, target.seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     found = held_out(sample, table, target, tested, curves_for(len(sample.fields)))
-    return best_curve(found, tested.weights)
+    return best_curve(found, tested.weights, target.unseen)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from zskip.advisor.maintenance.planner import Batch
 from zskip.errors import ConflictError
-from zskip.records import Maintenance
+from zskip.records import FileSizes, Ints, Maintenance
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import count_depths
@@ -20,6 +20,7 @@ from zskip.table.rewrite.file_bounds import weigh_other_files
 from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.rewrite.optimize import optimize
+from zskip.table.rewrite.refit import Refit, find_refit
 from zskip.table.rewrite.writers import choose_engine
 from zskip.table.unchanged_files import identify_files
 
@@ -54,8 +55,15 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     check_index_version(handle)
     progress = _Progress()
     table = first = _plan(handle, request, progress)
+    refit = find_refit(handle, request, table)
+    refit_text = "" if refit is None else str(refit)
     if request.dry_run:
-        return _predict(handle, table, started)
+        return _predict(handle, table, started, refit_text)
+    if refit is not None and request.refit:
+        files = refit.choose_files(table, request.budget)
+        _rewrite_by_new_tree(handle, request, table, refit, files, progress)
+        refit_text += f"; {len(files):,} of {len(table.snapshot):,} files were rewritten by one"
+        table = _plan(handle, request, progress)
     stopped, failures = "", 0
     while not stopped:
         batches_before = progress.batches
@@ -84,6 +92,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
         stopped=stopped,
         seconds=round(time.monotonic() - started, 3),
         dry_run=False,
+        refit=refit_text,
     )
 
 
@@ -104,11 +113,13 @@ def _rewrite_batches(
     for batches in commits:
         if request.seconds is not None and time.monotonic() - started >= request.seconds:
             return "seconds"
-        _rewrite(handle, table, batches, progress)
+        _rewrite(handle, request, table, batches, progress)
     return table.plan.stopped
 
 
-def _rewrite(handle: Handle, table: PlannedTable, batches: Sequence[Batch], progress: _Progress) -> None:
+def _rewrite(
+    handle: Handle, request: MaintenanceRequest, table: PlannedTable, batches: Sequence[Batch], progress: _Progress
+) -> None:
     paths_before = set(table.snapshot.paths)
     if batches[0].merges:
         compacted = compact_files(
@@ -119,19 +130,46 @@ def _rewrite(handle: Handle, table: PlannedTable, batches: Sequence[Batch], prog
         removed, added, version = compacted.removed, compacted.added, compacted.version
     else:
         depths = None if progress.batches else count_depths(table.bound, table.fields)
-        result = optimize(handle, dataclasses.replace(_optimize_request(table, batches[0]), depths=depths))
+        result = optimize(handle, dataclasses.replace(_optimize_request(table, batches[0], request), depths=depths))
         removed, added, version = result.removed, result.added, result.version
+    _record(handle, progress, removed, added, version, paths_before)
+
+
+def _rewrite_by_new_tree(
+    handle: Handle,
+    request: MaintenanceRequest,
+    table: PlannedTable,
+    refit: Refit,
+    places: Ints,
+    progress: _Progress,
+) -> None:
+    """Rewrite some files by a tree fitted anew, in one commit."""
+    paths_before = set(table.snapshot.paths)
+    size = int(table.snapshot.sizes[places].sum())
+    batch = Batch(places=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
+    depths = count_depths(table.bound, table.fields)
+    asked = dataclasses.replace(_optimize_request(table, batch, request), depths=depths, guide=refit.layout)
+    result = optimize(handle, asked)
+    _record(handle, progress, result.removed, result.added, result.version, paths_before)
+
+
+def _record(
+    handle: Handle, progress: _Progress, removed: FileSizes, added: FileSizes, version: int, paths_before: set[str]
+) -> None:
+    """Count a commit.
+
+    Files that others add meanwhile are settled too: they are for the next call.
+    """
     progress.batches += 1
     progress.removed += removed.files
     progress.spent += removed.bytes
     progress.added += added.files
     progress.written += added.bytes
     progress.version = version
-    # Files that others add meanwhile are settled too: they are for the next call.
     progress.settled |= set(handle.format.snapshot().paths) - paths_before
 
 
-def _optimize_request(table: PlannedTable, batch: Batch) -> OptimizeRequest:
+def _optimize_request(table: PlannedTable, batch: Batch, request: MaintenanceRequest) -> OptimizeRequest:
     return OptimizeRequest(
         by=table.by,
         curve=table.curve,
@@ -147,10 +185,13 @@ def _optimize_request(table: PlannedTable, batch: Batch) -> OptimizeRequest:
         only=frozenset(identify_files(table.snapshot, batch.places)),
         long_term_file_size=table.target,
         beside=weigh_other_files(table.columns, table.rows, batch.places),
+        workload=None if table.layout is None else request.workload,
+        unseen=request.unseen,
+        guide=table.layout,
     )
 
 
-def _predict(handle: Handle, table: PlannedTable, started: float) -> Maintenance:
+def _predict(handle: Handle, table: PlannedTable, started: float, refit: str) -> Maintenance:
     batches = table.plan.batches
     merges = sum(batch.merges for batch in batches)
     return Maintenance(
@@ -166,4 +207,5 @@ def _predict(handle: Handle, table: PlannedTable, started: float) -> Maintenance
         stopped=table.plan.stopped,
         seconds=round(time.monotonic() - started, 3),
         dry_run=True,
+        refit=refit,
     )

@@ -13,11 +13,11 @@ from zskip.advisor.fitting.predicate_boxes import ONLY_NULLS, boxes_of
 from zskip.advisor.maintenance.planner import Bounds, MaintenancePlan, plan_maintenance
 from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.index import BoundIndex
-from zskip.layout.layout import Layout
+from zskip.layout.layout import FITTED, Layout
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
-from zskip.table.journal import Clustering, read_clustering, read_journal
+from zskip.table.journal import Clustering, Record, read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fields
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
@@ -43,6 +43,9 @@ class PlannedTable:
     build: str
     target: int
     """Bytes of a file."""
+    layout: Layout | None
+    """The fitted layout by which new files are placed; None of other curves."""
+    clustering: Clustering | None
     rows: Ints
     columns: Sequence[Bounds]
     plan: MaintenancePlan
@@ -85,6 +88,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
         runs=None if clustering is None else _run_numbers(clustering, snapshot),
         asked=_read_ranges(handle, snapshot, fields, request.workload),
+        unseen=request.unseen,
     )
     return PlannedTable(
         bound=bound,
@@ -93,6 +97,8 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         curve=curve,
         build=build,
         target=target,
+        layout=None if clustering is None or curve != FITTED else _largest_layout(clustering),
+        clustering=clustering,
         rows=rows,
         columns=columns,
         plan=plan,
@@ -135,7 +141,13 @@ def _choose_layout(
 
 
 def _largest_layout(clustering: Clustering) -> Layout | None:
-    return max(clustering.runs, key=lambda run: run.operation.rows).layout()
+    return largest_run(clustering).layout()
+
+
+def largest_run(clustering: Clustering) -> Record:
+    """The operation that wrote the most of the live files, the last of several."""
+    live = [int(members.sum()) for members in clustering.members]
+    return clustering.runs[len(live) - 1 - int(np.argmax(live[::-1]))]
 
 
 def _largest_run(clustering: Clustering) -> Ints | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from zskip.errors import InputError
 from zskip.layout.fit import check_curve
-from zskip.table.optimize_request import Given, make_repeatable, read_size
+from zskip.table.optimize_request import Given, check_unseen, make_repeatable, read_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +23,8 @@ class MaintenanceRequest:
     by: tuple[str, ...] | None
     workload: Given
     """The workload that chooses batches; None for the recorded one."""
+    unseen: float
+    refit: bool
     dry_run: bool
 
 
@@ -33,6 +35,8 @@ def check_maintenance(
     target_file_size: int | str | None,
     by: Sequence[str] | str | None,
     workload: Given,
+    unseen: float,
+    refit: bool,
     dry_run: bool,
 ) -> MaintenanceRequest:
     """Check what needs no look at the table; raises InputError."""
@@ -47,6 +51,8 @@ def check_maintenance(
         target_file_size=None if target_file_size is None else read_size("target_file_size", target_file_size),
         by=names,
         workload=make_repeatable(workload),
+        unseen=check_unseen(unseen),
+        refit=refit,
         dry_run=dry_run,
     )
 

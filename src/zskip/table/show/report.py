@@ -19,6 +19,7 @@ from zskip.advisor.advice.advice import Advice
 from zskip.advisor.workload.workload import Workload
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.index import BoundIndex, list_indexed_parts
+from zskip.layout.workload import UNSEEN
 from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
 from zskip.table.advice.advise import advise
@@ -152,7 +153,14 @@ def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
     if info.layout is None or info.index is None or info.index.files < info.index.files_total:
         return None
     request = check_maintenance(
-        budget=None, seconds=None, target_file_size=None, by=None, dry_run=True, workload=workload
+        budget=None,
+        seconds=None,
+        target_file_size=None,
+        by=None,
+        dry_run=True,
+        workload=workload,
+        unseen=UNSEEN,
+        refit=False,
     )
     try:
         return maintain(handle, request)

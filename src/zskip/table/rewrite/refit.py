@@ -1,0 +1,95 @@
+"""Whether the workload has moved so far from a tree of cuts that fitting a new one is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from zskip.advisor.fitting.cross_validation import Target, fitted, held_out
+from zskip.advisor.fitting.sample_statistics import SampledTable
+from zskip.layout.layout import FITTED, Layout
+from zskip.layout.sampling import bernoulli_fraction
+from zskip.records import Floats, Ints, Sample
+from zskip.table.advice.advise import parse_workload
+from zskip.table.handle import Handle
+from zskip.table.rewrite.maintenance_plan import PlannedTable, largest_run
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.snapshot import read_table_schema
+
+_GAIN = 0.8
+"""A new tree is worth fitting where it reads less than this part of what is read now."""
+_MOST_QUERIES = 300
+"""Queries of the workload to look at; of more, some are drawn by weight."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Refit:
+    """A new tree that reads noticeably less than the table as it is."""
+
+    now: float
+    """Mean share of the rows (0 to 1) in the files that a query of the workload reads."""
+    then: float
+    """The same under the new tree, for queries that it was not fitted to."""
+    layout: Layout
+    reads: Floats
+    """(files,) share of the workload that reads each file now."""
+
+    def __str__(self) -> str:
+        return (
+            f"the workload has moved: a query reads files with {100 * self.now:.1f} % of the rows, and would read "
+            f"{100 * self.then:.1f} % under a new tree of cuts"
+        )
+
+    def choose_files(self, table: PlannedTable, budget: int | None) -> Ints:
+        """The places of the files that are read most, as many as the budget allows."""
+        order = np.argsort(-self.reads, kind="stable")
+        if budget is None:
+            return np.sort(order)
+        spent = np.cumsum(table.snapshot.sizes[order])
+        return np.sort(order[: int(np.searchsorted(spent, budget, side="right"))])
+
+
+def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable) -> Refit | None:
+    """Compare the table with a tree fitted anew to its workload; None where that would not read 20 % less.
+
+    Only a table whose rows lie by a tree is looked at, and only if Spark can draw a sample, one job, which is saved
+    where queries read about what the tree was fitted to let them read.
+    """
+    if handle.spark is None or table.layout is None or table.layout.tree is None or table.clustering is None:
+        return None
+    workload, parsed = parse_workload(handle, table.snapshot, request.workload)
+    parsed = parsed.drawn(_MOST_QUERIES, 0)
+    if not len(workload):
+        return None
+    kept = np.array([table.bound.prune(predicate).kept for predicate in parsed.predicates])
+    reads: Floats = parsed.weights @ kept
+    now = float(reads @ table.rows / max(int(table.rows.sum()), 1))
+    predicted = largest_run(table.clustering).operation.share_after
+    if predicted is not None and _GAIN * now <= predicted:
+        return None
+    partitions = len(table.snapshot.partitions)
+    sizes = np.bincount(table.snapshot.partition_of, table.snapshot.sizes, partitions)
+    partition_rows = np.bincount(table.snapshot.partition_of, table.rows, partitions).astype(np.int64)
+    target = Target(
+        files=np.maximum(np.rint(sizes / table.target).astype(np.int64), partition_rows > 0),
+        partition_rows=partition_rows,
+        unseen=request.unseen,
+    )
+    sample = _draw(handle, table, int(target.files.sum()))
+    sampled = SampledTable(sample, table.snapshot.partition_fields, table.snapshot.partitions)
+    then = float(held_out(sample, sampled, target, parsed, (FITTED,))[FITTED].kept @ parsed.weights)
+    if then >= _GAIN * now:
+        return None
+    return Refit(now=now, then=then, layout=fitted(sample, target, parsed, FITTED), reads=reads)
+
+
+def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
+    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+    from zskip.spark.write.draw import draw_bernoulli
+    from zskip.spark.write.rewrite import describe_jobs
+
+    spark = handle.need_spark("maintain()")
+    frame = scan_with_ordinals(spark, replace(read_table_schema(handle), snapshot=table.snapshot))
+    with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):
+        return draw_bernoulli(frame, table.fields, ORDINAL, bernoulli_fraction(int(table.rows.sum()), files), 0)
