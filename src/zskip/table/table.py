@@ -289,10 +289,10 @@ class Table:
         """Advise by which columns and curve to cluster, what that would save, and which queries would get slower.
 
         workload: the recorded one by default, made-up ranges where there is none; or a list of predicates or whole
-        queries, each as SQL text or (text, weight), or the path of a file of them. columns: those to
-        choose from, the filtered ones by default; files, target_file_size, unseen, seed: as in `optimize`. Nothing is
-        written; one Spark job reads a sample. Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than
-        some thousand files they are too high rather than too low.
+        queries, each as SQL text or (text, weight), or the path of a file of them. columns: those to choose from, the
+        filtered ones by default; files, target_file_size, unseen, seed: as in `optimize`. Nothing is written; one Spark
+        job reads a sample. Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than some
+        thousand files they are too high rather than too low.
 
         Raises InputError without Spark, where no query of a workload is usable, or where no column has an order, and
         ColumnError for unknown columns.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 import zskip
 from zskip.errors import ColumnError, ConflictError, InputError, StorageError
 from zskip.formats import ParquetFormat
+from zskip.storage import LocalStorage
 from zskip.table import journal
 
 pytestmark = pytest.mark.spark
@@ -87,6 +90,48 @@ def test_a_workload_says_which_files_are_worth_it(spark: SparkSession, path: Pat
     layout = table.info().layout
     assert layout is not None
     assert layout.curve == "fitted"
+
+
+def test_new_rows_go_by_the_tree_and_a_moved_workload_gets_a_new_one(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    hot = [f"a BETWEEN {i * 50} AND {i * 50 + 9}" for i in range(100)]
+    table.optimize(["a", "b"], curve="fitted", files=8, workload=hot, unseen=0.1)
+    first = journal.read_journal(LocalStorage(str(path)))[-1].layout()
+    assert first is not None
+    assert first.tree is not None
+    append(path, 2 * ROWS, ROWS)
+    assert table.maintain(workload=hot, unseen=0.1).refit == ""
+    placed = journal.read_journal(LocalStorage(str(path)))[-1].layout()
+    assert placed is not None
+    assert placed.tree is not None
+    root = [(t.columns[0], bounds[t.columns[0]][t.cuts[0] - 1])
+            for t, bounds in ((first.tree, first.bounds), (placed.tree, placed.bounds))]  # fmt: skip
+    assert root[0] == root[1]
+    moved = [f"b = {i}" for i in range(99)]
+    assert "under a new tree" in table.maintain(workload=moved, dry_run=True).refit
+    refitted = table.maintain(workload=moved, refit=True)
+    assert "were rewritten" in refitted.refit
+    assert refitted.kept_after < 0.8 * refitted.kept_before
+    assert table.maintain(workload=moved, dry_run=True).refit == ""
+    assert tables.ids(path) == list(range(3 * ROWS))
+    assert table.verify(queries=3).ok
+
+
+def test_an_order_of_bits_of_an_older_version_is_kept(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    table.optimize(["a", "b"], files=8)
+    (record,) = (path / "_zskip").rglob("*.json.gz")
+    content = json.loads(gzip.decompress(record.read_bytes()))
+    content["operation"]["curve"] = "fitted"
+    content["layout"]["pattern"].sort()
+    record.write_bytes(gzip.compress(json.dumps(content).encode()))
+    append(path, 2 * ROWS, ROWS)
+    assert table.maintain().batches >= 1
+    layout = journal.read_journal(LocalStorage(str(path)))[-1].layout()
+    assert layout is not None
+    assert layout.tree is None
+    assert layout.pattern == tuple(sorted(layout.pattern))
+    assert tables.ids(path) == list(range(3 * ROWS))
 
 
 def test_budget_and_seconds_are_kept(spark: SparkSession, path: Path) -> None:

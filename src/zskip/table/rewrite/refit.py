@@ -28,7 +28,7 @@ class Refit:
     """A new tree that reads noticeably less than the table as it is."""
 
     now: float
-    """Mean share of the rows (0 to 1) in the files that a query of the workload reads."""
+    """Mean share of the rows (0 to 1) placed by the tree that lie in files which a query of the workload reads."""
     then: float
     """The same under the new tree, for queries that it was not fitted to."""
     layout: Layout
@@ -64,7 +64,9 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
         return None
     kept = np.array([table.bound.prune(predicate).kept for predicate in parsed.predicates])
     reads: Floats = parsed.weights @ kept
-    now = float(reads @ table.rows / max(int(table.rows.sum()), 1))
+    # Files that came since are no reason for another tree.
+    placed = table.rows * table.clustering.files
+    now = float(reads @ placed / max(int(placed.sum()), 1))
     predicted = largest_run(table.clustering).operation.share_after
     if predicted is not None and _GAIN * now <= predicted:
         return None
