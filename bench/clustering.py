@@ -81,7 +81,7 @@ def rewrite_cost(spark: Any, source: Path, options: Any, events: Path) -> dict[s
 
 
 def steps(spark: Any, source: Path, options: Any) -> dict[str, float]:
-    """Seconds that each step adds to a sorted optimize: its query is run up to each, too, and the rows thrown away."""
+    """Seconds that each step adds to a sorted optimize by Spark itself: its query is also run up to each step."""
     from zskip.spark.write import rewrite
 
     passed: dict[str, float] = {}
@@ -102,7 +102,7 @@ def steps(spark: Any, source: Path, options: Any) -> dict[str, float]:
     try:
         path = str(target("steps"))
         result = zskip.table(spark, str(source)).optimize(
-            common.CLUSTER_BY, files=options.files, into=path, compression="zstd"
+            common.CLUSTER_BY, files=options.files, into=path, compression="zstd", writer="spark"
         )
     finally:
         rewrite.routed = routed

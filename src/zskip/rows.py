@@ -131,9 +131,14 @@ def _(result: OptimizeResult) -> list[Block]:
                 f"{_share(result.predicted_share_before)} -> {_share(result.predicted_share_after)} (predicted)",
             ),
             *([("batches", _batches(result))] if result.batches > 1 or result.batches_before else []),
+            *([("written by", _writer(result))] if result.writer else []),
             ("seconds", _seconds(result.seconds)),
         ]
     ]
+
+
+def _writer(result: OptimizeResult) -> str:
+    return f"{result.writer} ({result.writer_reason})" if result.writer_reason else result.writer
 
 
 def _batches(result: OptimizeResult) -> str:

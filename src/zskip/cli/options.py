@@ -46,6 +46,14 @@ class Build(str, Enum):
     direct = "direct"
 
 
+class Writer(str, Enum):
+    """What writes the new files."""
+
+    auto = "auto"
+    arrow = "arrow"
+    spark = "spark"
+
+
 class Sampling(str, Enum):
     """How the sample is drawn."""
 

@@ -8,7 +8,18 @@ import typer
 
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, Build, Curve, Exclusive, FormatName, Sampling, TablePath, Unseen, WorkloadFile
+from zskip.cli.options import (
+    AsJson,
+    Build,
+    Curve,
+    Exclusive,
+    FormatName,
+    Sampling,
+    TablePath,
+    Unseen,
+    WorkloadFile,
+    Writer,
+)
 from zskip.cli.tables import column_names, open_table, start_session
 
 
@@ -54,6 +65,9 @@ def optimize(
         ),
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="How many batches at the same time.")] = 1,
+    writer: Annotated[
+        Writer, typer.Option("--writer", help="Arrow where it writes what Spark would, or Spark itself.")
+    ] = Writer.auto,
     format_name: FormatName = None,
     as_json: AsJson = False,
 ) -> None:
@@ -80,6 +94,7 @@ def optimize(
         exclusive=exclusive,
         max_batch=max_batch,
         jobs=jobs,
+        writer=writer.value,
     )
     print_json(result) if as_json else print_result(result)
 

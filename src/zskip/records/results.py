@@ -74,6 +74,10 @@ class OptimizeResult:
     """Commits."""
     batches_before: int = 0
     """Commits of an earlier, interrupted call with the same arguments, which this call resumed."""
+    writer: str = ""
+    """What wrote the new files: `arrow` or `spark`; empty where nothing was written."""
+    writer_reason: str = ""
+    """Why it was not `arrow`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

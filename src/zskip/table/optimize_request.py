@@ -26,6 +26,8 @@ Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object]
 
 AUTO = "auto"
 """Stands for columns or a curve that the workload chooses."""
+ARROW, SPARK = "arrow", "spark"
+"""What writes the new files: Spark's tasks by pyarrow, or Spark itself."""
 DEFAULT_FILE_SIZE = 128_000_000
 """Bytes of a file where the caller gives neither a size nor a number of files."""
 
@@ -67,6 +69,8 @@ class OptimizeRequest:
     """Bytes of files to rewrite in one commit; None for all in one."""
     jobs: int = 1
     """Batches to rewrite at the same time."""
+    writer: str = AUTO
+    """ARROW, SPARK, or AUTO for Arrow where it changes nothing."""
 
     @property
     def needs_workload(self) -> bool:
@@ -91,6 +95,7 @@ def check_request(
     unseen: float = UNSEEN,
     max_batch: int | str | None = None,
     jobs: int = 1,
+    writer: str = AUTO,
 ) -> OptimizeRequest:
     """Check what needs no look at the table; raises InputError."""
     is_auto = isinstance(by, str) and by == AUTO
@@ -113,6 +118,8 @@ def check_request(
         raise InputError(f"jobs={jobs!r} is not a number of batches at a time; give a whole number of at least 1")
     if jobs > 1 and batch is None:
         raise InputError(f'jobs={jobs} batches at a time need a size of batches; give max_batch, such as "200GB"')
+    if writer not in (AUTO, ARROW, SPARK):
+        raise InputError(f'no writer "{writer}"; choose "{AUTO}", "{ARROW}" or "{SPARK}"')
     return OptimizeRequest(
         by=names,
         curve=curve,
@@ -129,6 +136,7 @@ def check_request(
         unseen=check_unseen(unseen),
         max_batch=batch,
         jobs=jobs,
+        writer=writer,
     )
 
 

@@ -74,6 +74,7 @@ class Table:
         exclusive: bool = False,
         max_batch: int | str | None = None,
         jobs: int = 1,
+        writer: str = "auto",
     ) -> OptimizeResult:
         """Rewrite the table so that rows with close values in the columns `by` lie in the same file, and index it.
 
@@ -96,6 +97,10 @@ class Table:
         max_batch: for large tables, the most bytes of files (or text such as "200GB") to rewrite in one commit: whole
         partitions, or files that lie near each other. Commits stay, and after an interruption the next call with the
         same arguments does the rest; jobs: how many batches to rewrite at the same time.
+
+        writer: "auto" has Spark's tasks read and write files through Arrow if the new files are as Spark would write
+        them, else Spark itself writes; the result says which, and why. "arrow" raises UnsupportedError instead of
+        going Spark's way, and "spark" never uses Arrow.
 
         Raises InputError for invalid arguments, UnsupportedError and CorruptFileError for tables that must not be
         rewritten, StorageError if the file system refuses, and ConflictError if another writer has changed the files
@@ -122,6 +127,7 @@ class Table:
             unseen=unseen,
             max_batch=max_batch,
             jobs=jobs,
+            writer=writer,
         )
         handle = self._handle.exclusively(exclusive)
         with notifying_catalog(handle), registering_new_table(into, handle) as path:

@@ -68,6 +68,7 @@ def test_without_a_declared_order_only_signed_numbers_are_bounded():
         ("parquet-mr version 1.8.0", False, True),
         ("parquet-cpp-arrow version 3.0.0", False, True),
         ("parquet-cpp-arrow version 26.0.1", True, True),
+        ("parquet-cpp-zskip version 26.0.1", True, True),
         ("parquet-cpp version 1.5.1-SNAPSHOT", False, False),
         ("DuckDB version v1.2.0 (build x)", True, True),
         ("Polars", False, True),
@@ -118,6 +119,8 @@ SPARK_KEYS = {b"org.apache.spark.version": b"4.1.4"}
         ("parquet-mr compatible Photon version 1.16", SPARK_KEYS, False),
         ("parquet-mr-trino version 1.16", SPARK_KEYS, False),
         ("parquet-cpp-arrow version 26.0.1", SPARK_KEYS, False),
+        ("parquet-cpp-zskip version 26.0.1", SPARK_KEYS, True),
+        ("parquet-cpp-zskip version 26.0.1", SPARK_KEYS | {b"original.created.by": b"parquet-cpp"}, False),
         ("", SPARK_KEYS, False),
     ],
 )

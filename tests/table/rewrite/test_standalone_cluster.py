@@ -46,7 +46,7 @@ DRIVER = """
         sampling = "bernoulli" if curve == "zorder" else "reservoir"
         result = table.optimize(by=["id", "user"], curve=curve, files=8, sampling=sampling)
         found = table.df().where("id BETWEEN 100 AND 199").count()
-        print("DONE", curve, result.rows, result.files_after, found, table.last_scan.files, flush=True)
+        print("DONE", curve, result.rows, result.files_after, found, table.last_scan.files, result.writer, flush=True)
     # Footers of many files are read by the workers; one of those files is damaged.
     import warnings
     from zskip.spark.collect import executors
@@ -164,6 +164,7 @@ def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
     lines = [line.split() for line in driver.stdout.splitlines() if line.startswith("DONE")]
     assert [line[1:5] for line in lines] == [[curve, "6000", "8", "100"] for curve in ("zorder", "hilbert")]
     assert all(int(line[5]) < 8 for line in lines)
+    assert [line[6] for line in lines] == ["arrow", "arrow"]
     assert "ZSKIP none\n" in driver.stdout
     assert driver.stdout.rstrip().endswith(" 2")
     assert tables.ids(path) == list(range(tables.ROWS))

@@ -8,7 +8,8 @@ Each rule covers a bug or a convention that would otherwise make a query lose ro
   ClickHouse): only writers known to be right are trusted, and none if the arrays differ in length (arrow-rs);
 - parquet-cpp before Arrow 3 corrupted the bounds of floats that met a NaN (PARQUET-1225);
 - bounds of floats say nothing about NaN, which most writers leave out of them: only for Spark on parquet-mr 1.10
-  to 1.17, which orders NaN above all values, does a numeric upper bound mean that there is none;
+  to 1.17, which orders NaN above all values, does a numeric upper bound mean that there is none, and for zskip's own
+  writer, which leaves out both bounds of a column with NaN;
 - days and timestamps before 1900 may be in the hybrid Julian calendar, which Spark rebases as it reads, unless
   the footer says that Spark 3 or later wrote them unchanged;
 - timestamps of 96 bits have no bounds; Spark shifts those of writers other than parquet-mr by a time zone if
@@ -33,7 +34,9 @@ _SPARK_SCHEMA = b"org.apache.spark.sql.parquet.row.metadata"
 _COLLATIONS = "__COLLATIONS"
 _DEFAULT = "EXISTS_DEFAULT"
 
-_RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), "DuckDB": (0, 0)}
+_ZSKIP = "parquet-cpp-zskip"
+"""The name that the rewrite through Arrow writes into footers, with the version of Arrow."""
+_RIGHT_DECIMALS = {"parquet-mr": (1, 10), "parquet-cpp-arrow": (4, 0), _ZSKIP: (4, 0), "DuckDB": (0, 0)}
 """Writers with correct bounds of decimals in fixed byte arrays, and their first correct version."""
 
 _NAN_IS_GREATEST = ((1, 10), (1, 17))
@@ -51,7 +54,7 @@ class Trust:
     floats: bool
     """Bounds of floats hold for the values that are not NaN."""
     nan_in_bounds: bool = False
-    """If there is a NaN, the upper bound is NaN."""
+    """If there is a NaN, the upper bound is NaN or there is none."""
     proleptic: bool
     """Days and timestamps before 1900 are in the calendar Spark uses."""
     utc_int96: bool = False
@@ -70,10 +73,9 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
         ordered=ordered,
         decimal_bytes=ordered and writer in _RIGHT_DECIMALS and version >= _RIGHT_DECIMALS[writer],
         floats=writer != "parquet-cpp",
-        nan_in_bounds=writer == "parquet-mr"
-        and _NAN_IS_GREATEST[0] <= version <= _NAN_IS_GREATEST[1]
-        and _SPARK_VERSION in keys
-        and _COPIED not in keys,
+        nan_in_bounds=_SPARK_VERSION in keys
+        and _COPIED not in keys
+        and (writer == _ZSKIP or (writer == "parquet-mr" and _NAN_IS_GREATEST[0] <= version <= _NAN_IS_GREATEST[1])),
         proleptic=_is_proleptic(keys),
         utc_int96=(created_by or "").startswith("parquet-mr"),
     )

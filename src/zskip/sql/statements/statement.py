@@ -26,6 +26,7 @@ OPTIONS: dict[str, tuple[type, ...]] = {
     "unseen": (float, int),
     "max_batch": (int, str),
     "jobs": (int,),
+    "writer": (str,),
     "min_file_size": (int, str),
 }
 """What WITH takes: keyword arguments of `Table.optimize` and `Table.compact`, and their types."""

@@ -320,4 +320,6 @@ def _result(
         compression=results[-1].compression if results else str(request.compression or ""),
         batches=sum(result.batches for result in results),
         batches_before=batches_before,
+        writer=" and ".join(sorted({result.writer for result in results})),
+        writer_reason="; ".join(sorted({result.writer_reason for result in results} - {""})),
     )

@@ -36,18 +36,26 @@ from zskip.table.advice.choose_layout import (
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Depths, count_depths, record_operation
-from zskip.table.optimize_request import OptimizeRequest, clustering_fields, files_per_partition, rows_per_page
+from zskip.table.optimize_request import (
+    ARROW,
+    OptimizeRequest,
+    clustering_fields,
+    files_per_partition,
+    rows_per_page,
+)
 from zskip.table.read.info import last_layout
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import select_partitions, select_unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
+    ENGINE_WRITES,
     ClusteredRows,
     EngineWriter,
     FileWriter,
     Rewrite,
     Writer,
     choose_engine,
+    not_through_arrow,
     open_target,
 )
 from zskip.table.session import is_case_sensitive, merges_schemas
@@ -107,12 +115,16 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         request = advised
     with timer.step("snapshot"):
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
+        if engine is not None and request.writer == ARROW:
+            raise not_through_arrow(handle.storage.root, ENGINE_WRITES)
         plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, timer)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
         writer: Writer = (
-            FileWriter(spark, target, replaces=request.into is None) if engine is None else EngineWriter(spark, engine)
+            FileWriter(spark, handle.storage, target, replaces=request.into is None, writer=request.writer)
+            if engine is None
+            else EngineWriter(spark, engine)
         )
         try:
             with timer.step("sample"):
@@ -141,6 +153,8 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
             partitions=len(np.unique(plan.schema.snapshot.partition_of)),
             batches=1,
+            writer=writer.writer,
+            writer_reason=writer.writer_reason,
         )
         _record(target, request, result, chosen, committed.names)
         with timer.step("index"):

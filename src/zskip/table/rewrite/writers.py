@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,9 @@ from zskip.formats.schema import read_footers
 from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
+from zskip.storage import FileInfo, Storage
 from zskip.table.handle import Handle
+from zskip.table.optimize_request import ARROW, AUTO, SPARK
 from zskip.table.rewrite.step_timer import StepTimer
 
 if TYPE_CHECKING:
@@ -26,6 +29,10 @@ if TYPE_CHECKING:
 
     from zskip.spark.engines import Engine, EngineCommit
     from zskip.spark.schema import TableSchema
+    from zskip.spark.write.arrow.job import ArrowRewrite, Written
+
+ENGINE_WRITES = "the format's own code in the session writes its files"
+_log = logging.getLogger("zskip")
 
 
 class Arrangement(Protocol):
@@ -34,6 +41,9 @@ class Arrangement(Protocol):
     @property
     def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
         """(files,) the number of each new file's partition in the snapshot."""
+
+    def write(self, job: ArrowRewrite) -> list[Written]:
+        """Write the files through Arrow; raises NotArrow where only Spark can."""
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
         """The rows of the files to rewrite; Spark's partition i is file i. `session` is a `writing_session`."""
@@ -51,6 +61,10 @@ class ClusteredRows:
         """(files,) the layout's own."""
         return self.layout.partition_of_file
 
+    def write(self, job: ArrowRewrite) -> list[Written]:
+        """Write each row to its file."""
+        return job.by_layout(self.layout, sort=self.sort_within_files)
+
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
         """Route each row to its file."""
         from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
@@ -66,6 +80,10 @@ class MergedFiles:
     bins: Sequence[Ints]
     """The numbers of the files that each new file replaces, all in one partition."""
     partition_of_file: npt.NDArray[np.integer[Any]]
+
+    def write(self, job: ArrowRewrite) -> list[Written]:
+        """Write each bin in one task."""
+        return job.merged(self.bins)
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
         """Read the files of each bin in one task."""
@@ -102,6 +120,11 @@ class Rewrite:
 
 class Writer(Protocol):
     """Brings one rewrite into a table: `write`, then `commit`, or `abort` after a failure."""
+
+    writer: str
+    """ARROW or SPARK, after `write`."""
+    writer_reason: str
+    """Why it is not ARROW."""
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files, or prepare to."""
@@ -164,34 +187,36 @@ def open_target(handle: Handle, path: str | None) -> Iterator[Handle]:
 
 
 class FileWriter:
-    """Writes files into a staging directory; the format commits them."""
+    """Writes files into a staging directory, through Arrow where that changes nothing; the format commits them."""
 
-    def __init__(self, spark: SparkSession, target: Handle, *, replaces: bool) -> None:
-        """replaces: whether the commit removes the files that were read."""
+    def __init__(
+        self, spark: SparkSession, source: Storage, target: Handle, *, replaces: bool, writer: str = AUTO
+    ) -> None:
+        """source: of the files to read; replaces: whether the commit removes them; writer: as in `Table.optimize`."""
         self._spark = spark
+        self._source = source
         self._target = target
         self._replaces = replaces
+        self._requested = writer
+        self.writer = SPARK
+        self.writer_reason = ""
         self._staging = target.format.stage()
         self._base: Snapshot
         self._staged: Sequence[StagedFile] = ()
 
     def write(self, rewrite: Rewrite) -> None:
         """Write the new files and check that they hold every row of each partition."""
-        from zskip.spark.schema import restore_field_ids
-        from zskip.spark.write.rewrite import WriteOptions, describe_jobs, file_of, write_rows, writing_session
+        from zskip.spark.write.rewrite import describe_jobs
 
         self._base = snapshot = rewrite.schema.snapshot
-        target = self._target
-        options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
-            session = writing_session(self._spark, by_name=snapshot.declared is not None)
-            frame = rewrite.arrangement.rows(session, restore_field_ids(session, rewrite.schema))
-            write_rows(frame, target.storage.uri(self._staging), options)
-        files = list_data_files(target.storage, self._staging)
+            written = self._write(rewrite)
+        numbers = [number for number, _ in written]
+        files = [file for _, file in written]
+        target = self._target
         rows = [
             footer.rows for footer in read_footers(target.storage, [(f.path, f.size) for f in files], target.workers)
         ]
-        numbers = [file_of(file.path.rpartition("/")[2]) for file in files]
         partitions = [int(rewrite.arrangement.partition_of_file[number]) for number in numbers]
         _check_rows(rewrite, np.bincount(partitions, rows, len(rewrite.partition_rows)).astype(np.int64))
         _check_file_rows(rewrite, np.bincount(numbers, rows, len(rewrite.arrangement.partition_of_file)))
@@ -200,6 +225,63 @@ class FileWriter:
             for file, p, n in zip(files, partitions, rows, strict=True)
             if n
         ]
+
+    def _write(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
+        """Write the new files; returns their numbers in the arrangement."""
+        from zskip.spark.write.arrow.schema import NotArrow
+
+        if self._requested == SPARK:
+            self.writer_reason = 'writer="spark"'
+            return self._write_by_spark(rewrite)
+        try:
+            files = self._write_through_arrow(rewrite)
+        except NotArrow as error:
+            if self._requested == ARROW:
+                raise not_through_arrow(rewrite.schema.snapshot.root, error.reason) from error
+            _log.info("%s: Spark writes the new files: %s", rewrite.schema.snapshot.root, error.reason)
+            self.writer_reason = error.reason
+            # Tasks that go on nevertheless have no directory to leave files in.
+            self.abort()
+            self._staging = self._target.format.stage()
+            return self._write_by_spark(rewrite)
+        self.writer = ARROW
+        return files
+
+    def _write_through_arrow(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
+        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.write.arrow.job import ArrowRewrite
+        from zskip.spark.write.arrow.schema import NotArrow
+
+        snapshot = rewrite.schema.snapshot
+        if snapshot.reader is not None:
+            raise NotArrow(f"its files are not its rows: it uses {snapshot.reader}")
+        if snapshot.altered is not None and snapshot.altered.any():
+            raise NotArrow("other files change the rows of some")
+        job = ArrowRewrite(
+            spark=self._spark,
+            schema=restore_field_ids(self._spark, rewrite.schema),
+            source=self._source,
+            target=self._target.storage,
+            staging=self._staging,
+            compression=rewrite.compression,
+            page_rows=rewrite.page_rows,
+            rows=int(rewrite.partition_rows.sum()),
+        )
+        written = {file.name: file.file for file in rewrite.arrangement.write(job)}
+        # What other attempts have left there is not among them.
+        files = list_data_files(self._target.storage, self._staging)
+        return [(written[name], f) for f in files if (name := f.path.rpartition("/")[2]) in written]
+
+    def _write_by_spark(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
+        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.write.rewrite import WriteOptions, file_of, write_rows, writing_session
+
+        options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
+        session = writing_session(self._spark, by_name=self._base.declared is not None)
+        frame = rewrite.arrangement.rows(session, restore_field_ids(session, rewrite.schema))
+        write_rows(frame, self._target.storage.uri(self._staging), options)
+        files = list_data_files(self._target.storage, self._staging)
+        return [(file_of(file.path.rpartition("/")[2]), file) for file in files]
 
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the format commit the staged files."""
@@ -224,6 +306,8 @@ class EngineWriter:
     def __init__(self, spark: SparkSession, engine: Engine) -> None:
         self._spark = spark
         self._engine = engine
+        self.writer = SPARK
+        self.writer_reason = ENGINE_WRITES
         self._rewrite: Rewrite
 
     def write(self, rewrite: Rewrite) -> None:
@@ -262,7 +346,9 @@ def rewrite_in_place(
 
     engine: the result of `choose_engine`.
     """
-    writer: Writer = FileWriter(spark, handle, replaces=True) if engine is None else EngineWriter(spark, engine)
+    writer: Writer = (
+        FileWriter(spark, handle.storage, handle, replaces=True) if engine is None else EngineWriter(spark, engine)
+    )
     try:
         with timer.step("rewrite"):
             writer.write(rewrite)
@@ -271,6 +357,11 @@ def rewrite_in_place(
     except BaseException:
         writer.abort()
         raise
+
+
+def not_through_arrow(root: str, reason: str) -> UnsupportedError:
+    """The error for writer="arrow"."""
+    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')
 
 
 def _check_rows(rewrite: Rewrite, written: Ints) -> None:

@@ -1,0 +1,99 @@
+"""How tasks open the files of a table and publish new ones: on disks, in object stores, on HDFS."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from zskip.spark.jvm.hadoop import HadoopStorage
+from zskip.storage import LocalStorage, Storage, parse_object_uri
+from zskip.storage.hdfs import HdfsStorage
+from zskip.storage.objects import ObjectStorage
+
+_WHOLE = 64 << 20
+"""A file across a network of at most so many bytes comes in one request."""
+
+
+class Access:
+    """The files of one table, as a task on an executor reaches them. Paths are relative to the table."""
+
+    def open(self, path: str, size: int) -> Any:
+        """What pyarrow reads a file of some bytes from."""
+        raise NotImplementedError
+
+    def scratch(self, path: str) -> str:
+        """A local file in which to write what `publish` gives the name `path`; other files do not have it."""
+        raise NotImplementedError
+
+    def publish(self, scratch: str, path: str) -> None:
+        """Give a written file its name."""
+        raise NotImplementedError
+
+
+class DiskAccess(Access):
+    """A directory that all executors see under the same path."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+
+    def open(self, path: str, size: int) -> Any:
+        """The file."""
+        return pa.OSFile(os.path.join(self._root, path))
+
+    def scratch(self, path: str) -> str:
+        """A hidden name beside it: a directory that is gone is not made anew."""
+        directory, name = os.path.split(os.path.join(self._root, path))
+        return os.path.join(directory, f".{name}.tmp")
+
+    def publish(self, scratch: str, path: str) -> None:
+        """Rename it."""
+        os.rename(scratch, os.path.join(self._root, path))
+
+
+class RemoteAccess(Access):
+    """A directory of an object store or of HDFS, reached without Hadoop."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def open(self, path: str, size: int) -> Any:
+        """The content of a small file, a stream over a large one."""
+        return pa.BufferReader(self._storage.read(path)) if size <= _WHOLE else self._storage.open(path, size)
+
+    def scratch(self, path: str) -> str:
+        """A file where Spark keeps its own."""
+        directory = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
+        handle, name = tempfile.mkstemp(prefix="zskip-", suffix=".parquet", dir=directory)
+        os.close(handle)
+        return name
+
+    def publish(self, scratch: str, path: str) -> None:
+        """Upload it."""
+        with open(scratch, "rb") as stream:
+            # No two attempts share a name.
+            self._storage.write(path, stream.read(), overwrite=True)
+        os.remove(scratch)
+
+
+Reach = Callable[[], Access]
+"""Runs on an executor."""
+
+
+def reach_of(storage: Storage) -> Reach | None:
+    """What reaches a storage from executors; None where only Spark does."""
+    if isinstance(storage, LocalStorage):
+        root = storage.root
+        return lambda: DiskAccess(root)
+    if not isinstance(storage, HadoopStorage):
+        return None
+    uri, options = storage.root, dict(storage.options)
+    if uri.startswith("s3a://"):
+        place = parse_object_uri(uri)
+        return None if place is None else lambda: RemoteAccess(ObjectStorage(place, options))
+    if uri.startswith("hdfs://"):
+        return lambda: RemoteAccess(HdfsStorage(uri, options))
+    return None

@@ -1,0 +1,333 @@
+"""Both sides of the shuffle of batches, without Spark between them: rows placed, shipped, sorted and written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import typed_tables
+
+from zskip.index.collect.trust import judge
+from zskip.layout.fit import fit
+from zskip.layout.layout import Layout
+from zskip.records import Field, Sample
+from zskip.spark.forms import curve_form
+from zskip.spark.write.arrow import placing, writing
+from zskip.spark.write.arrow.access import DiskAccess
+from zskip.spark.write.arrow.forms import column_values, has_nan
+from zskip.spark.write.arrow.job import split_into_tasks
+from zskip.spark.write.arrow.placing import Placement, placer
+from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
+from zskip.spark.write.arrow.writing import Bin, FileOptions, merger, writer
+from zskip.types import DataType, Form
+
+SEED = 3
+BY = {"i": "integer", "s": "string", "f": "double"}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> pa.Table:
+    """Files below `t`, and their rows."""
+    table = typed_tables.random_table(np.random.default_rng(SEED))
+    typed_tables.write_files(table, tmp_path / "t", np.random.default_rng(SEED))
+    return table
+
+
+def fitted(table: pa.Table, files: int, curve: str = "zorder", build: str = "sample") -> Layout:
+    fields = tuple(Field(name=name, type=DataType(kind)) for name, kind in BY.items())
+    forms = [column_values(table[f.name].combine_chunks(), f.type) for f in fields]
+    sample = Sample(
+        fields=fields,
+        columns=tuple(values for values, _ in forms),
+        nulls=tuple(nulls for _, nulls in forms),
+        partition=np.zeros(len(table), np.int32),
+        weights=np.ones(len(table)),
+    )
+    return fit(sample, np.array([files]), partition_rows=np.array([len(table)]), curve=curve, build=build)
+
+
+def options(path: Path, schema: pa.Schema, **changes: object) -> FileOptions:
+    (path / "out").mkdir(exist_ok=True)
+    given = {"codec": "zstd", "level": None, "page_rows": 50, "row_bytes": 100.0, "metadata": {"k": "v"}}
+    root = str(path)
+    return FileOptions(reach=lambda: DiskAccess(root), directory="out", schema=schema, **{**given, **changes})
+
+
+def sources(path: Path) -> list[Source]:
+    return [Source(f"t/{file.name}", file.stat().st_size, 0) for file in sorted((path / "t").iterdir())]
+
+
+def numbers(count: int) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"id": np.arange(count)})
+
+
+def shipped(path: Path, table: pa.Table, layout: Layout, *, sort: bool = True) -> list[pa.RecordBatch]:
+    files, root = sources(path), str(path)
+    placement = Placement(
+        reach=lambda: DiskAccess(root),
+        schema=table.schema,
+        layout=layout,
+        tasks=[files[:5], files[5:]],
+        sort=sort,
+        corrected=True,
+    )
+    return list(placer(placement)(numbers(2)))
+
+
+def written(path: Path, batches: list[pa.RecordBatch], given: FileOptions) -> dict[int, pa.Table]:
+    """What the tasks of the far side write: each gets the batches of all files, one file after another."""
+    everything = pa.Table.from_batches(batches).sort_by("file")
+    arriving = (batch for part in everything.to_batches(max_chunksize=3) for batch in [part])
+    reports = pa.Table.from_batches(list(writer(given, 1_000)(arriving))).to_pylist()
+    for report in reports:
+        assert (path / "out" / report["name"]).stat().st_size == report["bytes"]
+        assert pq.read_metadata(path / "out" / report["name"]).num_rows == report["rows"]
+    assert sorted(f.name for f in (path / "out").iterdir()) == sorted(report["name"] for report in reports)
+    return {report["file"]: pq.read_table(path / "out" / report["name"]) for report in reports}
+
+
+def rows(table: pa.Table) -> list[str]:
+    return sorted(map(repr, table.drop_columns([n for n in table.column_names if n == "none"]).to_pylist()))
+
+
+@pytest.mark.parametrize("sort", [True, False])
+@pytest.mark.parametrize(("curve", "build"), [("zorder", "sample"), ("hilbert", "sample"), ("zorder", "direct")])
+def test_each_row_is_in_its_file(tmp_path: Path, source: pa.Table, curve: str, build: str, sort: bool) -> None:
+    layout = fitted(source, 7, curve, build)
+    tables = written(tmp_path, shipped(tmp_path, source, layout, sort=sort), options(tmp_path, source.schema))
+    assert rows(pa.concat_tables(tables.values())) == rows(source)
+    for file, table in tables.items():
+        assert table.schema.equals(source.schema)
+        forms = [column_values(table[f.name].combine_chunks(), f.type) for f in layout.fields]
+        columns, nulls = [values for values, _ in forms], [null for _, null in forms]
+        ids, keys = layout.place(columns, nulls, 0, np.zeros(len(table), np.uint64))
+        assert layout.spread.max() > 1 or set(ids.tolist()) == {file}
+        assert not sort or (keys[:-1] <= keys[1:]).all()
+
+
+def test_little_memory_changes_nothing(tmp_path: Path, source: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    layout = fitted(source, 4)
+    whole = written(tmp_path, shipped(tmp_path, source, layout), options(tmp_path, source.schema))
+    for module, name, value in (
+        (placing, "_HELD_BYTES", 3_000),
+        (placing, "_SHIPPED_BYTES", 1_000),
+        (placing, "_TOGETHER", 500),
+        (writing, "_HELD_BYTES", 2_000),
+        (writing, "_PIECE_BYTES", 700),
+    ):
+        monkeypatch.setattr(module, name, value)
+    for file in (tmp_path / "out").iterdir():
+        file.unlink()
+    batches = shipped(tmp_path, source, layout)
+    assert len(batches) > 50
+    pieces = written(tmp_path, batches, options(tmp_path, source.schema, row_bytes=2e6))
+    assert {file: rows(table) for file, table in pieces.items()} == {file: rows(table) for file, table in whole.items()}
+    name = next(f for f in (tmp_path / "out").iterdir())
+    assert pq.read_metadata(name).num_row_groups > 1
+
+
+def test_a_batch_for_another_task_is_refused(tmp_path: Path, source: pa.Table) -> None:
+    batches = shipped(tmp_path, source, fitted(source, 4))
+    with pytest.raises(RuntimeError, match="wrong file"):
+        list(writer(options(tmp_path, source.schema), 1)(iter(batches)))
+
+
+def test_the_same_input_gives_the_same_batches(tmp_path: Path, source: pa.Table) -> None:
+    layout = fitted(source, 4)
+    one, other = (pa.Table.from_batches(shipped(tmp_path, source, layout)) for _ in range(2))
+    assert one.equals(other)
+
+
+def test_files_are_merged_in_their_order(tmp_path: Path, source: pa.Table) -> None:
+    files, root = sources(tmp_path), str(tmp_path)
+    bins = [Bin(0, tuple(tuple(s)[:3] for s in files[6:])), Bin(1, tuple(tuple(s)[:3] for s in files[:6]))]
+    merge = merger(options(tmp_path, source.schema), lambda: DiskAccess(root), bins, corrected=True)
+    reports = pa.Table.from_batches(list(merge(numbers(2)))).sort_by([("file", "descending")]).to_pylist()
+    assert [report["file"] for report in reports] == [1, 0]
+    tables = [pq.read_table(tmp_path / "out" / report["name"]) for report in reports]
+    assert list(map(repr, pa.concat_tables(tables).to_pylist())) == list(map(repr, source.to_pylist()))
+
+
+def test_parts_of_a_file_are_the_file(tmp_path: Path, source: pa.Table) -> None:
+    pq.write_table(source, tmp_path / "one.parquet", row_group_size=37)
+    size = (tmp_path / "one.parquet").stat().st_size
+    reader = Reader(DiskAccess(str(tmp_path)), source.schema, corrected=True)
+    for parts in (1, 2, 3, 50):
+        batches = [b for part in range(parts) for b in reader.batches(Source("one.parquet", size, 0, part, parts))]
+        assert list(map(repr, pa.Table.from_batches(batches).to_pylist())) == list(map(repr, source.to_pylist()))
+
+
+def test_nan_is_seen_wherever_it_is() -> None:
+    nan = float("nan")
+    assert has_nan(pa.array([1.0, None, nan]))
+    assert has_nan(pa.array([[1.0], [nan]]))
+    assert has_nan(pa.array([{"x": [{"y": nan}]}]))
+    assert has_nan(pa.array([[("a", nan)]], pa.map_(pa.string(), pa.float32())))
+    assert not has_nan(pa.array([1.0, None, float("inf")]))
+    assert not has_nan(pa.array([[1], None]))
+
+
+def test_a_column_with_nan_has_no_bounds_and_the_others_are_trusted(tmp_path: Path) -> None:
+    table = pa.table({"i": [1, 2], "s": ["a", "b"], "f": [1.0, float("nan")], "g": [1.0, 2.0]})
+    (tmp_path / "t").mkdir()
+    pq.write_table(table, tmp_path / "t" / "0.parquet")
+    pq.write_table(table, tmp_path / "t" / "1.parquet")
+    given = options(tmp_path, table.schema, metadata={"org.apache.spark.version": "4.1.4"})
+    one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
+    root = str(tmp_path)
+    list(merger(given, lambda: DiskAccess(root), one, corrected=True)(numbers(1)))
+    metadata = pq.read_metadata(next((tmp_path / "out").iterdir()))
+    group = metadata.row_group(0)
+    bounded = [group.column(i).statistics is not None for i in range(4)]
+    assert bounded == [True, True, False, True]
+    assert judge(b"", 4, metadata.created_by, metadata.metadata).nan_in_bounds
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "same"),
+    [
+        (pa.list_(pa.field("item", pa.int32(), nullable=False)), pa.list_(pa.field("element", pa.int32())), True),
+        (pa.large_string(), pa.string(), True),
+        (pa.dictionary(pa.int8(), pa.string()), pa.string(), True),
+        (pa.timestamp("us", "Europe/Berlin"), pa.timestamp("us", "UTC"), True),
+        (pa.timestamp("us"), pa.timestamp("us", "UTC"), False),
+        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), False),
+        (pa.int32(), pa.int64(), False),
+        (pa.uint32(), pa.int64(), False),
+        (pa.binary(), pa.string(), False),
+        (pa.binary(16), pa.binary(), False),
+        (pa.decimal128(9, 2), pa.decimal128(10, 2), False),
+        (pa.struct([("a", pa.int32()), ("b", pa.int32())]), pa.struct([("b", pa.int32()), ("a", pa.int32())]), False),
+        (pa.struct([("a", pa.int32())]), pa.struct([("a", pa.int32()), ("b", pa.int32())]), False),
+        (pa.map_(pa.string(), pa.int32()), pa.map_(pa.string(), pa.int64()), False),
+    ],
+)
+def test_types_that_keep_every_value(stored: pa.DataType, wanted: pa.DataType, same: bool) -> None:
+    assert same_values(stored, wanted) == same
+
+
+@pytest.mark.parametrize(
+    ("table", "keys", "corrected", "reason"),
+    [
+        (pa.table({"a": [1]}), {}, True, ""),
+        (pa.table({"b": [1]}), {}, True, 'no column "a"'),
+        (pa.table({"a": pa.array([1], pa.int32())}), {}, True, "is stored as int32"),
+        (pa.table([[1], [2]], ["a", "a"]), {}, True, "same name"),
+        (pa.table({"a": [1]}), {"org.apache.spark.version": "2.4.8"}, True, "old calendar"),
+        (
+            pa.table({"a": [1]}),
+            {"org.apache.spark.version": "4.0.0", "org.apache.spark.legacyDateTime": ""},
+            True,
+            "old calendar",
+        ),
+        (pa.table({"a": [1]}), {}, False, ""),
+    ],
+)
+def test_files_that_spark_reads_otherwise(
+    tmp_path: Path, table: pa.Table, keys: dict[str, str], corrected: bool, reason: str
+) -> None:
+    pq.write_table(table.replace_schema_metadata(keys), tmp_path / "t.parquet")
+    wanted = pa.schema([("a", pa.int64())])
+    if not reason:
+        check_file(pq.read_metadata(tmp_path / "t.parquet"), wanted, corrected=corrected)
+        return
+    with pytest.raises(NotArrow, match=reason):
+        check_file(pq.read_metadata(tmp_path / "t.parquet"), wanted, corrected=corrected)
+
+
+def test_days_without_a_calendar(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([1], pa.date32())})
+    pq.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(NotArrow, match="by which calendar"):
+        check_file(pq.read_metadata(tmp_path / "t.parquet"), table.schema, corrected=False)
+
+
+def test_int96_is_not_for_arrow(tmp_path: Path) -> None:
+    table = pa.table({"a": pa.array([1], pa.timestamp("us", "UTC"))})
+    pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
+    with pytest.raises(NotArrow, match="96 bits"):
+        check_file(pq.read_metadata(tmp_path / "t.parquet"), table.schema, corrected=True)
+
+
+def test_a_damaged_file_is_left_to_spark(tmp_path: Path, source: pa.Table) -> None:
+    path = tmp_path / "t" / "005.parquet"
+    data = path.read_bytes()
+    reader = Reader(DiskAccess(str(tmp_path)), source.schema, corrected=True)
+    for content in (data[: len(data) // 2], b"", data[:4] + bytes(len(data) // 2) + data[len(data) // 2 + 4 :]):
+        path.write_bytes(content)
+        with pytest.raises(NotArrow):
+            list(reader.batches(Source("t/005.parquet", len(content), 0)))
+    path.unlink()
+    with pytest.raises(NotArrow, match="005"):
+        list(reader.batches(Source("t/005.parquet", len(data), 0)))
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path, source: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = shipped(tmp_path, source, fitted(source, 1))
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(DiskAccess, "publish", full)
+    with pytest.raises(OSError, match="No space"):
+        list(writer(options(tmp_path, source.schema), 1_000)(iter(batches)))
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_forms_are_those_of_the_types(source: pa.Table) -> None:
+    kinds = {"h": "short", "l": "long", "g": "float", "d": "date", "t": "timestamp", "n": "timestamp_ntz"}
+    more = {"m": "decimal(9,2)", "w": "decimal(30,1)", "b": "boolean", "y": "binary", "x": "binary", **BY, **kinds}
+    for name, kind in more.items():
+        column = source[name].combine_chunks()
+        for part in (column, column.slice(7, 100)):
+            values, nulls = column_values(part, DataType(kind))
+            expected = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: object}[curve_form(DataType(kind))]
+            assert values.dtype == expected, name
+            assert nulls.tolist() == part.is_null().to_pylist()
+            first = next(i for i, null in enumerate(nulls) if not null)
+            assert values[first] == values[first] or name in ("f", "g")
+    decimal = source["m"].combine_chunks()
+    values, nulls = column_values(decimal, DataType("decimal(9,2)"))
+    assert [v for v, n in zip(values.tolist(), nulls, strict=True) if not n] == [
+        int(v.scaleb(2)) for v in decimal.to_pylist() if v is not None
+    ]
+
+
+def test_tasks_hold_every_part_once(tmp_path: Path) -> None:
+    from zskip.records import Partition, Snapshot
+
+    random = np.random.default_rng(5)
+    for least in (1, 8):
+        sizes = np.concatenate([random.integers(1, 1000, 200), random.integers(1 << 20, 1 << 30, 20)])
+        snapshot = Snapshot(
+            root="/t",
+            version=0,
+            fields=(),
+            partition_fields=(),
+            partitions=(Partition(directory=""),),
+            paths=tuple(f"{i:04}" for i in range(len(sizes))),
+            sizes=sizes.astype(np.int64),
+            mtimes_ms=np.zeros(len(sizes), np.int64),
+            partition_of=np.zeros(len(sizes), np.int32),
+        )
+        tasks = split_into_tasks(snapshot, least)
+        parts = [(s.path, s.part, s.parts) for task in tasks for s in task]
+        assert len(tasks) >= least
+        assert all(tasks)
+        assert len(set(parts)) == len(parts)
+        for path in snapshot.paths:
+            mine = [(part, of) for name, part, of in parts if name == path]
+            assert mine == [(i, len(mine)) for i in range(len(mine))]
+
+
+def test_types_that_arrow_does_not_hold() -> None:
+    with pytest.raises(NotArrow, match='column "v" holds values of type variant'):
+        arrow_schema('{"fields": [{"name": "v", "type": "variant", "nullable": true, "metadata": {}}]}')
+    nested = '{"type": "array", "elementType": "interval day", "containsNull": true}'
+    with pytest.raises(NotArrow, match='column "v" holds values of type interval day'):
+        arrow_schema(f'{{"fields": [{{"name": "v", "type": {nested}, "nullable": true, "metadata": {{}}}}]}}')
