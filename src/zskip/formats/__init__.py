@@ -1,6 +1,6 @@
 """Table formats: which files are live, and how a rewrite is committed."""
 
-from zskip.formats.base import HOME, OPERATIONS, StagedFile, TableFormat
+from zskip.formats.base import HOME, OPERATIONS, BatchId, StagedFile, TableFormat
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import FORMATS, check_name, open_format
 from zskip.formats.hudi import HudiFormat
@@ -13,6 +13,7 @@ __all__ = [
     "FORMATS",
     "HOME",
     "OPERATIONS",
+    "BatchId",
     "DeltaFormat",
     "HudiFormat",
     "IcebergFormat",

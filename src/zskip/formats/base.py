@@ -26,8 +26,20 @@ class StagedFile:
     """Bytes."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BatchId:
+    """A writer's own number of a batch of rows, as in the transaction ids of Delta's log."""
+
+    application: str
+    """The name of the writer, such as a streaming query."""
+    version: int
+    """Grows from batch to batch."""
+
+
 class TableFormat(Protocol):
-    """Knows which files of a table are live, and commits rewrites of them.
+    """Knows which files of a table are live, and commits rewrites of them, and new files.
+
+    An append works as a rewrite does, with `check_appendable` and `append`.
 
     A rewrite calls `check_replaceable` and `stage`, writes files into the staging directory (`list_data_files` lists
     them), and calls `replace`, or `abort` on failure. No reader sees any of it until `replace` has committed. A process
@@ -64,6 +76,29 @@ class TableFormat(Protocol):
 
         removed: (files of base,) mask; info: a description of the operation. Both sets of files hold the same rows.
         Raises ConflictError, and changes nothing, if one of the removed files is no longer as it was in `base`.
+        """
+
+    def check_appendable(self) -> None:
+        """Raise UnsupportedError, with the reason and a way out, if `append` could not commit; reads only."""
+
+    def append(
+        self,
+        base: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any] | None = None,
+        batch: BatchId | None = None,
+    ) -> int | None:
+        """Commit the staged files beside the live ones, so that readers of changes see an append; returns the version.
+
+        base: the snapshot that has the columns of the files; info: as in `replace`; batch: the files' number. Returns
+        None, and changes nothing, if the table holds this batch or a later one of its application.
+        Raises ConflictError, and changes nothing, if the columns are no longer those of `base`.
+        """
+
+    def last_batch(self, application: str) -> int | None:
+        """The version of the latest batch that an application has appended; None if it has appended none.
+
+        Raises UnsupportedError if the format keeps no such versions.
         """
 
     def abort(self, staging_directory: str) -> None:

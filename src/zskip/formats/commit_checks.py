@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from zskip.errors import ConflictError, CorruptFileError, StorageError
+from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, UnsupportedError
 from zskip.formats.base import StagedFile
 from zskip.index import BoundIndex, bind_footers
 from zskip.records import Partition, Snapshot
@@ -78,6 +78,25 @@ def check_rows(old: Snapshot, new: Iterable[tuple[str, int]]) -> None:
                 f'the log of "{old.root}" says that partition "{directory}" has {int(known_rows.sum())} rows, but '
                 f"{counts[directory]} were written; nothing was committed"
             )
+
+
+def check_required(index: BoundIndex, required: Iterable[str]) -> None:
+    """Raise InputError if the new files of an append hold a null in a column that must have none."""
+    for name in required:
+        stats = index.column((name,))
+        nulls = None if stats is None else stats.nulls
+        if nulls is None or (nulls == -1).any():
+            raise UnsupportedError(
+                f'"{name}" must not be null, but the new files do not say whether it is; append with the format\'s own '
+                "writer. Nothing was committed"
+            )
+        if (nulls != 0).any():
+            raise null_error(name)
+
+
+def null_error(name: str) -> InputError:
+    """The error for a null in a column that must have none."""
+    return InputError(f'the new rows hold a null in "{name}", which must not be null; nothing was committed')
 
 
 def check_live(current: Snapshot, old: Snapshot) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from zskip.errors import StorageError, UnsupportedError
-from zskip.formats.base import StagedFile
-from zskip.formats.commit_checks import check_rows, read_staged_footers, target_path
+from zskip.formats.base import BatchId, StagedFile
+from zskip.formats.commit_checks import check_required, check_rows, null_error, read_staged_footers, target_path
 from zskip.formats.delta.stats import columns_with_statistics, file_statistics
 from zskip.formats.delta.values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, parse_directory
@@ -52,11 +52,13 @@ def describe_files(
     added: Sequence[StagedFile],
     configuration: Mapping[str, Any],
     by: Sequence[str],
+    required: Sequence[str] | None = None,
 ) -> list[NewFile]:
     """Describe the staged files for the log.
 
-    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError if their
-    rows in each partition do not match the old ones.
+    old: the files that they replace; required: for an append, the columns without nulls. Raises CorruptFileError for a
+    file that cannot be read, ConflictError if their rows in each partition do not match the old ones, and InputError
+    for a null in a required column.
     """
     files = sorted(added, key=lambda file: file.path)
     index = read_staged_footers(storage, old, files)
@@ -75,7 +77,13 @@ def describe_files(
                 statistics=text,
             )
         )
-    check_rows(old, ((file.staged.directory, file.rows) for file in new_files))
+    if required is None:
+        check_rows(old, ((file.staged.directory, file.rows) for file in new_files))
+    else:
+        check_required(index, [name for name in required if all(name not in file.partition for file in new_files)])
+        for name in required:
+            if any(file.partition.get(name, "") is None for file in new_files):
+                raise null_error(name)
     return new_files
 
 
@@ -89,10 +97,21 @@ def parse_partition(directory: str) -> dict[str, str | None]:
 
 
 def commit_transaction(
-    table: DeltaTable, storage: Storage, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]
+    table: DeltaTable,
+    storage: Storage,
+    old: Snapshot,
+    new: Sequence[NewFile],
+    rewrite: str,
+    info: Mapping[str, Any],
+    *,
+    appends: bool = False,
+    batch: BatchId | None = None,
 ) -> None:
-    """Commit the version that follows the one in which the table was opened, or raise deltalake's error."""
-    from deltalake import CommitProperties, PostCommitHookProperties
+    """Commit the version that follows the one in which the table was opened, or raise deltalake's error.
+
+    appends: whether the rows are new to the table; batch: their number in the log.
+    """
+    from deltalake import CommitProperties, PostCommitHookProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
 
     now = int(time.time() * 1000)
@@ -110,11 +129,13 @@ def commit_transaction(
                 size=stat.size,
                 partition_values=file.partition,
                 modification_time=stat.mtime_ms,
-                data_change=False,
+                data_change=appends,
                 stats=file.statistics,
             )
         )
     parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
+    if appends:
+        parameters = {"mode": "Append", "partitionBy": json.dumps(table.metadata().partition_columns)}
     parameters |= {name: str(info[name]) for name in _OPERATION_PARAMETERS if info.get(name) is not None}
     options: dict[str, Any] = {
         "mode": "append",
@@ -124,11 +145,12 @@ def commit_transaction(
             custom_metadata={
                 "operationParameters": parameters,
                 "readVersion": old.version,
-                "isBlindAppend": False,
+                "isBlindAppend": appends,
                 MARK: {"rewrite": rewrite, **info},
             },
             # With deltalake's own retries, two stale rewrites would both be committed, and rows doubled.
             max_commit_retries=0,
+            app_transactions=None if batch is None else [Transaction(batch.application, batch.version)],
         ),
         "post_commithook_properties": PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
     }

@@ -22,7 +22,7 @@ from zskip.errors import (
     ZskipError,
 )
 from zskip.formats import staging
-from zskip.formats.base import HOME, StagedFile
+from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.commit import (
     NewFile,
@@ -31,7 +31,7 @@ from zskip.formats.delta.commit import (
     describe_files,
     read_last_rewrite,
 )
-from zskip.formats.delta.protocol import refusal, unreadable, unwritable
+from zskip.formats.delta.protocol import refusal, unappendable, unreadable, unwritable
 from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_statistics, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.schema import fields_from_json, first_line
@@ -149,30 +149,86 @@ class DeltaFormat:
         operation, old = dict(info or {}), base.select(removed)
         configuration = self._open().metadata().configuration
         new = describe_files(self._storage, old, added, configuration, operation.get("by", ()))
+        version = self._move_and_commit(old, new, added, operation)
+        assert version is not None, "only batches are left out"
+        return version
+
+    def check_appendable(self) -> None:
+        """Raise UnsupportedError if the protocol demands more of a commit, or of new rows, than zskip checks."""
+        _check_appendable(self._storage.root, self._open())
+
+    def append(
+        self,
+        base: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any] | None = None,
+        batch: BatchId | None = None,
+    ) -> int | None:
+        """Commit the staged files in one transaction with a data change; None if the log holds the batch.
+
+        Raises InputError for a null in a column that is declared NOT NULL.
+        """
+        operation, table = dict(info or {}), self._open()
+        _check_appendable(self._storage.root, table)
+        fields = json.loads(table.schema().to_json())["fields"]
+        required = [field["name"] for field in fields if not field["nullable"]]
+        old, configuration = base.select(np.zeros(len(base), np.bool_)), table.metadata().configuration
+        new = describe_files(self._storage, old, added, configuration, operation.get("by", ()), required)
+        return self._move_and_commit(old, new, added, operation, appends=True, batch=batch)
+
+    def last_batch(self, application: str) -> int | None:
+        """The version of the latest transaction of an application in the log."""
+        return _last_batch(self._open(), application)
+
+    def _move_and_commit(
+        self,
+        old: Snapshot,
+        new: Sequence[NewFile],
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any],
+        *,
+        appends: bool = False,
+        batch: BatchId | None = None,
+    ) -> int | None:
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
-        moves = {"version": base.version, "targets": [file.target for file in new]}
+        moves = {"version": old.version, "targets": [file.target for file in new]}
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in new:
             self._storage.rename(file.staged.path, file.target)
-        version = self._commit(old, new, staging_directory.rpartition("/")[2], operation)
-        self._storage.delete(staging_directory)
+        name = staging_directory.rpartition("/")[2]
+        version = self._commit(old, new, name, info, appends=appends, batch=batch)
+        if version is not None:
+            self._storage.delete(staging_directory)
         return version
 
-    def _commit(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
+    def _commit(
+        self,
+        old: Snapshot,
+        new: Sequence[NewFile],
+        rewrite: str,
+        info: Mapping[str, Any],
+        *,
+        appends: bool,
+        batch: BatchId | None,
+    ) -> int | None:
         from deltalake.exceptions import DeltaError
 
         root = self._storage.root
         for _ in range(_TRIES):
             table = self._open()
             current = self._read(table)
-            _check_writable(root, table)
+            (_check_appendable if appends else _check_writable)(root, table)
             check_live(current, old)
             if current.declared != old.declared:
                 raise ConflictError(
                     f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
                 )
+            if batch is not None:
+                last = _last_batch(table, batch.application)
+                if last is not None and last >= batch.version:
+                    return None
             try:
-                commit_transaction(table, self._storage, old, new, rewrite, info)
+                commit_transaction(table, self._storage, old, new, rewrite, info, appends=appends, batch=batch)
             except (DeltaError, OSError) as error:
                 newest = self._open()
                 # A failed call may have committed all the same: only the log knows.
@@ -275,6 +331,21 @@ def _check_writable(root: str, table: DeltaTable) -> None:
     feature = unwritable(table.protocol())
     if feature is not None:
         raise refusal(root, "rewrite", feature)
+
+
+def _check_appendable(root: str, table: DeltaTable) -> None:
+    _check_writable(root, table)
+    rule = unappendable(json.loads(table.schema().to_json())["fields"], table.metadata().configuration)
+    if rule is not None:
+        raise UnsupportedError(
+            f'zskip cannot append to the Delta table "{root}", which has {rule}: only Delta Lake checks new '
+            'rows by it. Append with df.write.format("delta").mode("append"), and let maintain() put the new rows in '
+            "order. Nothing was written"
+        )
+
+
+def _last_batch(table: DeltaTable, application: str) -> int | None:
+    return table.transaction_version(application)
 
 
 def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, str]:

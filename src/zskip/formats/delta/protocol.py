@@ -32,6 +32,16 @@ _REPLACED = {
 }
 """Writer features that a rewrite with unchanged rows cannot violate, and that deltalake supports."""
 
+_CONSTRAINT = "delta.constraints."
+_ROW_RULES = (
+    "delta.invariants",
+    "delta.generationExpression",
+    "delta.identity.",
+    "CURRENT_DEFAULT",
+    "__CHAR_VARCHAR_TYPE_STRING",
+)
+"""Metadata of columns whose new values Delta Lake checks or computes."""
+
 _WAY_OUT = {
     "deletionVectors": "purge them with REORG TABLE ... APPLY (PURGE)",
     "columnMapping": "let Delta drop the feature (ALTER TABLE ... DROP FEATURE columnMapping)",
@@ -63,6 +73,35 @@ def unwritable(protocol: Any) -> str | None:
         return _OLD_WRITER[version]
     unknown = _beyond(protocol.writer_features, _REPLACED)
     return next((name for name in unknown if name in _WAY_OUT), unknown[0]) if unknown else None
+
+
+def unappendable(schema_fields: Sequence[Mapping[str, Any]], configuration: Mapping[str, Any]) -> str | None:
+    """The rule for new rows that only Delta Lake checks, if the table has one.
+
+    schema_fields: the fields of the schema's JSON.
+    """
+    constraints = sorted(name for name in configuration if name.startswith(_CONSTRAINT))
+    if constraints:
+        return f'checkConstraints ("{constraints[0].removeprefix(_CONSTRAINT)}")'
+    for field in schema_fields:
+        rules = sorted(key for key in field.get("metadata", {}) if key.startswith(_ROW_RULES))
+        if rules:
+            return f'{rules[0]} (column "{field["name"]}")'
+        if (not field["nullable"] and isinstance(field["type"], dict)) or _has_required_part(field["type"]):
+            return f'NOT NULL inside of a nested column ("{field["name"]}")'
+    return None
+
+
+def _has_required_part(data_type: Any) -> bool:
+    """Whether a nested type has a part that must not be null."""
+    if not isinstance(data_type, dict):
+        return False
+    if any(data_type.get(name) is False for name in ("containsNull", "valueContainsNull")):
+        return True
+    parts = [field["type"] for field in data_type.get("fields", ())]
+    parts += [data_type[name] for name in ("elementType", "keyType", "valueType") if name in data_type]
+    is_required = any(not field["nullable"] for field in data_type.get("fields", ()))
+    return is_required or any(_has_required_part(part) for part in parts)
 
 
 def refusal(root: str, action: str, feature: str) -> UnsupportedError:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import StagedFile
+from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
@@ -140,6 +140,29 @@ class HudiFormat:
     ) -> int:
         """Raise UnsupportedError, as `check_replaceable` does."""
         raise self._unsupported()
+
+    def check_appendable(self) -> None:
+        """Raise UnsupportedError: Hudi's own writer knows the record keys of new rows."""
+        raise UnsupportedError(
+            f'zskip does not append to the Hudi table "{self._storage.root}"; append with Hudi itself, as in '
+            'df.write.format("hudi").mode("append"), and let maintain() put the new rows in order. Nothing was written'
+        )
+
+    def append(
+        self,
+        base: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any] | None = None,
+        batch: BatchId | None = None,
+    ) -> int | None:
+        """Raise UnsupportedError, as `check_appendable` does."""
+        self.check_appendable()
+        return None
+
+    def last_batch(self, application: str) -> int | None:
+        """Raise UnsupportedError, as `check_appendable` does."""
+        self.check_appendable()
+        return None
 
     def abort(self, staging_directory: str) -> None:
         """Remove the remains of a rewrite; while its commit is pending, everything stays for Hudi to roll back."""

@@ -16,7 +16,7 @@ from pyiceberg.types import FixedType, TimeType, UUIDType
 
 from zskip.errors import ConflictError, CorruptFileError, UnsupportedError
 from zskip.formats.base import StagedFile
-from zskip.formats.commit_checks import check_live, check_rows, read_staged_footers
+from zskip.formats.commit_checks import check_live, check_required, check_rows, read_staged_footers
 from zskip.formats.iceberg.metrics import file_metrics
 from zskip.formats.iceberg.partitions import data_path
 from zskip.formats.iceberg.table import Contents
@@ -54,6 +54,8 @@ class Rewrite:
     old: Snapshot
     """The files that are removed."""
     new: tuple[NewFile, ...]
+    appends: bool
+    """Whether the rows are new to the table."""
     by_name: bool
     """Whether files lack column ids, so that the table needs a name mapping."""
     info: Mapping[str, Any]
@@ -79,6 +81,25 @@ def check_rewritable(contents: Contents) -> None:
                 _refuse(root, f'files that are partitioned by a dropped column ("{part.name}")')
 
 
+def check_appendable(contents: Contents) -> None:
+    """Raise UnsupportedError for a table whose new rows zskip would not write as Iceberg does."""
+    root, metadata = contents.storage.root, contents.metadata
+    check_rewritable(contents)
+    if not metadata.spec().is_unpartitioned():
+        _refuse_append(root, "is partitioned")
+    top_level = {field.field_id for field in metadata.schema().fields}
+    for field_id, field in index_by_id(metadata.schema()).items():
+        if field.required and (field_id not in top_level or not field.field_type.is_primitive):
+            _refuse_append(root, f'has a required nested column ("{field.name}")')
+
+
+def _refuse_append(root: str, reason: str) -> None:
+    raise UnsupportedError(
+        f'zskip does not append to the Iceberg table "{root}", which {reason}; append with its engine, as in '
+        "df.writeTo(...).append(), and let maintain() put the new rows in order. Nothing was written"
+    )
+
+
 def _refuse(root: str, reason: str) -> None:
     raise UnsupportedError(
         f'zskip cannot rewrite the Iceberg table "{root}", which has {reason}; cluster it with Iceberg\'s own '
@@ -87,17 +108,27 @@ def _refuse(root: str, reason: str) -> None:
 
 
 def prepare_rewrite(
-    contents: Contents, old: Snapshot, added: Sequence[StagedFile], name: str, info: Mapping[str, Any]
+    contents: Contents,
+    old: Snapshot,
+    added: Sequence[StagedFile],
+    name: str,
+    info: Mapping[str, Any],
+    *,
+    appends: bool = False,
 ) -> Rewrite:
     """Read the staged files and describe them for a manifest.
 
-    old: the files that they replace. Raises CorruptFileError for one that cannot be read, and ConflictError if their
-    rows in each partition do not match the old ones.
+    old: the files that they replace; appends: whether their rows are new to the table. Raises CorruptFileError for one
+    that cannot be read, ConflictError if their rows in each partition do not match the old ones, and InputError for a
+    null in a required column.
     """
     storage, schema = contents.storage, contents.metadata.schema()
     files = sorted(added, key=lambda file: file.path)
     index = read_staged_footers(storage, old, files)
-    check_rows(old, zip((file.directory for file in files), index.rows.tolist(), strict=True))
+    if appends:
+        check_required(index, [field.name for field in schema.fields if field.required])
+    else:
+        check_rows(old, zip((file.directory for file in files), index.rows.tolist(), strict=True))
     metrics = file_metrics(storage, files, index, schema, contents.metadata.properties)
     without_ids = [not _has_ids(storage, file.path, schema) for file in files]
     return Rewrite(
@@ -107,6 +138,7 @@ def prepare_rewrite(
             NewFile(staged=file, target=data_path(file.directory, file.path.rpartition("/")[2]), metrics=part)
             for file, part in zip(files, metrics, strict=True)
         ),
+        appends=appends,
         by_name=any(without_ids),
         info=info,
     )

@@ -9,9 +9,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import staging
-from zskip.formats.base import HOME, StagedFile
+from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.iceberg.catalog import CurrentTable, IcebergCatalog, UnknownCommitError
 from zskip.records import Bools, Snapshot
 from zskip.storage import Storage
@@ -97,6 +99,43 @@ class IcebergFormat:
         `replace` then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
         live.
         """
+        return self._move_and_commit(base.select(removed), added, info or {}, appends=False)
+
+    def check_appendable(self) -> None:
+        """Raise UnsupportedError if the catalog is unknown, or zskip would not write new rows as Iceberg does."""
+        self._need_catalog()
+        contents = self._contents()
+        from zskip.formats.iceberg.commit import check_appendable
+
+        check_appendable(contents)
+
+    def append(
+        self,
+        base: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any] | None = None,
+        batch: BatchId | None = None,
+    ) -> int | None:
+        """Commit the staged files as one snapshot of the operation `append`.
+
+        Raises InputError for a null in a required column, and UnsupportedError for a batch.
+        """
+        if batch is not None:
+            self.last_batch(batch.application)
+        self.check_appendable()
+        none = base.select(np.zeros(len(base), np.bool_))
+        return self._move_and_commit(none, added, info or {}, appends=True)
+
+    def last_batch(self, application: str) -> int | None:
+        """Raise UnsupportedError: Iceberg's metadata has no place for the batches of an application."""
+        raise UnsupportedError(
+            f'the Iceberg table "{self._storage.root}" does not keep which batches of "{application}" it holds; append '
+            "without a batch, or to a Delta or Parquet table"
+        )
+
+    def _move_and_commit(
+        self, old: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any], *, appends: bool
+    ) -> int:
         catalog, contents = self._need_catalog(), self._contents()
 
         def read(current: CurrentTable) -> Contents:
@@ -108,9 +147,8 @@ class IcebergFormat:
         from zskip.formats.iceberg.sweep import sweep_attempts
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
-        rewrite = prepare_rewrite(
-            contents, base.select(removed), added, staging_directory.rpartition("/")[2], info or {}
-        )
+        name = staging_directory.rpartition("/")[2]
+        rewrite = prepare_rewrite(contents, old, added, name, info, appends=appends)
         moves: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in rewrite.new:

@@ -1,4 +1,4 @@
-"""Snapshots of the operation `replace`, which pyiceberg does not support itself."""
+"""Snapshots of the operation `replace`, which pyiceberg does not support itself, and appends of existing files."""
 
 from __future__ import annotations
 
@@ -38,9 +38,8 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
 
     def __init__(self, table: Table, contents: Contents, rewrite: Rewrite, commit_uuid: UUID) -> None:
         # pyiceberg counts files for the summary of three operations; `replace` is not among them.
-        super().__init__(
-            Operation.OVERWRITE, table.transaction(), table.io, commit_uuid, snapshot_properties=rewrite.summary
-        )
+        operation = Operation.APPEND if rewrite.appends else Operation.OVERWRITE
+        super().__init__(operation, table.transaction(), table.io, commit_uuid, snapshot_properties=rewrite.summary)
         self._contents = contents
         self._rewrite = rewrite
         paths = set(rewrite.old.paths)
@@ -57,6 +56,9 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             live = removed[path]
             spec_and_partition[old.partitions[old.partition_of[i]].directory] = live.spec, live.data.partition
         new_files: dict[int, list[DataFile]] = defaultdict(list)
+        if self._rewrite.appends:
+            # Only an unpartitioned table is appended to.
+            spec_and_partition[""] = self._contents.metadata.default_spec_id, Record()
         for file in self._rewrite.new:
             spec, partition = spec_and_partition[file.staged.directory]
             data_file = DataFile.from_args(
@@ -90,6 +92,8 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
 
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
         summary = super()._summary(snapshot_properties)
+        if self._rewrite.appends:
+            return summary
         return Summary(Operation.REPLACE, **summary.additional_properties)
 
     def _manifests(self) -> list[ManifestFile]:

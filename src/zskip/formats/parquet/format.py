@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
-from zskip.formats.base import HOME, StagedFile
+from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.hive import infer_partitions, is_hidden
 from zskip.formats.parquet import log
 from zskip.formats.schema import read_fields
@@ -196,6 +196,38 @@ class ParquetFormat:
         old = tuple(
             log.Removed(path=file.path, size=file.size, mtime_ms=file.mtime_ms) for file in base.select(removed)
         )
+        version = self._commit(old, added, dict(info or {}))
+        assert version is not None, "only batches are left out"
+        return version
+
+    def check_appendable(self) -> None:
+        """Raise UnsupportedError if two simultaneous writers might both commit; `stage` checks the right to write."""
+        self.check_replaceable()
+
+    def append(
+        self,
+        base: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any] | None = None,
+        batch: BatchId | None = None,
+    ) -> int | None:
+        """Commit the staged files beside the live ones; returns the new version, None if the log holds the batch."""
+        return self._commit((), added, dict(info or {}), batch)
+
+    def last_batch(self, application: str) -> int | None:
+        """The version of the latest batch that an application has appended; each entry of the log has it."""
+        return self._batches(log.versions(self._storage)[0]).get(application)
+
+    def _batches(self, versions: Sequence[int]) -> Mapping[str, int]:
+        return log.read_entry(self._storage, versions[-1]).batches if versions else {}
+
+    def _commit(
+        self,
+        old: Sequence[log.Removed],
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any],
+        batch: BatchId | None = None,
+    ) -> int | None:
         new = tuple(
             log.Added(staged=f.path, target=_join(f.directory, f.path.rpartition("/")[2]), size=f.size) for f in added
         )
@@ -207,7 +239,14 @@ class ParquetFormat:
                 )
             version = max(versions[0], default=0) + 1
             self._check_unchanged(old)
-            entry = log.Entry(version=version, added=new, removed=old, info=dict(info or {}))
+            if not old:
+                self._check_free(new)
+            batches = dict(self._batches(versions[0]))
+            if batch is not None:
+                if batches.get(batch.application, -1) >= batch.version:
+                    return None
+                batches[batch.application] = batch.version
+            entry = log.Entry(version=version, added=new, removed=tuple(old), info=info, batches=batches)
             try:
                 log.publish(self._storage, entry)
             except FileExistsError:
@@ -215,6 +254,13 @@ class ParquetFormat:
             log.finish(self._storage, entry)
             return version
         raise ConflictError(f'"{self._storage.root}" is being rewritten constantly; try again later')
+
+    def _check_free(self, files: Sequence[log.Added]) -> None:
+        for file in files:
+            if self._storage.stat(file.target) is not None:
+                raise ConflictError(
+                    f'"{self._storage.uri(file.target)}" exists already; nothing was committed, call again'
+                )
 
     def _check_unchanged(self, files: Sequence[log.Removed]) -> None:
         for file in files:

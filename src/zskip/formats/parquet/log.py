@@ -49,13 +49,15 @@ class Removed:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """One rewrite."""
+    """One rewrite, or an append, which removes no files."""
 
     version: int
     added: tuple[Added, ...]
     removed: tuple[Removed, ...]
     info: Mapping[str, Any] = field(default_factory=dict)
     """A description of the operation: clustering columns, curve, time."""
+    batches: Mapping[str, int] = field(default_factory=dict)
+    """For each application the latest batch that it has appended, up to this entry."""
 
     @property
     def name(self) -> str:
@@ -103,6 +105,7 @@ def read_entry(storage: Storage, version: int) -> Entry:
             added=tuple(Added(**file) for file in content["added"]),
             removed=tuple(Removed(**file) for file in content["removed"]),
             info=content["info"],
+            batches={str(name): int(version) for name, version in content.get("batches", {}).items()},
         )
         _check_names(entry, version)
         return entry

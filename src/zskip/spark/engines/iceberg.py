@@ -122,7 +122,9 @@ class SessionCatalog:
             return False
 
     def _prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """The `RewriteFiles` of a rewrite, validated from the snapshot that was read."""
+        """The `RewriteFiles` of a rewrite, validated from the snapshot that was read, or an `AppendFiles`."""
+        if rewrite.appends:
+            return self._prepare_append(table, contents, rewrite)
         snapshot_id = contents.metadata.current_snapshot_id
         removed = self._find_removed(table, snapshot_id, contents, rewrite)
         operation = table.newRewrite().validateFromSnapshot(snapshot_id)
@@ -137,6 +139,15 @@ class SessionCatalog:
         for file in rewrite.new:
             sibling = file_in_partition[file.staged.directory]
             operation.addFile(self._describe(table, f"{root}/{file.target}", file, sibling))
+        return operation
+
+    def _prepare_append(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
+        operation = table.newAppend()
+        for key, value in rewrite.summary.items():
+            operation.set(key, value)
+        root = contents.metadata.location.rstrip("/")
+        for file in rewrite.new:
+            operation.appendFile(self._describe(table, f"{root}/{file.target}", file, None))
         return operation
 
     def _find_removed(
@@ -157,8 +168,11 @@ class SessionCatalog:
             tasks.close()
         return data_files
 
-    def _describe(self, table: JavaObject, uri: str, file: NewFile, sibling: JavaObject) -> JavaObject:
-        """An `org.apache.iceberg.DataFile` in the partition of a sibling, with the metrics that Iceberg reads."""
+    def _describe(self, table: JavaObject, uri: str, file: NewFile, sibling: JavaObject | None) -> JavaObject:
+        """An `org.apache.iceberg.DataFile` with the metrics that Iceberg reads, in the partition of a sibling.
+
+        sibling: None in an unpartitioned table.
+        """
         jvm = self._jvm
         mapping = table.properties().get(_MAPPING)
         name_mapping = (
@@ -167,15 +181,12 @@ class SessionCatalog:
         metrics = jvm.call(f"{_ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
             table.io().newInputFile(uri), jvm.call(f"{_ICEBERG}.MetricsConfig", "forTable")(table), name_mapping
         )
-        builder = jvm.call(f"{_ICEBERG}.DataFiles", "builder")(table.specs().get(sibling.specId()))
-        return (
-            builder.withPath(uri)
-            .withFormat("PARQUET")
-            .withFileSizeInBytes(file.staged.size)
-            .withPartition(sibling.partition())
-            .withMetrics(metrics)
-            .build()
-        )
+        spec = table.spec() if sibling is None else table.specs().get(sibling.specId())
+        builder = jvm.call(f"{_ICEBERG}.DataFiles", "builder")(spec)
+        builder = builder.withPath(uri).withFormat("PARQUET").withFileSizeInBytes(file.staged.size)
+        if sibling is not None:
+            builder = builder.withPartition(sibling.partition())
+        return builder.withMetrics(metrics).build()
 
     @contextlib.contextmanager
     def _translate_errors(self, action: str) -> Iterator[None]:
