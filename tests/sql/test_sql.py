@@ -274,7 +274,11 @@ def test_explain_skipping(spark: SparkSession, plain: str, parts: str) -> None:
 
 
 def test_explain_skipping_runs_nothing(spark: SparkSession, plain: str, tmp_path: Path) -> None:
-    for command in ("INSERT INTO plain SELECT * FROM plain", "DROP TABLE plain", "CREATE TABLE z AS SELECT 1 AS a"):
+    for command in (
+        "INSERT INTO plain SELECT * FROM plain",
+        "DROP TABLE plain",
+        "CREATE TABLE z USING parquet AS SELECT 1 AS a",
+    ):
         with pytest.raises(errors.PredicateError, match="is a command"):
             zskip.sql(spark, f"EXPLAIN SKIPPING {command}")
     assert spark.table("plain").count() == 4000

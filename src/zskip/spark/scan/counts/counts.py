@@ -1,4 +1,4 @@
-"""Counts and extremes of files all of whose rows match: from the index, so that the files are not read."""
+"""Counts and extremes from the index, for files whose rows all match: these files are not read."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class _Counted:
 
 
 def count(stats: BoundIndex, choice: Choice, aggregates_json: str, groups: str | None) -> str | None:
-    """What the index tells of files, for `Counts.java`, as JSON: a note that takes them from a scan, and rows.
+    """Count files by the index, for `Counts.java`, as JSON: a note that drops them from a scan, and rows for them.
 
-    None where it tells of no file. aggregates_json: lists of function, column and type; groups: the group of each file
+    None if no file can be counted. aggregates_json: lists of function, column and type; groups: the group of each file
     as `Groups.java` packs it, None where rows are not grouped.
     """
     if choice.pin is None:
@@ -64,7 +64,7 @@ def drop_counted(_: BoundIndex, choice: Choice, note_json: str) -> Choice:
 def _count(
     stats: BoundIndex, files: Bools, aggregates: Sequence[Sequence[Any]], group_of: Ints | None
 ) -> _Counted | None:
-    """Take of some files, all of whose rows match, those of which the index knows all aggregates.
+    """Count the files of which the index knows all aggregates; all rows of the given files match.
 
     group_of: (files,) group of each file, -1 for none.
     """

@@ -1,7 +1,7 @@
-"""Conditions that the predicate tree cannot read, decided in files where all of their columns are constant.
+"""Decides conditions that the predicate tree cannot express, in files where all of their columns are constant.
 
-Where a file's column has one value, or none but null, it is like a partition: Spark's own code says what a
-deterministic condition is there (`Constants.java`), with any functions. Delta Lake calls this partition-like
+If a file's column has one value, or only nulls, it is like a partition: Spark's own code evaluates a deterministic
+condition there (`Constants.java`), with any functions. Delta Lake calls this partition-like
 skipping. One call decides for all distinct values; there is no call if no kept file is constant.
 """
 
@@ -37,12 +37,12 @@ _TRUTHS = {"t": 0, "f": 1, "n": 2}
 
 Row: TypeAlias = "list[str | None]"
 Ask: TypeAlias = Callable[["list[list[Row] | None] | None"], "list[Any]"]
-"""What `Constants.java` says of the conditions: of their columns, or of rows of those."""
+"""Asks `Constants.java` for the columns of the conditions, or for their truth in rows of those."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Constant:
-    """In which files a column has one value, or none but null."""
+    """The files in which a column has one value, or only nulls."""
 
     files: Bools
     """(files,)"""
@@ -82,10 +82,9 @@ def prune_filters(
 def prune(
     stats: BoundIndex, predicate: Predicate, parts: Sequence[Predicate], columns: Iterable[str], ask: Ask
 ) -> PruneResult:
-    """Decide so of conditions.
+    """Decide conditions for every file, by Spark where their columns are constant.
 
-    parts: of the predicate, which is the AND of them: the conditions that `ask` is about; columns: the names of those
-    that occur in them.
+    parts: the conjuncts of the predicate, in the order of `ask`; columns: the names of their columns.
     """
     result = stats.prune(predicate)
     unread = [i for i, part in enumerate(parts) if is_unread(part)]
@@ -101,7 +100,7 @@ def prune(
 
 
 def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> PruneResult:
-    """Decide so of a predicate of a user: Spark reads its text.
+    """Decide a user's predicate for every file, by Spark where its columns are constant.
 
     frame: the table.
     """
@@ -109,7 +108,7 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
     try:
         plan = frame.where(to_sql(predicate))._jdf.queryExecution().optimizedPlan()
     except Exception:
-        # Such as a function of pyarrow's, which Spark does not know.
+        # It may have a function of pyarrow's that Spark does not know.
         _log.debug("Spark cannot read the condition", exc_info=True)
         return stats.prune(predicate)
     if plan.nodeName() != "Filter":
@@ -120,7 +119,7 @@ def prune_text(frame: DataFrame, stats: BoundIndex, predicate: Predicate) -> Pru
 
 
 def constant(stats: BoundIndex, name: str, kept: Bools) -> Constant | None:
-    """In which of the kept files a column is constant; None where it is in none, and for types that are not known."""
+    """The kept files in which a column is constant; None if there are none, and for unknown types."""
     known = stats.column((name,))
     if known is None or not (known.type.name in _TYPES or known.type.is_decimal):
         return None
@@ -139,7 +138,7 @@ def constant(stats: BoundIndex, name: str, kept: Bools) -> Constant | None:
 
 
 def _has_one_value(known: ColumnStats) -> Bools:
-    """Not of zero, which floats have two of, and not where there is NaN, too."""
+    """Excludes zero, which floats have two of, and files with NaN."""
     one_value: Any = known.bounded & (known.lower == known.upper).astype(np.bool_) & (known.nulls == 0) & ~known.may_nan
     if known.type.form is Form.FLOAT:
         one_value = one_value & (known.lower != 0)
@@ -147,7 +146,7 @@ def _has_one_value(known: ColumnStats) -> Bools:
 
 
 def _text(value: Encoded, data_type: DataType) -> str | None:
-    """A value as `Constants.java` reads it; None where it has none."""
+    """A value as `Constants.java` reads it; None if it is no text."""
     if data_type.is_decimal:
         return f"{decode_decimal(value, data_type)}E-{data_type.scale}"
     if data_type.name == "boolean":
@@ -184,7 +183,7 @@ def _decided(
 
 
 def _names(stats: BoundIndex, columns: Any, constants: dict[str, Constant]) -> list[str] | None:
-    """The columns of a condition; None where some is constant in no file, or of another type than in the index."""
+    """The columns of a condition; None if one is constant in no file, or has another type than in the index."""
     if not columns or any(name not in constants for name, _ in columns):
         return None
     for name, data_type in columns:
@@ -195,7 +194,7 @@ def _names(stats: BoundIndex, columns: Any, constants: dict[str, Constant]) -> l
 
 
 def _distinct(columns: list[Constant]) -> tuple[list[Row], Ints, Ints]:
-    """Distinct rows of constant columns, and of some files the row of each."""
+    """Distinct rows of constant columns, and the row of each file that has one."""
     files = np.flatnonzero(np.logical_and.reduce([column.files for column in columns]))
     codes = np.stack([column.codes[files] for column in columns], axis=1)
     distinct, row_of = np.unique(codes, axis=0, return_inverse=True)
@@ -207,7 +206,7 @@ def _distinct(columns: list[Constant]) -> tuple[list[Row], Ints, Ints]:
 
 
 def _outcomes(truths: str, files: Ints, row_of: Ints, count: int) -> Outcomes:
-    """Anything may be in other files, and where Spark could not tell."""
+    """All outcomes are possible in other files, and where Spark could not decide."""
     masks = np.ones((3, count), np.bool_)
     known = np.array([_TRUTHS.get(truth, -1) for truth in truths], np.int64)[row_of]
     for truth in _TRUTHS.values():

@@ -38,7 +38,7 @@ def keep_enough(stats: BoundIndex, choice: Choice, note: int) -> Choice:
 
 
 def sure_rows(stats: BoundIndex) -> Ints:
-    """(files,) rows that a scan gives of each file, -1 where that is not known."""
+    """(files,) the rows of each file in a scan, -1 where unknown."""
     altered = stats.snapshot.altered
     if stats.snapshot.reader is not None:
         return np.full_like(stats.rows, -1)
@@ -46,7 +46,7 @@ def sure_rows(stats: BoundIndex) -> Ints:
 
 
 def column_of(stats: BoundIndex, name: str, type_json: str) -> ColumnStats | None:
-    """What is known of a top-level column, if that is of the type by which a query knows it.
+    """The statistics of a top-level column, if it has the type that the query expects.
 
     type_json: as Spark writes it.
     """

@@ -1,4 +1,4 @@
-"""Join pruning at a scan: what the joins above it say of its columns, held against the index."""
+"""Join pruning at a scan: the keys of the joins above it, tested against the index."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = {Form.INT: ">i8", Form.FLOAT: ">f8"}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Join:
-    """What `JoinKeys.java` says of one join."""
+    """One join, as `JoinKeys.java` describes it."""
 
     column: str
     name: str
@@ -60,7 +60,7 @@ def keep_partners(stats: BoundIndex, choice: Choice, note: Sequence[Mapping[str,
 
 
 def why_not(joins: Sequence[Mapping[str, Any]]) -> list[LeafReport]:
-    """Why joins left out no file, of those whose keys nobody asked for."""
+    """Why joins skipped no file, for joins without a key query."""
     return [replace(_unused(join), seconds=join.seconds) for join in map(Join.read, joins)]
 
 
@@ -69,7 +69,7 @@ def _unused(join: Join, reason: str = "") -> LeafReport:
 
 
 def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
-    """Which files a join leaves, None for all, and what it did."""
+    """The files that a join leaves, None for all, and the report."""
     if join.type is None:
         return None, _unused(join)
     stats = index.column((join.column,))

@@ -1,4 +1,4 @@
-"""What a relation lists, seen from an index: which files are there that the index describes, and how many others."""
+"""A relation's listing, seen from an index: the listed files that the index describes, and the number of others."""
 
 from __future__ import annotations
 

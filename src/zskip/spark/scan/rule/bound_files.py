@@ -135,7 +135,7 @@ class BoundFiles:
         return json.dumps({"ticket": remember(self, choice), "kept": pack_mask(choice.kept)})
 
     def count(self, listing: Listing, partition_filters: Filters, data_filters: Filters, *question: Any) -> str | None:
-        """What the index tells of files that are then not read; None where that is nothing."""
+        """Count files by the index, so that they are not read; None if there are none."""
         try:
             set_active(self._spark)
             return count(self.index, self.choose(listing, partition_filters, data_filters), *question)
@@ -222,7 +222,7 @@ class BoundFiles:
         )
 
     def tell(self, choice: Choice, report: ScanReport) -> None:
-        """Log a scan, and tell those who want to know."""
+        """Log a scan, and pass its report on to the listeners."""
         _log.info(
             "%s: kept %d of %d files, %s of %s, in %.1f ms",
             report.table,
@@ -257,6 +257,6 @@ def _timed(refine: Refine, index: BoundIndex, choice: Choice, note: Any) -> Choi
 
 
 def _warn(text: str) -> None:
-    """Tell of an exception that is being handled: the log has all of it."""
+    """Warn about the exception that is being handled, and log its traceback."""
     _log.warning("pruning failed\n%s", traceback.format_exc())
     warnings.warn(text, ZskipWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""What the rule noted of a query for a scan, applied when the scan lists its files: one function a kind of note."""
+"""The notes of a query for a scan, applied when the scan lists its files: one function per kind of note."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from zskip.spark.scan.joins.keys import keep_partners
 from zskip.spark.scan.listings.choice import Choice
 
 Refine: TypeAlias = Callable[[BoundIndex, Choice, Any], Choice]
-"""What a note, as read from JSON, leaves of a choice of files; where it raises, the choice stays as it was."""
+"""Narrows a choice of files by a note, as read from JSON; if it raises, the choice stays as it was."""
 
 REFINE: dict[str, Refine] = {"join": keep_partners, "top-k": keep_top, "limit": keep_enough}
 """By the kind of note, in the order in which they are applied."""
 
 NEEDED: dict[str, Refine] = {"count": drop_counted}
-"""Notes without which a query would be wrong: what these raise, the query raises."""
+"""Notes that a correct answer needs: their errors are the query's."""

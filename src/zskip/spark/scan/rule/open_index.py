@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("zskip.scan")
 
 Watch = Callable[[Storage, Sequence[Field], bool], OnFilters | None]
-"""Takes where a table lies, its columns, and whether case counts, and gives what notes its scans now."""
+"""Takes a table's storage, its columns, and whether case counts, and returns the listener of its scans, if any."""
 _watches: list[Watch] = []
 
 

@@ -1,4 +1,4 @@
-"""What scans chose and read: choices by their tickets, and the reports of the latest query."""
+"""Choices of files by their tickets, and the reports of the latest scans."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _collecting = threading.RLock()
 
 
 class Reporter(Protocol):
-    """Who chose the files of a scan."""
+    """Chooses the files of scans, and reports them."""
 
     def report(self, choice: Choice, scan: Mapping[str, Any]) -> ScanReport:
         """What a scan of a choice read, as `ScanLog.java` describes it."""
 
     def tell(self, choice: Choice, report: ScanReport) -> None:
-        """Tell those who want to know of each scan."""
+        """Pass a report on to the listeners."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
