@@ -17,8 +17,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip import errors
+from zskip.formats.parquet import log
 from zskip.records import ScanReport
 from zskip.spark.scan.rule import reports
+from zskip.storage import Storage
 
 pytestmark = pytest.mark.spark
 
@@ -211,6 +213,26 @@ def test_partitions_that_the_catalog_does_not_know(spark: SparkSession, database
     spark.sql(f"ALTER TABLE outside PARTITION (k = 3) SET LOCATION '{elsewhere}'")
     assert read(spark, "SELECT count(*) FROM outside")[0] == [(500,)]
     assert len(read(spark, "SELECT id FROM outside WHERE k = 3 AND id < 50")[0]) == 10
+
+
+def test_a_rewrite_that_crashed_is_finished_first(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t"
+    spark.range(1000).selectExpr("id", "id % 7 AS v").write.parquet(str(path))
+    zskip.table(spark, str(path)).index()
+
+    def crash(storage: Storage, entry: log.Entry) -> None:
+        storage.rename(entry.removed[0].path, f"{log.TRASH}/{entry.version:020d}/crashed")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(log, "_finish_by_renames", crash)
+    with pytest.raises(KeyboardInterrupt):
+        zskip.table(spark, str(path)).optimize(by=["id", "v"], files=4)
+    monkeypatch.undo()
+    assert spark.read.parquet(str(path)).count() < 1000
+    assert zskip.sql(spark, f"SELECT sum(id) FROM {name_of(path)} WHERE id < 900").first()[0] == 404550
+    assert spark.read.parquet(str(path)).count() == 1000
 
 
 def test_cached_tables_stay_cached(spark: SparkSession, plain: str, parts: str) -> None:

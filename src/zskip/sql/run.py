@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, PredicateError
 from zskip.spark.jvm.compat import check_session
+from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.scan.logical import is_command
 from zskip.sql import results
-from zskip.sql.queries.pruned_query import PrunedQuery, prune_query
+from zskip.sql.queries.pruned_query import PrunedQuery, finish_rewrites, prune_query
 from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
 from zskip.sql.statements.statement import (
     OPTIONS,
@@ -65,7 +67,11 @@ def run(spark: SparkSession, text: str) -> DataFrame:
 def run_query(spark: SparkSession, text: str) -> PrunedQuery:
     """A query of Spark's, or a command, with its tables read through zskip; raises what Spark raises."""
     record_session(spark)
-    return prune_query(spark, spark.sql(text))
+    frame = spark.sql(text)
+    query = prune_query(spark, frame)
+    if finish_rewrites(spark, query) and not is_command(Jvm.of(spark), frame._jdf.queryExecution().analyzed()):
+        return prune_query(spark, spark.sql(text))
+    return query
 
 
 def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:

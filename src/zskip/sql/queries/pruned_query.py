@@ -9,7 +9,8 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zskip.errors import ZskipWarning
+from zskip.errors import StorageError, ZskipWarning
+from zskip.formats.parquet.log import finish, list_pending
 from zskip.records import ScanReport
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.logical import frame_of
@@ -82,6 +83,25 @@ def prune_query(spark: SparkSession, frame: DataFrame, *, explain: bool = False)
                 "query therefore reads; bring the index up to date with Table.index()"
             )
     return PrunedQuery(frame=frame_of(spark, marked) if any(t.root for t in tables) else frame, tables=tables)
+
+
+def finish_rewrites(spark: SparkSession, query: PrunedQuery) -> bool:
+    """Finish rewrites of a query's tables that a crash interrupted; returns whether there were any.
+
+    Spark's own listing of a plain directory does not follow zskip's commit log.
+    """
+    finished = False
+    for table in [table for table in query.tables if table.root]:
+        storage = storage_for(spark, table.root)
+        for entry in list_pending(storage):
+            try:
+                finish(storage, entry)
+            except StorageError as error:
+                _warn(f"{table.label} has an unfinished rewrite; read it with df() ({error})")
+                continue
+            spark.catalog.refreshByPath(table.root)
+            finished = True
+    return finished
 
 
 def _warn(text: str) -> None:
