@@ -41,7 +41,7 @@ OUTSIDE = re.compile(
     r"(zskip|Pinned|PinnedFiles|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
     r"|isTimeTravel|toString|hashCode|equals|notes|listFiles|list|everything|matching|partitions|directories|byPartition"
     r"|status|path|values|size|files)|Listing\.of|(JoinCandidates?|ShownPath)\.|Rule\.(apply|guarded|mark)|ScanLog\.get|Faults\."
-    r"|QueryMark\.|Json\.write|FilterText\.apply|Spy"
+    r"|QueryMark\.|ScanQuery\.seq|Json\.write|FilterText\.apply|Spy"
 )
 """What answers Spark or Python from a field, and what catches the faults."""
 QUERIES = {

@@ -32,9 +32,20 @@ public final class ScanLog implements Supplier {
     scan.put("total_rows", left.total[2] < 0 ? null : Long.valueOf(left.total[2]));
     scan.put("nanos", Long.valueOf(nanos));
     scan.put("joins", joins == null ? new ArrayList() : joins);
+    if (left.index.isWatched && tell(left.index.python, scan)) return;
     SCANS.add(scan);
     while (SCANS.size() > LIMIT) SCANS.pollFirst();
-    if (left.index.isWatched) left.index.python.ask("scanned", new Object[] {null});
+  }
+
+  /** Reports a scan to Python at once; false if that fails. */
+  private static boolean tell(Python python, Map scan) {
+    try {
+      python.ask("scanned", new Object[] {null, Json.write(scan)});
+      return true;
+    } catch (RuntimeException e) {
+      Faults.tell("the report of a scan", e);
+      return false;
+    }
   }
 
   /** The number of the query that the calling thread runs, -1 where it has none: `explain` and the like. */

@@ -80,13 +80,16 @@ def collect_scans(jvm: Jvm) -> None:
         return
     with _collecting:
         for scan in json.loads(singleton(jvm, "ScanLog").get()):
-            with _lock:
-                known = _choices.get(scan["ticket"])
-            if known is not None:
-                _add(*known, scan)
+            add_scan(scan)
 
 
-def _add(reporter: Reporter, choice: Choice, scan: Mapping[str, Any]) -> None:
+def add_scan(scan: Mapping[str, Any]) -> None:
+    """Report a scan, as `ScanLog.java` describes it."""
+    with _lock:
+        known = _choices.get(scan["ticket"])
+    if known is None:
+        return
+    reporter, choice = known
     report = reporter.report(choice, scan)
     if scan["explained"] is not None:
         explained = ExplainedScan(reporter=reporter, choice=choice, report=report)
