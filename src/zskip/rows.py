@@ -26,6 +26,7 @@ from zskip.records import (
     ScanReport,
     SketchInfo,
     TableInfo,
+    TreeInfo,
     Verification,
 )
 from zskip.units import show_size
@@ -238,8 +239,20 @@ def _(info: TableInfo) -> list[Block]:
         ("index", "none" if info.index is None else _coverage(info.index)),
         ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
         *([] if layout is None or layout.files is None else _layout_pairs(layout)),
+        *([] if layout is None or layout.tree is None else _tree_pairs(layout.tree)),
     ]
     return [[*pairs, *((f"depth of {column.column}", _depth(column)) for column in info.clustering)]]
+
+
+def _tree_pairs(tree: TreeInfo) -> Pairs:
+    """A tree in words: where it cuts each column, and its first levels."""
+    columns = [
+        (f"cuts of {of.column}", f"{of.cuts:,}, from {of.lowest} to {of.highest}" if of.lowest else f"{of.cuts:,}")
+        for of in tree.columns
+    ]
+    sides = {"L": "where true", "R": "else"}
+    first = [(f"{'  ' * len(cut.way)}{sides[cut.way[-1]] if cut.way else 'first cut'}", str(cut)) for cut in tree.first]
+    return [("tree of cuts", f"{tree.leaves:,} leaves in up to {tree.levels} levels"), *columns, *first]
 
 
 def _layout_pairs(layout: LayoutInfo) -> Pairs:
@@ -274,6 +287,8 @@ def _(explanation: Explanation) -> list[Block]:
     if explanation.leaves:
         leaves = tuple((leaf.sql, leaf.skipped, leaf.reason) for leaf in explanation.leaves)
         parts.append(Grid(("part", "skips", "why none"), leaves))
+    if explanation.tree:
+        parts.append(explanation.tree)
     if explanation.reader is not None:
         parts.append(f"read, and pruned further, by the format itself, since the table uses {explanation.reader}")
     regret = explanation.regret

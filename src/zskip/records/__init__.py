@@ -2,7 +2,17 @@
 
 from zskip.records.arrays import Bools, Floats, Ints, Values
 from zskip.records.audit import Cleaning, Leftover, Mismatch, Verification
-from zskip.records.info import ClusteringInfo, IndexedPart, IndexInfo, LayoutInfo, SketchInfo, TableInfo
+from zskip.records.info import (
+    ClusteringInfo,
+    ColumnCuts,
+    IndexedPart,
+    IndexInfo,
+    LayoutInfo,
+    SketchInfo,
+    TableInfo,
+    TreeCut,
+    TreeInfo,
+)
 from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
 from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
@@ -13,6 +23,7 @@ __all__ = [
     "Bools",
     "Cleaning",
     "ClusteringInfo",
+    "ColumnCuts",
     "ColumnStats",
     "CompactResult",
     "DataFile",
@@ -40,6 +51,8 @@ __all__ = [
     "SketchInfo",
     "Snapshot",
     "TableInfo",
+    "TreeCut",
+    "TreeInfo",
     "Values",
     "Verification",
 ]

@@ -56,6 +56,49 @@ class IndexedPart:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnCuts:
+    """How often a tree of cuts cuts one column, and where."""
+
+    column: str
+    cuts: int
+    lowest: str
+    """The lowest value at which it is cut, as SQL; empty where it is not."""
+    highest: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TreeCut:
+    """One of the first cuts of a tree."""
+
+    way: str
+    """How it is reached: `L` and `R` for each cut above, empty for the first."""
+    left: str
+    """What is true of the rows on its left, as SQL."""
+    reason: str
+    """The kind of query that gained most by it when the tree was fitted; empty where nobody knows."""
+
+    def __str__(self) -> str:
+        return f"{self.left} (for {self.reason})" if self.reason else self.left
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TreeInfo:
+    """A tree of cuts that a table lies by."""
+
+    leaves: int
+    levels: int
+    """The most cuts between all rows and those of a leaf."""
+    columns: tuple[ColumnCuts, ...]
+    first: tuple[TreeCut, ...]
+    """The first three levels, each cut before those below it; of the largest Hive partition."""
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{of.column} {of.cuts:,} times" for of in self.columns if of.cuts)
+        never = ", ".join(of.column for of in self.columns if not of.cuts)
+        return f"a tree of {self.leaves:,} leaves cuts {counts or 'nothing'}{f'; {never} never' if never else ''}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutInfo:
     """How the table was last clustered."""
 
@@ -72,6 +115,8 @@ class LayoutInfo:
     files_since: int | None = None
     """Live files outside the layout: added since, or rewritten by others."""
     bytes_since: int | None = None
+    tree: TreeInfo | None = None
+    """The tree of cuts by which most of them lie; None of curves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

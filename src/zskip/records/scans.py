@@ -98,6 +98,8 @@ class Explanation:
     """None unless the query was run."""
     reader: str | None = None
     """Why the format's own code reads the table and chooses files by its own statistics; None where zskip does."""
+    tree: str = ""
+    """The tree of cuts that the table lies by, in words; empty for curves."""
 
     def __str__(self) -> str:
         lines = [f"{self.path} WHERE {self.where or 'true'}"]
@@ -107,6 +109,8 @@ class Explanation:
         lines += [
             f"  {leaf.sql} skips {leaf.skipped:,} files{': ' * bool(leaf.reason)}{leaf.reason}" for leaf in self.leaves
         ]
+        if self.tree:
+            lines.append(f"  {self.tree}")
         if self.reader is not None:
             lines.append(f"  read, and pruned further, by the format itself, since the table uses {self.reader}")
         if self.regret is not None:

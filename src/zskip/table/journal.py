@@ -199,6 +199,12 @@ class Clustering:
     """For each run (files,) whether it wrote the file."""
 
     @property
+    def largest_run(self) -> Record:
+        """The operation that wrote the most of the live files, the last of several."""
+        live = [int(members.sum()) for members in self.members]
+        return self.runs[len(live) - 1 - int(np.argmax(live[::-1]))]
+
+    @property
     def files(self) -> Bools:
         """(files,) whether the file is in the layout."""
         files: Bools = np.logical_or.reduce(self.members)

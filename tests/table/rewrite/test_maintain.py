@@ -99,6 +99,11 @@ def test_new_rows_go_by_the_tree_and_a_moved_workload_gets_a_new_one(spark: Spar
     first = journal.read_journal(LocalStorage(str(path)))[-1].layout()
     assert first is not None
     assert first.tree is not None
+    tree = table.info().layout.tree  # type: ignore[union-attr]
+    assert tree is not None
+    assert tree.leaves == 8
+    assert tree.first[0].left.startswith("a < ")
+    assert "a tree of 8 leaves cuts a" in str(table.explain("b = 3"))
     append(path, 2 * ROWS, ROWS)
     assert table.maintain(workload=hot, unseen=0.1).refit == ""
     placed = journal.read_journal(LocalStorage(str(path)))[-1].layout()

@@ -67,6 +67,11 @@ class Tree:
         ends = np.concatenate([self.left, self.right, self.roots])
         return int((~ends[ends < 0]).max(initial=0)) + 1
 
+    @property
+    def levels(self) -> int:
+        """The most steps from a root to a leaf."""
+        return self._steps[2]
+
     def leaves(self, ranks: Sequence[Ints], partition: int | npt.NDArray[np.integer[Any]]) -> Ints:
         """The leaf of each row within its partition's tree: one NumPy step a level.
 

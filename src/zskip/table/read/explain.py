@@ -14,6 +14,7 @@ from zskip.records import Bools, Explanation, LeafReport, PruneResult, Regret, S
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import is_only_about, read_where
+from zskip.table.read.info import last_layout
 from zskip.table.read.query import known_rows, open_frame
 from zskip.table.snapshot import file_positions, read_snapshot
 
@@ -34,6 +35,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
     if analyze and text is not where:
         handle = _private_handle(handle, predicate)
     bound = bind_index(handle, snapshot, warn=where is not None)
+    layout = last_layout(handle, snapshot)
     steps, leaves, kept = _steps(handle, predicate, snapshot, bound)
     return Explanation(
         path=handle.storage.root,
@@ -42,6 +44,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         leaves=tuple(leaves),
         regret=_regret(handle, text, snapshot, bound, kept) if analyze else None,
         reader=snapshot.reader,
+        tree="" if layout is None or layout.tree is None else str(layout.tree),
     )
 
 

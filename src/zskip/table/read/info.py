@@ -8,6 +8,7 @@ import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
 from zskip.index import BoundIndex, list_indexed_parts
+from zskip.layout.layout import FITTED
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
@@ -15,6 +16,7 @@ from zskip.table.index_binding import load_index
 from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_journal
 from zskip.table.predicates import table_columns
 from zskip.table.read.query import known_rows
+from zskip.table.read.tree import describe_tree
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import read_snapshot
 
@@ -125,6 +127,7 @@ def _layout_from_journal(latest: Clustering, snapshot: Snapshot) -> LayoutInfo:
         bytes=int(snapshot.sizes[clustered].sum()),
         files_since=int((~clustered).sum()),
         bytes_since=int(snapshot.sizes[~clustered].sum()),
+        tree=describe_tree(latest.largest_run.layout()) if operation.curve == FITTED else None,
     )
 
 

@@ -17,7 +17,7 @@ from zskip.layout.layout import FITTED, Layout
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
-from zskip.table.journal import Clustering, Record, read_clustering, read_journal
+from zskip.table.journal import Clustering, read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fields
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
@@ -76,7 +76,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
     if clustering is not None and clustering.newest.operation.by != tuple(field.name for field in fields):
         clustering = None
     rows = np.maximum(bound.rows, 0)
-    columns = read_bounds(bound, fields, None if clustering is None else _largest_layout(clustering))
+    columns = read_bounds(bound, fields, None if clustering is None else clustering.largest_run.layout())
     plan = plan_maintenance(
         snapshot,
         rows,
@@ -97,7 +97,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         curve=curve,
         build=build,
         target=target,
-        layout=None if clustering is None or curve != FITTED else _largest_layout(clustering),
+        layout=None if clustering is None or curve != FITTED else clustering.largest_run.layout(),
         clustering=clustering,
         rows=rows,
         columns=columns,
@@ -138,16 +138,6 @@ def _choose_layout(
             "with the columns to cluster by from now on"
         ) from error
     return last.by, last.curve, last.build
-
-
-def _largest_layout(clustering: Clustering) -> Layout | None:
-    return largest_run(clustering).layout()
-
-
-def largest_run(clustering: Clustering) -> Record:
-    """The operation that wrote the most of the live files, the last of several."""
-    live = [int(members.sum()) for members in clustering.members]
-    return clustering.runs[len(live) - 1 - int(np.argmax(live[::-1]))]
 
 
 def _largest_run(clustering: Clustering) -> Ints | None:

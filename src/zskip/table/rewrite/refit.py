@@ -13,7 +13,7 @@ from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Floats, Ints, Sample
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
-from zskip.table.rewrite.maintenance_plan import PlannedTable, largest_run
+from zskip.table.rewrite.maintenance_plan import PlannedTable
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.snapshot import read_table_schema
 
@@ -67,7 +67,7 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     # Files that came since are no reason for another tree.
     placed = table.rows * table.clustering.files
     now = float(reads @ placed / max(int(placed.sum()), 1))
-    predicted = largest_run(table.clustering).operation.share_after
+    predicted = table.clustering.largest_run.operation.share_after
     if predicted is not None and _GAIN * now <= predicted:
         return None
     partitions = len(table.snapshot.partitions)
