@@ -123,6 +123,7 @@ def _write_file(options: FileOptions, access: Access, parts: list[_Shipped]) -> 
         with _Spilled(options.schema) as spilled:
             for piece in pieces:
                 spilled.add(piece)
+            runs.forget()
             return _write_parquet(options, access, file, spilled.table(), nans)
 
 
