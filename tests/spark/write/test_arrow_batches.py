@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import typed_tables
 
+from zskip.errors import StorageError
 from zskip.index.collect.trust import judge
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
@@ -277,6 +278,22 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path, source: pa.Table, monkeypatc
     with pytest.raises(OSError, match="No space"):
         list(writer(options(tmp_path, source.schema), 1_000)(iter(batches)))
     assert not list((tmp_path / "out").iterdir())
+
+
+def test_a_storage_that_executors_do_not_reach_is_left_to_spark(
+    tmp_path: Path, source: pa.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches = shipped(tmp_path, source, fitted(source, 1))
+
+    def refuse(*_: object) -> None:
+        raise StorageError("no such role")
+
+    monkeypatch.setattr(DiskAccess, "publish", refuse)
+    with pytest.raises(NotArrow, match="cannot write to its storage: no such role"):
+        list(writer(options(tmp_path, source.schema), 1_000)(iter(batches)))
+    monkeypatch.setattr(DiskAccess, "open", refuse)
+    with pytest.raises(NotArrow, match="no such role"):
+        list(Reader(DiskAccess(str(tmp_path)), source.schema, corrected=True).batches(Source("t/001.parquet", 9, 0)))
 
 
 def test_forms_are_those_of_the_types(source: pa.Table) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zskip.errors import ZskipError
 from zskip.spark.write.arrow.access import Access
 from zskip.spark.write.arrow.schema import NotArrow, check_file
 
@@ -46,7 +47,7 @@ class Reader:
         try:
             with self._access.open(source.path, source.size) as stream:
                 yield from self._batches(stream, source)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ZskipError) as error:
             # Spark reads more, and says in its own words what it cannot read.
             raise NotArrow(f'pyarrow cannot read "{source.path}": {str(error).splitlines()[0]}') from error
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from zskip.errors import ZskipError
 from zskip.layout.cells import Keys
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access, Reach
@@ -263,6 +264,8 @@ def _write_parquet(
         access.publish(scratch, path)
     except pa.ArrowException as error:
         raise NotArrow(f"pyarrow cannot write it: {str(error).splitlines()[0]}") from error
+    except ZskipError as error:
+        raise NotArrow(f"executors cannot write to its storage: {error}") from error
     finally:
         with suppress(OSError):
             os.remove(scratch)
