@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zskip.errors import ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.records import Ints, Snapshot
@@ -145,8 +146,13 @@ class ArrowRewrite:
         snapshot = self.schema.snapshot
         if not len(schema):
             raise NotArrow("it has no columns")
-        with self.source.open(snapshot.paths[0], int(snapshot.sizes[0])) as stream:
-            check_file(pq.read_metadata(stream), schema, corrected=self._corrected())
+        try:
+            with self.source.open(snapshot.paths[0], int(snapshot.sizes[0])) as stream:
+                metadata = pq.read_metadata(stream)
+        except (pa.ArrowException, OSError, ZskipError) as error:
+            # Another writer may have replaced it: Spark says what is the matter.
+            raise NotArrow(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
+        check_file(metadata, schema, corrected=self._corrected())
         return schema
 
     def _check_session(self) -> None:
