@@ -187,8 +187,16 @@ RUNS = (
     (
         "Fitting a layout",
         "layout/fit.py --rows 50000 --files 64",
-        "Bounds, keys, microcells and cuts on the driver, once the sample is there.",
-        {"zorder_fit_s": "<= 1.5", "hilbert_fit_s": "<= 1.5", "linear_fit_s": "<= 1.5", "peak_memory_mb": "<= 200"},
+        "Bounds, keys, microcells and cuts on the driver, once the sample is there; `tree` is a tree of cuts for 300 "
+        "queries of the columns. `tree_place_over_zorder` is the time to place a million rows in NumPy.",
+        {
+            "zorder_fit_s": "<= 1.5",
+            "hilbert_fit_s": "<= 1.5",
+            "linear_fit_s": "<= 1.5",
+            "tree_fit_s": "<= 3",
+            "peak_memory_mb": "<= 200",
+            "tree_place_over_zorder": "<= 1.15",
+        },
     ),
     (
         "A report in the browser",
@@ -220,7 +228,8 @@ RUNS = (
         {
             "with_pct": "<= 9",
             "without_pct": "<= 14",
-            "stale_over_without_worst": "<= 1.15",
+            "stale_over_without_mean": "<= 1.3",
+            "stale_over_without_worst": "<= 1.95",
             "prediction_error_mean_pct": "<= 10",
         },
     ),

@@ -18,8 +18,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from shared import common
 from zskip.layout.fit import fit
+from zskip.layout.fit_tree import fit_tree
+from zskip.layout.layout import Layout
+from zskip.layout.predict import sample_ranks
+from zskip.layout.workload import synthetic_workload
 from zskip.records import Field, Sample
 from zskip.types import DataType
+
+_QUERIES, _PLACED = 300, 1_000_000
 
 
 def main() -> None:
@@ -36,13 +42,33 @@ def main() -> None:
         ]
         figures[f"{curve}_fit_s"] = common.median(times)
         peaks.append(peak_mb(lambda curve=curve: fitted(sample, total, options.files, curve)))
+    figures["tree_fit_s"] = common.median(
+        [common.seconds(lambda: tree_of(sample, total, options.files)) for _ in range(options.rounds)]
+    )
+    peaks.append(peak_mb(lambda: tree_of(sample, total, options.files)))
     figures["peak_memory_mb"] = round(max(peaks), 1)
+    layouts = {"zorder": fitted(sample, total, options.files, "zorder"), "tree": tree_of(sample, total, options.files)}
+    many = np.random.default_rng(0).integers(0, len(sample), _PLACED)
+    columns, nulls = [c[many] for c in sample.columns], [n[many] for n in sample.nulls]
+    seconds: dict[str, list[float]] = {name: [] for name in layouts}
+    for _ in range(options.rounds):
+        for name, layout in layouts.items():
+            seconds[name].append(
+                common.seconds(lambda layout=layout: layout.place(columns, nulls, 0, np.zeros(_PLACED, np.uint64)))
+            )
+    figures["tree_place_over_zorder"] = round(common.median(seconds["tree"]) / common.median(seconds["zorder"]), 2)
     common.emit(figures, options.json)
 
 
 def fitted(sample: Sample, total: int, files: int, curve: str) -> Any:
     """One layout."""
     return fit(sample, np.array([files]), partition_rows=np.array([total]), curve=curve)
+
+
+def tree_of(sample: Sample, total: int, files: int) -> Layout:
+    """A tree of cuts, for made-up queries on one or two columns."""
+    workload = synthetic_workload(sample_ranks(sample), queries=_QUERIES)
+    return fit_tree(sample, np.array([files]), partition_rows=np.array([total]), workload=workload)
 
 
 def peak_mb(work: Callable[[], Any]) -> float:
