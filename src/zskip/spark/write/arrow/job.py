@@ -54,12 +54,6 @@ _TROUBLE = (
 """What executors may lack that Spark itself does not need."""
 _TASK_BYTES = 128 << 20
 _LEAST_TASK_BYTES = 4 << 20
-_LEAST_CHANGE_VALUES = (
-    "spark.sql.parquet.writeLegacyFormat",
-    "spark.sql.parquet.binaryAsString",
-)
-_LACKING = re.compile(r"No module named '(pyarrow|numpy|pandas|obstore|hdfs_native)")
-_TASK_BYTES = 4 << 20
 _TASKS_A_CORE = 4
 _WRITTEN_BYTES = 64 << 20
 """Of the files, as they are, that one task writes anew."""
