@@ -33,7 +33,7 @@ from zskip.advisor.fitting.random_workload import made_up
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, pushed
 from zskip.errors import InputError
 from zskip.layout.fit import fit
-from zskip.layout.predict import predict_share, predict_shares, sample_ranks
+from zskip.layout.predict import predict_share, sample_ranks
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER
 from zskip.predicate import And, Columns, Predicate, Unknown, nodes, parse
 from zskip.prune import prune
@@ -203,16 +203,16 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     assert best_curve(found, hot.weights, 1.0) == "zorder"
 
 
-def test_the_share_of_each_query_is_that_of_the_workload() -> None:
-    sample = some(whole(), 3_000)
+def test_a_query_of_several_ranges_reads_a_file_if_any_does() -> None:
+    sample = only(some(whole(), 3_000), "a", "b")
     layout = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
-    asked = workload(60, 3)
-    boxes = ranked(asked.predicates, asked.weights, sample)
-    each = predict_shares(layout, sample, boxes)
-    assert each.shape == (60,)
-    assert float(each @ np.add.reduceat(boxes.weights, boxes.starts)) == pytest.approx(
-        predict_share(layout, sample, boxes)
-    )
+    predicate = parse("a IN (7, 900, 4000) OR b > 0.9", COLUMNS)
+    tie = np.random.default_rng(0).integers(0, 2**63, len(sample), dtype=np.uint64)
+    files, _ = layout.place(sample.columns, sample.nulls, sample.partition, tie)
+    expected = truth([predicate], files.astype(np.int64), sample)
+    boxes = ranked([predicate], np.ones(1), sample)
+    assert len(boxes) == 4
+    assert predict_share(layout, sample, boxes) == pytest.approx(expected, abs=0.05)
 
 
 def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:

@@ -26,13 +26,6 @@ def predict_share(layout: Layout, sample: Sample, workload: Workload | None = No
     return _mean_share(ranks, *_files(layout, sample, ranks), workload)
 
 
-def predict_shares(layout: Layout, sample: Sample, workload: Workload) -> Floats:
-    """Predict the same share for each query of a workload: (queries,)."""
-    if not len(sample):
-        return np.zeros(len(workload.starts))
-    return _shares(*_files(layout, sample, sample_ranks(sample)), workload)
-
-
 def _shares(lowest: Sequence[Ranks], highest: Sequence[Ranks], rows: Ints | Floats, workload: Workload) -> Floats:
     """Share of the rows in boxes that each query meets."""
     read = np.zeros(len(workload.starts))
