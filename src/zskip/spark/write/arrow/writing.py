@@ -146,7 +146,10 @@ class _Spilled:
         """All of them, mapped into memory."""
         self._stream.close()
         self._sink.close()
-        return pa.ipc.open_stream(pa.memory_map(self._path)).read_all()
+        table = pa.ipc.open_stream(pa.memory_map(self._path)).read_all()
+        # The map keeps the content, and a task that is killed leaves nothing.
+        os.remove(self._path)
+        return table
 
     def __enter__(self) -> _Spilled:
         return self
