@@ -1,4 +1,4 @@
-"""Batches of a large rewrite: every file once, never more than was allowed, and each of them close together."""
+"""Batches of a large rewrite hold every file once, stay within their limit, and each is compact."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from zskip.records import Partition, Snapshot
 
 
 def table(sizes: Sequence[int], partition_of: Sequence[int] | None = None) -> Snapshot:
-    of = np.zeros(len(sizes), np.int32) if partition_of is None else np.array(partition_of, np.int32)
+    partitions = np.zeros(len(sizes), np.int32) if partition_of is None else np.array(partition_of, np.int32)
     return Snapshot(
         root="/t",
         version=0,
         fields=(),
         partition_fields=(),
-        partitions=tuple(Partition(directory=f"p={i}") for i in range(int(of.max(initial=0)) + 1)),
+        partitions=tuple(Partition(directory=f"p={i}") for i in range(int(partitions.max(initial=0)) + 1)),
         paths=tuple(f"f{i:05d}" for i in range(len(sizes))),
         sizes=np.array(sizes, np.int64),
         mtimes_ms=np.arange(len(sizes), dtype=np.int64),
-        partition_of=of,
+        partition_of=partitions,
     )
 
 
@@ -39,16 +39,16 @@ def test_every_file_is_in_one_batch_and_none_is_too_large(seed: int) -> None:
     snapshot = table(rng.integers(1, 150, files).tolist(), rng.integers(0, rng.integers(1, 9), files).tolist())
     low = rng.integers(0, 1000, files)
     columns = [column(low, low + rng.integers(0, 500, files))] * int(rng.integers(0, 3))
-    found = split(snapshot, rng.integers(0, 99, files), columns, most=most, linear=bool(seed % 2))
-    assert sorted(np.concatenate(found).tolist()) == list(range(files))
-    sizes = [int(snapshot.sizes[places].sum()) for places in found]
-    assert all(size <= most or len(places) == 1 for size, places in zip(sizes, found, strict=True))
+    batches = split(snapshot, rng.integers(0, 99, files), columns, most=most, linear=bool(seed % 2))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(files))
+    sizes = [int(snapshot.sizes[positions].sum()) for positions in batches]
+    assert all(size <= most or len(positions) == 1 for size, positions in zip(sizes, batches, strict=True))
     # Not many more than there must be: halves are filled to more than a third, and joined where two fit.
-    assert len(found) <= 3 * (1 + sum(sizes) // most) + len(snapshot.partitions)
-    for of in range(len(snapshot.partitions)):
-        mine = np.flatnonzero(snapshot.partition_of == of)
-        if len(mine) and snapshot.sizes[mine].sum() <= most:
-            assert sum(bool(np.isin(mine, places).any()) for places in found) == 1
+    assert len(batches) <= 3 * (1 + sum(sizes) // most) + len(snapshot.partitions)
+    for partition in range(len(snapshot.partitions)):
+        in_partition = np.flatnonzero(snapshot.partition_of == partition)
+        if len(in_partition) and snapshot.sizes[in_partition].sum() <= most:
+            assert sum(bool(np.isin(in_partition, positions).any()) for positions in batches) == 1
 
 
 def test_a_table_in_order_is_divided_into_ranges() -> None:
@@ -56,17 +56,22 @@ def test_a_table_in_order_is_divided_into_ranges() -> None:
     at = rng.permutation(64)
     x, y = at // 8 * 100, at % 8 * 100
     columns = [column(x, x + 99), column(y, y + 99)]
-    found = split(table([10] * 64), np.full(64, 1000), columns, most=160)
-    assert len(found) == 4
-    boxes = {(int(x[p].min()), int(x[p].max()), int(y[p].min()), int(y[p].max())) for p in found}
+    batches = split(table([10] * 64), np.full(64, 1000), columns, most=160)
+    assert len(batches) == 4
+    boxes = {
+        (int(x[positions].min()), int(x[positions].max()), int(y[positions].min()), int(y[positions].max()))
+        for positions in batches
+    }
     assert boxes == {(a, a + 300, b, b + 300) for a in (0, 400) for b in (0, 400)}
     by_first = split(table([10] * 64), np.full(64, 1000), columns, most=160, linear=True)
-    assert {(int(x[p].min()), int(x[p].max())) for p in by_first} == {(a, a + 100) for a in (0, 200, 400, 600)}
+    assert {(int(x[positions].min()), int(x[positions].max())) for positions in by_first} == {
+        (a, a + 100) for a in (0, 200, 400, 600)
+    }
 
 
-def test_files_of_which_nothing_is_known_go_as_they_came() -> None:
-    found = split(table([10] * 9), np.zeros(9, np.int64), [], most=30)
-    assert [places.tolist() for places in found] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+def test_files_without_bounds_keep_their_order() -> None:
+    batches = split(table([10] * 9), np.zeros(9, np.int64), [], most=30)
+    assert [positions.tolist() for positions in batches] == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
 
 def test_a_file_that_is_too_large_is_a_batch_by_itself() -> None:

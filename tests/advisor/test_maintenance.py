@@ -1,4 +1,4 @@
-"""What the planner of maintenance promises, on files made up as boxes."""
+"""The promises of the planner of maintenance, on synthetic boxes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def plan(
     budget: int | None = None,
     settled: list[int] | None = None,
     target: int = 100,
-    asked: list[tuple[Ranges, float]] | None = None,
+    queries: list[tuple[Ranges, float]] | None = None,
 ) -> tuple[MaintenancePlan, Snapshot]:
     """Plan for files of so many bytes and as many rows, two columns each."""
     box = np.array(boxes, np.int64).reshape(-1, 4)
@@ -48,49 +48,51 @@ def plan(
     known = np.ones(len(boxes), np.bool_)
     columns = [Bounds(lower=box[:, i], upper=box[:, i + 1], bounded=known) for i in (0, 2)]
     mask = np.isin(np.arange(len(boxes)), settled or [])
-    found = plan_maintenance(snapshot, bytes_, columns, target=target, budget=budget, settled=mask, asked=asked or [])
-    return found, snapshot
+    result = plan_maintenance(
+        snapshot, bytes_, columns, target=target, budget=budget, settled=mask, queries=queries or []
+    )
+    return result, snapshot
 
 
-def test_what_queries_ask_for_decides_what_is_worth_it() -> None:
+def test_queries_decide_which_batch_pays() -> None:
     boxes = [*tiles(20), (0, 499, 0, 1000), (500, 999, 0, 1000)]
     for file, start in ((400, 0), (401, 500)):
-        asked: list[tuple[Ranges, float]] = [({0: (start + x, start + x + 4)}, 1.0) for x in range(0, 490, 7)]
-        found, _ = plan(boxes, sizes=[100] * 400 + [400] * 2, asked=asked, budget=400)
-        assert [batch.places.tolist() for batch in found.batches] == [[file]]
-    plain, unlimited = plan(boxes)[0], plan(boxes, asked=[({}, 1.0)])[0]
+        queries: list[tuple[Ranges, float]] = [({0: (start + x, start + x + 4)}, 1.0) for x in range(0, 490, 7)]
+        result, _ = plan(boxes, sizes=[100] * 400 + [400] * 2, queries=queries, budget=400)
+        assert [batch.positions.tolist() for batch in result.batches] == [[file]]
+    plain, unlimited = plan(boxes)[0], plan(boxes, queries=[({}, 1.0)])[0]
     assert plain.kept == unlimited.kept
-    assert [b.places.tolist() for b in plain.batches] == [b.places.tolist() for b in unlimited.batches]
+    assert [b.positions.tolist() for b in plain.batches] == [b.positions.tolist() for b in unlimited.batches]
 
 
 def test_a_table_in_order_is_left_alone() -> None:
-    found, _ = plan(tiles(10))
-    assert found.batches == ()
-    assert found.kept == found.kept_after
-    assert found.stopped.startswith("nothing left")
+    result, _ = plan(tiles(10))
+    assert result.batches == ()
+    assert result.kept == result.kept_after
+    assert result.stopped.startswith("nothing left")
 
 
-def test_what_came_since_is_brought_into_order_by_itself() -> None:
-    found, _ = plan([*tiles(20), WIDE], sizes=[100] * 400 + [400])
-    (batch,) = found.batches
-    assert 400 in batch.places
-    assert (len(batch.places) < 4, batch.files >= 4, batch.merges) == (True, True, False)
-    assert found.kept_after < found.kept
+def test_a_new_file_is_rewritten_alone() -> None:
+    result, _ = plan([*tiles(20), WIDE], sizes=[100] * 400 + [400])
+    (batch,) = result.batches
+    assert 400 in batch.positions
+    assert (len(batch.positions) < 4, batch.files >= 4, batch.merges) == (True, True, False)
+    assert result.kept_after < result.kept
 
 
 def test_pieces_that_pile_up_are_brought_together() -> None:
-    found, _ = plan([*tiles(20), *tiles(2), *tiles(2), *tiles(2), *tiles(2), WIDE])
-    (batch,) = found.batches
-    assert set(range(400, 417)) <= set(batch.places.tolist())
-    assert len(batch.places) < 200
+    result, _ = plan([*tiles(20), *tiles(2), *tiles(2), *tiles(2), *tiles(2), WIDE])
+    (batch,) = result.batches
+    assert set(range(400, 417)) <= set(batch.positions.tolist())
+    assert len(batch.positions) < 200
 
 
-def test_everything_is_rewritten_where_nothing_is_in_order() -> None:
-    found, _ = plan([WIDE] * 64)
-    (batch,) = found.batches
-    assert (len(batch.places), batch.files) == (64, 64)
-    assert found.kept == pytest.approx(1.0)
-    assert found.kept_after < 0.4
+def test_an_unordered_table_is_rewritten_whole() -> None:
+    result, _ = plan([WIDE] * 64)
+    (batch,) = result.batches
+    assert (len(batch.positions), batch.files) == (64, 64)
+    assert result.kept == pytest.approx(1.0)
+    assert result.kept_after < 0.4
 
 
 def test_files_without_bounds_are_read_by_all_and_rewritten_first() -> None:
@@ -100,23 +102,23 @@ def test_files_without_bounds_are_read_by_all_and_rewritten_first() -> None:
     bounded[[3, 77]] = False
     snapshot = plan(boxes)[1]
     columns = [Bounds(lower=lower, upper=upper, bounded=bounded)]
-    found = plan_maintenance(snapshot, np.full(100, 100), columns, target=50, linear=True)
-    assert {3, 77} <= set(found.batches[0].places.tolist())
+    result = plan_maintenance(snapshot, np.full(100, 100), columns, target=50, linear=True)
+    assert {3, 77} <= set(result.batches[0].positions.tolist())
 
 
 def test_a_budget_is_exceeded_by_one_file_at_most() -> None:
     boxes = [*tiles(10), *[WIDE] * 10]
     for budget in (100, 350, 500):
-        found, _ = plan(boxes, budget=budget, sizes=[100] * 100 + [95] * 10, target=30)
-        assert budget <= sum(batch.bytes for batch in found.batches) < budget + 95
-        assert found.stopped == "budget"
-        assert found.kept_after < found.kept
+        result, _ = plan(boxes, budget=budget, sizes=[100] * 100 + [95] * 10, target=30)
+        assert budget <= sum(batch.bytes for batch in result.batches) < budget + 95
+        assert result.stopped == "budget"
+        assert result.kept_after < result.kept
 
 
-def test_what_was_clustered_together_is_not_clustered_again_alone() -> None:
+def test_files_clustered_together_are_not_clustered_again_alone() -> None:
     """Whatever their bounds say: rows that no layout can tell apart would be rewritten over and over."""
-    found, snapshot = plan([WIDE] * 8)
-    assert found.batches
+    result, snapshot = plan([WIDE] * 8)
+    assert result.batches
     columns = [Bounds(lower=np.zeros(8, np.int64), upper=np.full(8, 9), bounded=np.ones(8, np.bool_))] * 2
     arguments = {"target": 100, "runs": np.full(8, 3)}
     assert plan_maintenance(snapshot, np.full(8, 100), columns, **arguments).batches == ()
@@ -125,8 +127,8 @@ def test_what_was_clustered_together_is_not_clustered_again_alone() -> None:
 
 
 def test_settled_files_stay() -> None:
-    found, _ = plan([WIDE] * 8, settled=list(range(8)))
-    assert found.batches == ()
+    result, _ = plan([WIDE] * 8, settled=list(range(8)))
+    assert result.batches == ()
 
 
 BOXES = st.tuples(*[st.integers(0, 1000)] * 4).map(lambda b: (min(b[:2]), max(b[:2]), min(b[2:]), max(b[2:])))
@@ -139,21 +141,21 @@ BOXES = st.tuples(*[st.integers(0, 1000)] * 4).map(lambda b: (min(b[:2]), max(b[
 )
 def test_laws_of_a_plan(files: list[tuple[Box, int, int]], budget: int | None) -> None:
     boxes, sizes, partitions = zip(*files, strict=True)
-    found, snapshot = plan(list(boxes), list(sizes), list(partitions), budget=budget)
-    placed = [int(place) for batch in found.batches for place in batch.places]
-    assert len(placed) == len(set(placed))
-    assert 0 <= found.kept_after <= found.kept <= 1
-    for batch in found.batches:
-        assert len(set(snapshot.partition_of[batch.places].tolist())) == 1
-        assert batch.bytes == snapshot.sizes[batch.places].sum()
+    result, snapshot = plan(list(boxes), list(sizes), list(partitions), budget=budget)
+    rewritten = [int(position) for batch in result.batches for position in batch.positions]
+    assert len(rewritten) == len(set(rewritten))
+    assert 0 <= result.kept_after <= result.kept <= 1
+    for batch in result.batches:
+        assert len(set(snapshot.partition_of[batch.positions].tolist())) == 1
+        assert batch.bytes == snapshot.sizes[batch.positions].sum()
         assert batch.files >= 1
-        assert len(batch.places) > 1 or batch.files > 1
+        assert len(batch.positions) > 1 or batch.files > 1
     if budget is not None:
-        assert sum(_bytes_but_one(batch, snapshot) for batch in found.batches) <= budget
+        assert sum(_bytes_but_one(batch, snapshot) for batch in result.batches) <= budget
 
 
 def _bytes_but_one(batch: Batch, snapshot: Snapshot) -> int:
-    return batch.bytes - int(snapshot.sizes[batch.places].max())
+    return batch.bytes - int(snapshot.sizes[batch.positions].max())
 
 
 def test_rows_are_spread_evenly_over_what_files_cover() -> None:
@@ -192,7 +194,7 @@ def test_every_form_has_a_scale(form: str) -> None:
     assert abs(start[10_000] - 0.5) < 0.02
 
 
-def test_nothing_known_is_no_end_of_it() -> None:
+def test_unknown_bounds_span_everything() -> None:
     none = np.zeros(3, np.int64)
     scale = scale_of(none, none, none != 0, np.ones(3, np.int64))
     start, end = scale.spans(none, none, none != 0)

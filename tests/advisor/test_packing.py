@@ -1,4 +1,4 @@
-"""Bins hold small files of one partition, in the order in which they came, and never more than a file may be."""
+"""Bins hold small files of one partition, oldest first, and never exceed the size of a file."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def snapshot(files: list[tuple[int, int, int]]) -> Snapshot:
 def test_laws_of_bins(files: list[tuple[int, int, int]], smallest: int) -> None:
     table = snapshot(files)
     bins = pack(table, 100, smallest)
-    placed = [int(place) for places in bins for place in places]
-    assert len(placed) == len(set(placed))
-    for places in bins:
-        assert len(places) > 1
-        assert len(set(table.partition_of[places].tolist())) == 1
-        assert table.sizes[places].sum() <= 100
-        assert (table.sizes[places] < smallest).all()
-        assert (np.diff(table.mtimes_ms[places]) >= 0).all()
+    packed = [int(position) for positions in bins for position in positions]
+    assert len(packed) == len(set(packed))
+    for positions in bins:
+        assert len(positions) > 1
+        assert len(set(table.partition_of[positions].tolist())) == 1
+        assert table.sizes[positions].sum() <= 100
+        assert (table.sizes[positions] < smallest).all()
+        assert (np.diff(table.mtimes_ms[positions]) >= 0).all()
 
 
 @given(FILES)
-def test_what_is_packed_stays(files: list[tuple[int, int, int]]) -> None:
+def test_packed_files_stay(files: list[tuple[int, int, int]]) -> None:
     table = snapshot(files)
     bins = pack(table, 100, 50)
     packed = [(int(table.sizes[b].sum()), int(table.partition_of[b[0]]), 9) for b in bins]
-    gone = {int(place) for places in bins for place in places}
-    left = [file for i, file in enumerate(files) if i not in gone]
-    again = pack(snapshot(left + packed), 100, 50)
+    removed = {int(position) for positions in bins for position in positions}
+    remaining = [file for i, file in enumerate(files) if i not in removed]
+    again = pack(snapshot(remaining + packed), 100, 50)
     before = sum(size < 50 for size, _, _ in files)
     # Only what was left over of each partition's last bin may still find company.
     assert len(again) <= 4
-    assert before >= sum(len(places) for places in again)
+    assert before >= sum(len(positions) for positions in again)
 
 
 def test_many_files_of_one_size_are_packed_full() -> None:
     bins = pack(snapshot([(1, 0, i) for i in range(1000)]), 128, 64)
-    assert [len(places) for places in bins] == [128] * 7 + [104]
+    assert [len(positions) for positions in bins] == [128] * 7 + [104]

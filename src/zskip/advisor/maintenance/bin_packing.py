@@ -1,4 +1,4 @@
-"""Bin packing: which small files of a partition become one."""
+"""Bin packing: choose the small files of a partition that become one."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from zskip.records import Ints, Snapshot
 
 
 def pack(snapshot: Snapshot, target: int, smallest: int) -> list[Ints]:
-    """Put the small files of each partition into bins of at most `target` bytes, in the order in which they came.
+    """Put the small files of each partition into bins of at most `target` bytes, oldest first.
 
-    target: bytes a new file aims at; smallest: bytes from which on a file is large enough and stays as it is. Returns
-    the places of each bin's files in the snapshot; bins of one file are left out. Files that came one after another
-    hold what belongs together, such as one day, so they share a bin: Delta's OPTIMIZE packs by size. A bin is closed
-    as soon as the next file does not fit (next fit), so that with smallest <= target / 2 all but one new file of a
-    partition are large enough to stay.
+    target: the desired bytes of a new file; smallest: a file of at least this many bytes stays as it is. Returns the
+    positions of each bin's files in the snapshot; bins of one file are left out. Consecutive files often belong
+    together, like those of one day, so they share a bin; Delta's OPTIMIZE packs by size. A bin is closed as soon as the
+    next file does not fit (next fit). With smallest <= target / 2, all new files of a partition but one are large
+    enough to stay.
 
     >>> import numpy as np
     >>> from zskip.records import Partition, Snapshot
@@ -25,16 +25,16 @@ def pack(snapshot: Snapshot, target: int, smallest: int) -> list[Ints]:
     [[0, 2]]
     """
     small = np.flatnonzero(snapshot.sizes < smallest)
-    # Paths are in order, so that the sort keeps files of one time in the order of their names.
+    # Paths are sorted, so files of the same time stay in the order of their names.
     order = small[np.lexsort((snapshot.mtimes_ms[small], snapshot.partition_of[small]))]
     bins: list[list[int]] = []
-    room, last = 0, -1
+    free_bytes, last_partition = 0, -1
     partitions, sizes = snapshot.partition_of[order].tolist(), snapshot.sizes[order].tolist()
-    for place, partition, size in zip(order.tolist(), partitions, sizes, strict=True):
-        if partition != last or size > room:
+    for position, partition, size in zip(order.tolist(), partitions, sizes, strict=True):
+        if partition != last_partition or size > free_bytes:
             bins.append([])
-            room = target
-        bins[-1].append(place)
-        room -= size
-        last = partition
-    return [np.array(places, np.int64) for places in bins if len(places) > 1]
+            free_bytes = target
+        bins[-1].append(position)
+        free_bytes -= size
+        last_partition = partition
+    return [np.array(positions, np.int64) for positions in bins if len(positions) > 1]

@@ -1,11 +1,10 @@
-"""The planner of maintenance: which files to write anew together, by what that saves for each byte it writes.
+"""The planner of maintenance: choose files to rewrite together, by the reads saved for each byte written.
 
-A file is as good as its box is small: what it costs is the share of the workload's queries that its bounds cannot rule
-out, times its rows. Files that came since the table was clustered have wide boxes and cost most; the files of a small
-batch are wider than those of a large one. So a batch of a partition is its k widest files, for the best k: few where
-a little is new, more where small batches have piled up, all where nothing less would do. That is the merging of
-log-structured trees, without levels: no record of which file came from where is needed, and whoever else has changed
-the table meanwhile, it is taken as it is.
+A file costs the share of the workload's queries that its bounds cannot rule out, times its rows, so a small box is
+good. Files added since the table was clustered have wide boxes and cost most; the files of a small batch are wider than
+those of a large one. So a batch of a partition is its k widest files, for the best k: few if little is new, more if
+small batches have piled up, all if nothing less pays. This is the merging of log-structured trees without levels. It
+needs no record of each file's origin, so other writers may change the table in between.
 """
 
 from __future__ import annotations
@@ -24,46 +23,46 @@ from zskip.layout.workload import ANY_LOWER, ANY_UPPER, UNSEEN, Touch, Workload,
 from zskip.records import Bools, Floats, Ints, Snapshot, Values
 
 Ranges = Mapping[int, tuple[Any, Any]]
-"""Lowest and highest value, None where that is open, by the number of the column; in the form of its type."""
+"""Lowest and highest value by the number of the column, None for an open end; in the form of its type."""
 WORTH = 0.45
-"""A batch of the whole table must lower what queries read by this part of the least there could be, others by less in
-proportion to their bytes: higher writes less, lower reads less."""
+"""A batch of the whole table must lower the rows that queries read by this part of the least possible, a smaller batch
+by less in proportion to its bytes. A higher value writes less, a lower one reads less."""
 _STAYS = 0.5
-"""The same, as a part of it, for files next to each other that others lie apart from: what comes later, such as another
-day, will hardly lie across them, so that what is written once stays."""
+"""A factor of WORTH for neighboring files that lie apart from all others. Later files, such as another day's, will
+hardly overlap them, so the rewritten files stay."""
 _CANDIDATES = 8, 96, 16_000
-"""Sizes of a batch that are tried for each partition, twice: the fewest, the most, and in all partitions together."""
+"""Batch sizes to try in each partition, twice: the fewest, the most, and the total over all partitions."""
 _GRID, _ROUNDING = 1 << 13, 1e-6
-"""Steps of the scale on which queries are made up, and what two ends may be apart that are one."""
+"""Steps of the scale of synthetic queries, and the distance within which two ends are equal."""
 _CALIBRATED = (0.4, 2.5)
-"""How far layouts may be from what the formula says."""
+"""Bounds of the ratio between a layout's reads and the formula's."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Bounds:
-    """What is known of one clustering column in each file; arrays of (files,)."""
+    """The bounds of one clustering column in each file; arrays of (files,)."""
 
     lower: Values
     upper: Values
     bounded: Bools
     splits: Values | None = None
-    """Between each two lie equally many rows of the table as it was clustered; None where that is unknown."""
+    """Quantiles of the rows when the table was clustered; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Batch:
-    """Files of one partition that are written anew together."""
+    """Files of one partition to rewrite together."""
 
-    places: Ints
+    positions: Ints
     """Of the files in the snapshot."""
     files: int
-    """New ones."""
+    """Number of new files."""
     bytes: int
-    """Of the files that go."""
+    """Of the removed files."""
     saves: float
-    """Rows that a query no longer reads, mean; below 0 where small files are merged that were apart."""
+    """Mean number of rows that a query no longer reads; negative if merged small files were apart."""
     merges: bool = False
-    """Whether rows are put one after another as they are, for the sake of fewer files."""
+    """Whether files are only concatenated, to have fewer of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -72,10 +71,10 @@ class MaintenancePlan:
 
     batches: tuple[Batch, ...]
     kept: float
-    """Share (0 to 1) of the rows that lie in files which a query reads, mean, now."""
+    """Mean share (0 to 1) of the rows that lie in the files a query reads now."""
     rows: int
     stopped: str
-    """Why there are no more batches."""
+    """The reason why there are no more batches."""
 
     @property
     def kept_after(self) -> float:
@@ -90,15 +89,15 @@ class _Costs:
     snapshot: Snapshot
     rows: Ints
     first: tuple[Floats, ...]
-    """For each column (files,): where a file's box starts on the scale."""
+    """For each column (files,): the start of a file's box on the scale."""
     last: tuple[Floats, ...]
     met: Floats
     """(files,) share of queries that read each file."""
     starts: tuple[Floats, ...]
-    """For each column (queries,), and below where they end."""
+    """For each column (queries,), as are `ends`."""
     ends: tuple[Floats, ...]
     free: tuple[Bools, ...]
-    """For each column (queries,): whether a query names it not."""
+    """For each column (queries,): whether a query leaves it out."""
     weights: Floats
     linear: bool
 
@@ -114,22 +113,21 @@ def plan_maintenance(
     reference: Ints | None = None,
     settled: Bools | None = None,
     runs: Ints | None = None,
-    asked: Sequence[tuple[Ranges, float]] = (),
+    queries: Sequence[tuple[Ranges, float]] = (),
     unseen: float = UNSEEN,
     worth: float = WORTH,
 ) -> MaintenancePlan:
     """Choose the batches that are worth their bytes.
 
-    rows: (files,); target: bytes a new file aims at; budget: bytes that all batches together may take, over which the
-    last goes by one file at most; linear: whether rows are ordered by the first column before all others; reference:
-    places of files that were clustered together, by which predictions are calibrated; settled: (files,) files that stay
-    as they are; runs: (files,) the same number for files that were clustered together and -1 for others: to cluster
-    such files once more, and no others, would change nothing; asked: what queries ask for, with weights, beside which
-    made-up ones have the weight `unseen`.
+    rows: (files,); target: the desired bytes of a new file; budget: bytes for all batches together, which the last may
+    exceed by one file; linear: whether rows are ordered by the first column before all others; reference: positions of
+    files that were clustered together and calibrate the predictions; settled: (files,) whether a file stays as it is;
+    runs: (files,) one number for all files that were clustered together, -1 for others: clustering only such files
+    again would change nothing; queries: ranges with weights; unseen: the weight of synthetic queries beside them.
     """
-    costs = _costs(snapshot, rows, columns, linear, asked, unseen)
+    costs = _costs(snapshot, rows, columns, linear, queries, unseen)
     free = np.ones(len(snapshot), np.bool_) if settled is None else ~settled
-    found = []
+    batches = []
     by_partition = np.argsort(snapshot.partition_of, kind="stable")
     starts = np.flatnonzero(np.diff(snapshot.partition_of[by_partition], prepend=-1))
     fewest, most, altogether = _CANDIDATES
@@ -142,13 +140,13 @@ def plan_maintenance(
         budget=budget,
         tries=min(max(altogether // max(len(starts), 1), fewest), most),
     )
-    for places in np.split(by_partition, starts[1:]) if len(starts) else ():
-        batch = _best(costs, places, terms)
-        found += [] if batch is None else [batch]
-    found.sort(key=lambda batch: -batch.saves / batch.bytes)
-    chosen, left = _within(found, budget)
-    merged, left_merging = _merges(snapshot, free, chosen, target, None if budget is None else left)
-    more = len(chosen) < len(found) or left_merging
+    for positions in np.split(by_partition, starts[1:]) if len(starts) else ():
+        batch = _best(costs, positions, terms)
+        batches += [] if batch is None else [batch]
+    batches.sort(key=lambda batch: -batch.saves / batch.bytes)
+    chosen, remaining = _within(batches, budget)
+    merged, merges_left_out = _merges(snapshot, free, chosen, target, None if budget is None else remaining)
+    more = len(chosen) < len(batches) or merges_left_out
     return MaintenancePlan(
         batches=(*chosen, *merged),
         kept=_kept(costs),
@@ -158,9 +156,9 @@ def plan_maintenance(
 
 
 def kept_share(snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], *, linear: bool = False) -> float:
-    """Share (0 to 1) of the rows that lie in files which a query reads, mean, as the bounds of the files tell it.
+    """Predict the mean share (0 to 1) of the rows that lie in the files a query reads, from the files' bounds.
 
-    The queries are made up; rows, linear: as in `plan_maintenance`.
+    The queries are synthetic; rows, linear: as in `plan_maintenance`.
     """
     return _kept(_costs(snapshot, rows, columns, linear, (), UNSEEN))
 
@@ -178,14 +176,14 @@ def _costs(
     rows: Ints,
     columns: Sequence[Bounds],
     linear: bool,
-    asked: Sequence[tuple[Ranges, float]],
+    queries: Sequence[tuple[Ranges, float]],
     unseen: float,
 ) -> _Costs:
     scales = [scale_of(c.lower, c.upper, c.bounded, rows, c.splits) for c in columns]
     spans = [scale.spans(c.lower, c.upper, c.bounded) for scale, c in zip(scales, columns, strict=True)]
-    # Queries are made up on the scale itself, which all columns have in common.
+    # Synthetic queries are drawn on the scale itself, which all columns share.
     made_up = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
-    workload = mixed(limiting(_on_grid(asked, scales)), made_up, unseen)
+    workload = mixed(limiting(_on_grid(queries, scales)), made_up, unseen)
     low = [np.minimum((start * _GRID + _ROUNDING).astype(np.int32), _GRID - 1) for start, _ in spans]
     high = [np.ceil(end * _GRID - _ROUNDING).astype(np.int32) - 1 for _, end in spans]
     high = [np.maximum(upper, lower) for lower, upper in zip(low, high, strict=True)]
@@ -205,22 +203,22 @@ def _costs(
     )
 
 
-def _on_grid(asked: Sequence[tuple[Ranges, float]], scales: Sequence[Scale]) -> Workload:
-    """What queries ask for, on the grid of the scales."""
-    lower = np.full((len(asked), len(scales)), ANY_LOWER, np.int32)
-    upper = np.full((len(asked), len(scales)), ANY_UPPER, np.int32)
-    for query, (ranges, _) in enumerate(asked):
+def _on_grid(queries: Sequence[tuple[Ranges, float]], scales: Sequence[Scale]) -> Workload:
+    """Put the ranges of queries on the grid of the scales."""
+    lower = np.full((len(queries), len(scales)), ANY_LOWER, np.int32)
+    upper = np.full((len(queries), len(scales)), ANY_UPPER, np.int32)
+    for row, (ranges, _) in enumerate(queries):
         for column, (low, high) in ranges.items():
-            start = 0.0 if low is None else scales[column].place(low, after=False)
-            end = 1.0 if high is None else scales[column].place(high, after=True)
-            lower[query, column] = min(int(start * _GRID + _ROUNDING), _GRID - 1)
-            upper[query, column] = max(int(np.ceil(end * _GRID - _ROUNDING)) - 1, lower[query, column])
-    weights = np.array([weight for _, weight in asked], np.float64)
+            start = 0.0 if low is None else scales[column].share_below(low, after=False)
+            end = 1.0 if high is None else scales[column].share_below(high, after=True)
+            lower[row, column] = min(int(start * _GRID + _ROUNDING), _GRID - 1)
+            upper[row, column] = max(int(np.ceil(end * _GRID - _ROUNDING)) - 1, lower[row, column])
+    weights = np.array([weight for _, weight in queries], np.float64)
     return Workload(lower=lower, upper=upper, weights=weights / max(float(weights.sum()), 1e-300))
 
 
 def _splits(files: int, widths: Sequence[float], linear: bool) -> list[int]:
-    """Into how many pieces each column is cut where some files lie like the tiles of a floor: the widest first.
+    """Count the pieces of each column if files lie like the tiles of a floor, the widest column cut first.
 
     >>> _splits(8, [1.0, 1.0, 1.0], linear=False), _splits(5, [1.0, 0.5], linear=False)
     ([2, 2, 2], [3, 2])
@@ -229,14 +227,14 @@ def _splits(files: int, widths: Sequence[float], linear: bool) -> list[int]:
     """
     if linear:
         return [files] + [1] * (len(widths) - 1)
-    found = [1] * len(widths)
-    while math.prod(found) < files:
-        found[int(np.argmax([width / count for width, count in zip(widths, found, strict=True)]))] += 1
-    return found
+    splits = [1] * len(widths)
+    while math.prod(splits) < files:
+        splits[int(np.argmax([width / count for width, count in zip(widths, splits, strict=True)]))] += 1
+    return splits
 
 
 def _tiled(costs: _Costs, low: Sequence[float], high: Sequence[float], files: int) -> float:
-    """Share of the queries' reads of rows that lie in some files, tiles of one box: of all rows in the box, mean."""
+    """Predict the mean share of a box's rows that a query reads if the files are tiles of the box."""
     share = np.ones(len(costs.weights))
     pieces = _splits(files, [end - start for start, end in zip(low, high, strict=True)], costs.linear)
     parts = zip(low, high, pieces, costs.starts, costs.ends, costs.free, strict=True)
@@ -250,7 +248,7 @@ def _tiled(costs: _Costs, low: Sequence[float], high: Sequence[float], files: in
 
 
 def _calibration(costs: _Costs, reference: Ints | None) -> float:
-    """How much more, or less, files of a layout are read than tiles would be."""
+    """Divide the reads of a layout's files by those of tiles."""
     if reference is None or len(reference) < 2 or not costs.rows[reference].sum():
         return 1.0
     actual = float(np.average(costs.met[reference], weights=costs.rows[reference]))
@@ -258,44 +256,45 @@ def _calibration(costs: _Costs, reference: Ints | None) -> float:
     return float(np.clip(actual / max(tiled, 1e-9), *_CALIBRATED))
 
 
-def _box(costs: _Costs, places: Ints) -> tuple[list[float], list[float]]:
-    return [float(c[places].min()) for c in costs.first], [float(c[places].max()) for c in costs.last]
+def _box(costs: _Costs, positions: Ints) -> tuple[list[float], list[float]]:
+    return [float(c[positions].min()) for c in costs.first], [float(c[positions].max()) for c in costs.last]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Terms:
-    """By which batches are chosen."""
+    """The terms by which batches are chosen."""
 
     free: Bools
-    """(files,) which may be rewritten."""
+    """(files,) whether a file may be rewritten."""
     runs: Ints
     target: int
     scale: float
-    """How much more, or less, files of a layout are read than tiles would be."""
+    """The reads of a layout's files divided by those of tiles."""
     worth: float
     budget: int | None
     tries: int
 
 
-def _best(costs: _Costs, places: Ints, terms: _Terms) -> Batch | None:
-    """The best batch of one partition: its widest files, or the widest and those next to it, as many as pay."""
+def _best(costs: _Costs, positions: Ints, terms: _Terms) -> Batch | None:
+    """Choose the best batch of one partition: its widest files, or the widest and its neighbors, as many as pay."""
     sizes, rows = costs.snapshot.sizes, costs.rows
-    size, held = int(sizes[places].sum()), int(rows[places].sum())
-    least = terms.scale * _tiled(costs, *_box(costs, places), min(_files(size, terms.target), max(held, 1))) * held
-    order = places[terms.free[places] & (rows[places] > 0)]
+    size, row_count = int(sizes[positions].sum()), int(rows[positions].sum())
+    files = min(_files(size, terms.target), max(row_count, 1))
+    least = terms.scale * _tiled(costs, *_box(costs, positions), files) * row_count
+    order = positions[terms.free[positions] & (rows[positions] > 0)]
     order = order[np.argsort(-costs.met[order], kind="stable")]
     if not len(order) or least <= 0:
         return None
-    found = [_prefix(costs, order, terms, least, size, terms.worth)]
+    candidates = [_prefix(costs, order, terms, least, size, terms.worth)]
     gaps = _gaps(costs, order)
     if gaps.any():
         near = order[np.argsort(gaps, kind="stable")]
-        found.append(_prefix(costs, near, terms, least, size, _STAYS * terms.worth))
-    return max((batch for batch in found if batch is not None), key=lambda of: of[0], default=(0.0, None))[1]
+        candidates.append(_prefix(costs, near, terms, least, size, _STAYS * terms.worth))
+    return max((batch for batch in candidates if batch is not None), key=lambda c: c[0], default=(0.0, None))[1]
 
 
 def _gaps(costs: _Costs, order: Ints) -> Floats:
-    """How far files lie from the first of them, over all columns, on the scale."""
+    """Sum the distances of files from the first of them over all columns, on the scale."""
     gaps = np.zeros(len(order))
     for first, last in zip(costs.first, costs.last, strict=True):
         start, end = first[order], last[order]
@@ -306,30 +305,30 @@ def _gaps(costs: _Costs, order: Ints) -> Floats:
 def _prefix(
     costs: _Costs, order: Ints, terms: _Terms, least: float, size: int, worth: float
 ) -> tuple[float, Batch] | None:
-    """The first of some files, as many as pay best, and by how much; least, size: of their partition."""
+    """Choose the number of first files that pays best, and its value; least, size: of their partition."""
     sizes, rows, runs = costs.snapshot.sizes, costs.rows, terms.runs
     bytes_, reads = np.cumsum(sizes[order]), np.cumsum(costs.met[order] * rows[order])
-    held = np.cumsum(rows[order])
+    row_counts = np.cumsum(rows[order])
     low = [np.minimum.accumulate(c[order]) for c in costs.first]
     high = [np.maximum.accumulate(c[order]) for c in costs.last]
     most = len(order) if terms.budget is None else int(np.searchsorted(bytes_, terms.budget)) + 1
-    alone = int(np.argmax(np.append(runs[order] != runs[order[0]], True))) if runs[order[0]] >= 0 else 0
+    same_run = int(np.argmax(np.append(runs[order] != runs[order[0]], True))) if runs[order[0]] >= 0 else 0
     best: tuple[float, Batch] | None = None
     for k in _ks(min(most, len(order)), terms.tries):
-        files = min(_files(int(bytes_[k - 1]), terms.target), int(held[k - 1]))
-        if k <= alone or (k == 1 and files == 1):
+        files = min(_files(int(bytes_[k - 1]), terms.target), int(row_counts[k - 1]))
+        if k <= same_run or (k == 1 and files == 1):
             continue
         box = [float(c[k - 1]) for c in low], [float(c[k - 1]) for c in high]
-        after = min(1.0, (terms.scale if files > 1 else 1.0) * _tiled(costs, *box, files)) * float(held[k - 1])
+        after = min(1.0, (terms.scale if files > 1 else 1.0) * _tiled(costs, *box, files)) * float(row_counts[k - 1])
         saves = float(reads[k - 1]) - after
         net = saves / least - worth * float(bytes_[k - 1]) / size
         if saves > 0 and net > (0.0 if best is None else best[0]):
-            best = net, Batch(places=np.sort(order[:k]), files=files, bytes=int(bytes_[k - 1]), saves=saves)
+            best = net, Batch(positions=np.sort(order[:k]), files=files, bytes=int(bytes_[k - 1]), saves=saves)
     return best
 
 
 def _ks(most: int, tries: int) -> list[int]:
-    """Some numbers from 1 to `most`, all of the small ones.
+    """Return some numbers from 1 to `most`, including all small ones.
 
     >>> _ks(3, 96), _ks(100, 4)
     ([1, 2, 3], [1, 2, 3, 4, 21, 100])
@@ -342,32 +341,32 @@ def _files(size: int, target: int) -> int:
 
 
 def _within(batches: Sequence[Batch], budget: int | None) -> tuple[list[Batch], int]:
-    """The first batches that fit into a budget, the first of them in any case, and what is left of it."""
+    """Choose the first batches that fit into a budget, always the very first; also return the remaining budget."""
     if budget is None:
         return list(batches), 0
     chosen: list[Batch] = []
-    left = budget
+    remaining = budget
     for batch in batches:
-        if not chosen or batch.bytes <= left:
+        if not chosen or batch.bytes <= remaining:
             chosen.append(batch)
-            left -= batch.bytes
-    return chosen, max(left, 0)
+            remaining -= batch.bytes
+    return chosen, max(remaining, 0)
 
 
 def _merges(
-    snapshot: Snapshot, free: Bools, chosen: Sequence[Batch], target: int, left: int | None
+    snapshot: Snapshot, free: Bools, chosen: Sequence[Batch], target: int, remaining: int | None
 ) -> tuple[list[Batch], bool]:
-    """What small files are left, merged; and whether the budget leaves some out."""
+    """Merge the remaining small files; also tell whether the budget leaves some out."""
     others = free.copy()
     for batch in chosen:
-        others[batch.places] = False
-    places = np.flatnonzero(others)
-    found, limited = [], False
-    for small in pack(snapshot.take(places), target, -(-target // 2)):
-        size = int(snapshot.sizes[places[small]].sum())
-        if left is not None and size > left:
+        others[batch.positions] = False
+    positions = np.flatnonzero(others)
+    merges, limited = [], False
+    for small in pack(snapshot.take(positions), target, -(-target // 2)):
+        size = int(snapshot.sizes[positions[small]].sum())
+        if remaining is not None and size > remaining:
             limited = True
             continue
-        left = None if left is None else left - size
-        found.append(Batch(places=places[small], files=1, bytes=size, saves=0.0, merges=True))
-    return found, limited
+        remaining = None if remaining is None else remaining - size
+        merges.append(Batch(positions=positions[small], files=1, bytes=size, saves=0.0, merges=True))
+    return merges, limited

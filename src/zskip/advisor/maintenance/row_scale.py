@@ -1,4 +1,4 @@
-"""A column's values on a scale of rows: where a value lies among all rows, as far as the bounds of files tell."""
+"""A column's values on a scale of rows: the share of rows below a value, estimated from the bounds of files."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from zskip.layout.workload import Ranks
 from zskip.records import Bools, Floats, Ints, Values
 
 _ENDPOINTS = 16_384
-"""Ends of files that are looked at; of more, some drawn at random."""
+"""Ends of files to look at; of more, a random sample."""
 _POINTS = 4_096
 _SELDOM = 1e-4
-"""Weight of a value that only the end of a file names, where a layout's bounds tell how values are spread."""
+"""Weight of a file's end that is not among a layout's bounds, which tell the distribution."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Scale:
-    """Values in order, and the share of rows at or below each."""
+    """Values in order, and the share of rows below each."""
 
     points: Values
     """Distinct, ascending."""
@@ -27,7 +27,7 @@ class Scale:
     """(points + 1,): share of rows below each point, and 1."""
 
     def ranks(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Ranks, Ranks]:
-        """The points that files may hold: the first and the last, all of them where the bounds are unknown.
+        """The first and last point that each file may hold; all points if its bounds are unknown.
 
         lower, upper, bounded: (files,).
         """
@@ -40,8 +40,8 @@ class Scale:
             last[bounded] = np.minimum(high, len(self.points) - 1)
         return first, last
 
-    def place(self, value: Any, *, after: bool) -> float:
-        """The share of rows below a value; after: or equal to it. Unknown bounds leave the ends, 0 and 1."""
+    def share_below(self, value: Any, *, after: bool) -> float:
+        """The share of rows below a value, or up to it if `after`; 0 and 1 without known bounds."""
         if not len(self.points):
             return float(after)
         wrapped = np.empty(1, self.points.dtype)
@@ -49,7 +49,7 @@ class Scale:
         return float(self.below[np.searchsorted(self.points, wrapped, side="right" if after else "left")[0]])
 
     def spans(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Floats, Floats]:
-        """Where files start and end, from 0 to 1: the share of rows below them, and that up to their ends."""
+        """The start and end of files, from 0 to 1: the share of rows below them, and up to their ends."""
         if not len(self.points):
             return np.zeros(len(bounded)), np.ones(len(bounded))
         first, last = self.ranks(lower, upper, bounded)
@@ -57,10 +57,10 @@ class Scale:
 
 
 def scale_of(lower: Values, upper: Values, bounded: Bools, rows: Ints, bounds: Values | None = None) -> Scale:
-    """Spread the rows of files over a column's values: each file's evenly between its bounds.
+    """Spread each file's rows evenly between its bounds over a column's values.
 
-    lower, upper, bounded, rows: (files,); bounds: split values of a layout, between each two of which lie equally many
-    rows of the table as it was, so that "evenly" means by them.
+    lower, upper, bounded, rows: (files,); bounds: quantiles of the table's rows when it was laid out, which define
+    "evenly".
     """
     points, weights = _points(lower, upper, bounded, bounds)
     if not len(points):
@@ -69,21 +69,21 @@ def scale_of(lower: Values, upper: Values, bounded: Bools, rows: Ints, bounds: V
     first, last = scale.ranks(lower[bounded], upper[bounded], np.ones(int(bounded.sum()), np.bool_))
     ahead = np.concatenate([[0.0], np.cumsum(weights)])
     last = np.maximum(last, first)
-    # How dense each file's rows lie over the points it covers, summed up by where files start and end.
+    # The density of each file's rows over its points, summed by the files' starts and ends.
     density = rows[bounded] / (ahead[last + 1] - ahead[first])
     change = np.bincount(first, density, len(points) + 1) - np.bincount(last + 1, density, len(points) + 1)
-    held = weights * np.maximum(np.cumsum(change)[:-1], 0.0)
-    total = held.sum()
-    held = held / total if total > 0 else weights / weights.sum()
-    return Scale(points=points, below=np.concatenate([[0.0], np.cumsum(held)]))
+    shares = weights * np.maximum(np.cumsum(change)[:-1], 0.0)
+    total = shares.sum()
+    shares = shares / total if total > 0 else weights / weights.sum()
+    return Scale(points=points, below=np.concatenate([[0.0], np.cumsum(shares)]))
 
 
 def _points(lower: Values, upper: Values, bounded: Bools, bounds: Values | None) -> tuple[Values, Floats]:
     ends = np.concatenate([lower[bounded], upper[bounded]])
     if len(ends) > _ENDPOINTS:
-        # The outermost stay: all rows lie between them.
-        drawn = np.random.default_rng(0).choice(len(ends), _ENDPOINTS, replace=False)
-        ends = ends[np.concatenate([drawn, [ends.argmin(), ends.argmax()]])]
+        # The outermost ends stay: all rows lie between them.
+        chosen = np.random.default_rng(0).choice(len(ends), _ENDPOINTS, replace=False)
+        ends = ends[np.concatenate([chosen, [ends.argmin(), ends.argmax()]])]
     ends = np.unique(ends)
     if len(ends) > _POINTS:
         ends = ends[np.unique(np.linspace(0, len(ends) - 1, _POINTS).astype(np.int64))]

@@ -123,7 +123,7 @@ def _rewrite(
     paths_before = set(table.snapshot.paths)
     if batches[0].merges:
         compacted = compact_files(
-            handle, [identify_files(table.snapshot, batch.places) for batch in batches], "maintain"
+            handle, [identify_files(table.snapshot, batch.positions) for batch in batches], "maintain"
         )
         if compacted is None:
             return
@@ -146,7 +146,7 @@ def _rewrite_by_new_tree(
     """Rewrite some files by a tree fitted anew, in one commit."""
     paths_before = set(table.snapshot.paths)
     size = int(table.snapshot.sizes[places].sum())
-    batch = Batch(places=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
+    batch = Batch(positions=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
     depths = count_depths(table.bound, table.fields)
     asked = dataclasses.replace(_optimize_request(table, batch, request), depths=depths, guide=refit.layout)
     result = optimize(handle, asked)
@@ -182,9 +182,9 @@ def _optimize_request(table: PlannedTable, batch: Batch, request: MaintenanceReq
         sampling="bernoulli",
         seed=0,
         operation="maintain",
-        only=frozenset(identify_files(table.snapshot, batch.places)),
+        only=frozenset(identify_files(table.snapshot, batch.positions)),
         long_term_file_size=table.target,
-        beside=weigh_other_files(table.columns, table.rows, batch.places),
+        beside=weigh_other_files(table.columns, table.rows, batch.positions),
         workload=None if table.layout is None else request.workload,
         unseen=request.unseen,
         guide=table.layout,
@@ -200,7 +200,7 @@ def _predict(handle: Handle, table: PlannedTable, started: float, refit: str) ->
         by=table.by,
         batches=len(batches) - merges + -(-merges // BINS_AT_ONCE),
         bytes_written=sum(batch.bytes for batch in batches),
-        files_removed=sum(len(batch.places) for batch in batches),
+        files_removed=sum(len(batch.positions) for batch in batches),
         files_added=sum(batch.files for batch in batches),
         kept_before=table.plan.kept,
         kept_after=table.plan.kept_after,

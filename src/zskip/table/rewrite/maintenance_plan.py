@@ -87,7 +87,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         reference=None if clustering is None else _largest_run(clustering),
         settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
         runs=None if clustering is None else _run_numbers(clustering, snapshot),
-        asked=_read_ranges(handle, snapshot, fields, request.workload),
+        queries=_read_ranges(handle, snapshot, fields, request.workload),
         unseen=request.unseen,
     )
     return PlannedTable(
