@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import zskip
-from zskip.advisor.workload.event_logs import scans_of, sql_of
+from zskip.advisor.workload.event_logs import read_scans, to_spark_sql
 from zskip.errors import ColumnError, InputError, PredicateError
 from zskip.predicate import Columns
 from zskip.records import Field
@@ -62,8 +62,8 @@ def event(filters: str, location: str, number: int = 1, partition: str = "[]") -
 
 @pytest.mark.parametrize(("filters", "expected"), FILTERS)
 def test_filters_mean_what_spark_meant(filters: str, expected: list[str]) -> None:
-    (scan,) = scans_of([event(filters, "file:/data/t")])
-    assert [sql_of(text, COLUMNS) for text in scan.filters] == expected
+    (scan,) = read_scans([event(filters, "file:/data/t")])
+    assert [to_spark_sql(text, COLUMNS) for text in scan.filters] == expected
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_filters_mean_what_spark_meant(filters: str, expected: list[str]) -> Non
 )
 def test_what_cannot_be_read_is_an_error(text: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        sql_of(text, COLUMNS)
+        to_spark_sql(text, COLUMNS)
 
 
 def test_lines_of_other_kinds_and_broken_ones_are_passed_over() -> None:
     good = event("[(id#7L = 5)]", "file:/data/t")
     lines = ["{}", good[:90], good[:300], "SparkListenerSQLExecutionStart", good]
-    assert len(list(scans_of(lines))) == 1
+    assert len(list(read_scans(lines))) == 1
 
 
 @pytest.fixture
@@ -112,12 +112,12 @@ def test_logs_of_every_kind_are_read(table: zskip.Table, tmp_path: Path) -> None
     (rolling / "events_3_app-1.zstd.inprogress").write_bytes(data[: len(data) // 2])
     (rolling / "appstatus_app-1.inprogress").write_bytes(b"")
     (logs / "app-2.lz4").write_bytes(b"LZ4Block")
-    found = table.import_workload(str(logs))
-    assert sorted(q.where for q in found.queries) == ["id = 1L", "id > 3L"]
-    assert found.scans == 2
-    said = " ".join(map(str, found.problems))
-    assert "id#1L % 2" in said
-    assert "app-2.lz4" in said
+    workload = table.import_workload(str(logs))
+    assert sorted(q.where for q in workload.queries) == ["id = 1L", "id > 3L"]
+    assert workload.scans == 2
+    problems = " ".join(map(str, workload.problems))
+    assert "id#1L % 2" in problems
+    assert "app-2.lz4" in problems
     again = table.import_workload(str(logs / "app-0"))
     assert len(again.queries) == 2
 
@@ -134,9 +134,9 @@ def test_logs_that_spark_wrote_are_read(tmp_path: Path, version: str, quoted: st
     rolling.mkdir(parents=True)
     with pa.CompressedOutputStream(str(rolling / "events_1_local-1.zstd"), "zstd") as out:
         out.write(log.replace(b"/home/table", str(path).encode()))
-    found = zskip.open(str(path)).import_workload(str(tmp_path / "logs"))
-    assert found.scans == 7
-    assert sorted(query.where for query in found.queries) == [
+    workload = zskip.open(str(path)).import_workload(str(tmp_path / "logs"))
+    assert workload.scans == 7
+    assert sorted(query.where for query in workload.queries) == [
         "d < DATE '2024-03-01' AND d >= DATE '2024-02-01' AND d IS NOT NULL",
         "id <= 9L AND id >= 3L AND id IS NOT NULL AND s IS NOT NULL AND startswith(s, 'b')",
         "id = 5L AND id IS NOT NULL",
@@ -145,7 +145,7 @@ def test_logs_that_spark_wrote_are_read(tmp_path: Path, version: str, quoted: st
         "p = 2 AND p IS NOT NULL AND ts < TIMESTAMP '2024-01-05 12:00:00' AND ts IS NOT NULL",
         f"s IN ('a, b', '{quoted}') OR x > 1.25BD",
     ]
-    assert ["% 3) = 1" in problem.text for problem in found.problems] == [True]
+    assert ["% 3) = 1" in problem.text for problem in workload.problems] == [True]
 
 
 def test_places_without_logs_are_named(table: zskip.Table, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from zskip.advisor.workload.predicate_text import text_of
-from zskip.advisor.workload.queries import read_text, understood
+from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.reservoir import (
     LIFE_MS,
     MOST_BYTES,
@@ -19,7 +19,7 @@ from zskip.advisor.workload.reservoir import (
     Reservoir,
     priority,
 )
-from zskip.advisor.workload.workload import Query, Workload, drawn, shape
+from zskip.advisor.workload.workload import Query, Workload, draw, shape
 from zskip.errors import IndexFormatError, InputError
 from zskip.predicate import Columns, parse
 from zskip.records import Field
@@ -34,28 +34,28 @@ NOW = 1_700_000_000_000
 def stream(count: int, seed: int, *, days: float = 0.0, start: int = 0) -> list[Entry]:
     """Scans over some days that end now."""
     rng = random.Random(seed)
-    found = []
+    entries = []
     for i in range(count):
-        at = NOW - int(days * 86_400_000 * (1 - i / count))
-        found.append(Entry(priority(at, rng.random()), at, f"a = {start + i}", 10, 1))
-    return found
+        time_ms = NOW - int(days * 86_400_000 * (1 - i / count))
+        entries.append(Entry(priority(time_ms, rng.random()), time_ms, f"a = {start + i}", 10, 1))
+    return entries
 
 
 def test_a_small_stream_is_kept_whole() -> None:
-    held = Reservoir().add(stream(500, 1), 500)
-    assert len(held.entries) == held.scans == 500
-    assert held.since_ms == NOW
-    weights = [query.weight for query in held.queries(NOW)]
+    reservoir = Reservoir().add(stream(500, 1), 500)
+    assert len(reservoir.entries) == reservoir.scans == 500
+    assert reservoir.since_ms == NOW
+    weights = [query.weight for query in reservoir.queries(NOW)]
     assert weights == pytest.approx([1.0] * 500)
 
 
 def test_a_large_stream_is_sampled_and_stands_for_all_of_it() -> None:
-    held = Reservoir()
+    reservoir = Reservoir()
     for part in range(10):
-        held = held.add(stream(5_000, part, start=5_000 * part), 5_000)
-    assert len(held.entries) == MOST_ENTRIES
-    assert held.scans == 50_000
-    queries = held.queries(NOW)
+        reservoir = reservoir.add(stream(5_000, part, start=5_000 * part), 5_000)
+    assert len(reservoir.entries) == MOST_ENTRIES
+    assert reservoir.scans == 50_000
+    queries = reservoir.queries(NOW)
     assert sum(q.weight for q in queries) == pytest.approx(50_000, rel=0.05)
     early = sum(q.weight for q in queries if int(q.where[4:]) < 25_000)
     assert early == pytest.approx(25_000, rel=0.1)
@@ -65,17 +65,17 @@ def test_scans_lose_half_their_weight_in_thirty_days() -> None:
     thirty = 30 * 86_400_000
     assert round(LIFE_MS * 0.6931471805599453) == thirty
     old = [e._replace(time_ms=NOW - thirty, where="d IS NULL") for e in stream(100, 3)]
-    held = Reservoir().add([*old, *stream(100, 4)], 200)
-    shares = Workload(queries=held.queries(NOW)).shapes()
+    reservoir = Reservoir().add([*old, *stream(100, 4)], 200)
+    shares = Workload(queries=reservoir.queries(NOW)).shapes()
     assert shares["a = ?"] == pytest.approx(2 / 3)
 
 
 def test_two_samples_merge_to_a_sample_of_both() -> None:
     one, other = stream(20_000, 5), stream(20_000, 6, start=20_000)
-    together = Reservoir().add([*one, *other], 40_000)
-    apart = Reservoir().add(one, 20_000).add(Reservoir().add(other, 20_000).entries, 20_000)
-    assert together.entries == apart.entries
-    assert together.scans == apart.scans
+    union = Reservoir().add([*one, *other], 40_000)
+    merged = Reservoir().add(one, 20_000).add(Reservoir().add(other, 20_000).entries, 20_000)
+    assert union.entries == merged.entries
+    assert union.scans == merged.scans
 
 
 @pytest.mark.slow
@@ -85,12 +85,12 @@ def test_the_bytes_say_it_all_and_stay_below_a_megabyte() -> None:
         Entry(priority(NOW, rng.random()), NOW, "s = '" + "".join(rng.choices("abcdefghij", k=900)) + "'", -1, 3)
         for _ in range(MOST_ENTRIES)
     ]
-    held = Reservoir().add(long, len(long))
-    data = held.to_bytes()
+    reservoir = Reservoir().add(long, len(long))
+    data = reservoir.to_bytes()
     assert len(data) < MOST_BYTES
     back = Reservoir.from_bytes(data)
-    assert 0 < len(back.entries) < len(held.entries)
-    assert back.entries == held.entries[: len(back.entries)]
+    assert 0 < len(back.entries) < len(reservoir.entries)
+    assert back.entries == reservoir.entries[: len(back.entries)]
     small = Reservoir().add(stream(30, 8), 30)
     assert Reservoir.from_bytes(small.to_bytes()) == small
     assert Reservoir.from_bytes(Reservoir().to_bytes()) == Reservoir()
@@ -99,28 +99,28 @@ def test_the_bytes_say_it_all_and_stay_below_a_megabyte() -> None:
 def test_what_scans_read_is_told_for_each_time() -> None:
     entries = [Entry(priority(NOW + i, 0.5), NOW + i, f"a = {i}", i, 1, 10) for i in range(10)]
     entries += [Entry(priority(NOW, 0.4), NOW, "b = 1", -1, 1, 10), Entry(priority(NOW, 0.3), NOW, "b = 2", 5, 1, -1)]
-    held = Reservoir.from_bytes(Reservoir().add(entries, 12).to_bytes())
-    found = held.shares_since([NOW + 2, NOW + 5, NOW + 50])
-    assert found == [(pytest.approx(0.3), 3), (pytest.approx(0.7), 5), (None, 0)]
-    assert held.shares_since([]) == []
+    reservoir = Reservoir.from_bytes(Reservoir().add(entries, 12).to_bytes())
+    shares = reservoir.shares_since([NOW + 2, NOW + 5, NOW + 50])
+    assert shares == [(pytest.approx(0.3), 3), (pytest.approx(0.7), 5), (None, 0)]
+    assert reservoir.shares_since([]) == []
 
 
 def test_samples_of_earlier_versions_are_read() -> None:
-    held = Reservoir().add(stream(30, 8), 30)
-    head, _, body = held.to_bytes().partition(b"\n")
+    reservoir = Reservoir().add(stream(30, 8), 30)
+    head, _, body = reservoir.to_bytes().partition(b"\n")
     document = json.loads(zlib.decompress(body))
     del document["rows_total"]
     body = zlib.compress(json.dumps(document).encode())
     head = json.dumps({**json.loads(head), "crc": f"{zlib.crc32(body):08x}"}).encode()
-    assert Reservoir.from_bytes(head + b"\n" + body) == held
+    assert Reservoir.from_bytes(head + b"\n" + body) == reservoir
 
 
 def test_damage_is_told_from_another_version() -> None:
     data = Reservoir().add(stream(30, 8), 30).to_bytes()
     rng = random.Random(9)
     for _ in range(200):
-        place = rng.randrange(len(data))
-        broken = data[:place] + bytes([data[place] ^ (1 << rng.randrange(8))]) + data[place + 1 :]
+        position = rng.randrange(len(data))
+        broken = data[:position] + bytes([data[position] ^ (1 << rng.randrange(8))]) + data[position + 1 :]
         try:
             assert Reservoir.from_bytes(broken) == Reservoir.from_bytes(data)
         except IndexFormatError:
@@ -128,9 +128,9 @@ def test_damage_is_told_from_another_version() -> None:
     for broken in (b"", data[:50], b"\x80\x04.", b"[]\n"):
         with pytest.raises(DamagedReservoirError):
             Reservoir.from_bytes(broken)
-    with pytest.raises(IndexFormatError, match="format 2") as found:
+    with pytest.raises(IndexFormatError, match="format 2") as caught:
         Reservoir.from_bytes(data.replace(b'workload": 1', b'workload": 2'))
-    assert not isinstance(found.value, DamagedReservoirError)
+    assert not isinstance(caught.value, DamagedReservoirError)
 
 
 @pytest.mark.parametrize(
@@ -159,15 +159,15 @@ def test_one_predicate_has_one_text() -> None:
 
 def test_many_queries_are_drawn_by_weight() -> None:
     many = tuple(Query(where=f"a = {i}", weight=9.0 if i < 100 else 1.0) for i in range(1_000))
-    few = drawn(many, 300, 1)
+    few = draw(many, 300, 1)
     assert len(few) <= 300
     assert sum(q.weight for q in few) == pytest.approx(1_800)
     assert sum(q.weight for q in few if int(q.where[4:]) < 100) == pytest.approx(900, rel=0.25)
-    assert drawn(many, 1_000, 1) is many
+    assert draw(many, 1_000, 1) is many
 
 
 def test_queries_are_taken_apart() -> None:
-    given = Workload.of(
+    workload = Workload.of(
         [
             "a = 1",
             ("SELECT count(*) FROM t WHERE a = 1 AND d >= DATE '2024-01-01'", 2),
@@ -177,7 +177,7 @@ def test_queries_are_taken_apart() -> None:
             "gone = 2",
         ]
     )
-    used, predicates = understood(given, COLUMNS, names=["t"])
+    used, predicates = parse_queries(workload, COLUMNS, names=["t"])
     assert [q.where for q in used.queries] == [
         "a = 1",
         "a = 1 AND d >= CAST('2024-01-01' AS DATE)",

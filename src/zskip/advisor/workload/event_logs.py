@@ -1,8 +1,8 @@
 """Filters of scans in Spark's event logs, read as predicates.
 
-The plan of each `SparkListenerSQLExecutionStart` says of a scan of files where they lie and by what they are filtered,
-in the words of `Expression.toString`: names with ids (`a#12L`), literals without quotes (`(d#3 >= 2024-01-01)`). What a
-literal is, its column says.
+The plan of each `SparkListenerSQLExecutionStart` gives the location and the filters of a scan of files, the filters in
+the words of `Expression.toString`: names with ids (`a#12L`), literals without quotes (`(d#3 >= 2024-01-01)`). The
+column gives the type of a literal.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoggedScan:
-    """A scan that an event log tells of."""
+    """A scan in an event log."""
 
     location: str
-    """Where the files lie, as the plan has it: one path, or several with commas between, possibly cut off."""
+    """Paths of the files as in the plan: one, or several between commas, possibly cut off."""
     filters: tuple[str, ...]
     """Conjuncts, in the words of `Expression.toString`."""
     time_ms: int
@@ -45,14 +45,14 @@ class LoggedScan:
     """Number of the query in its application."""
 
 
-def scans_of(lines: Iterable[str]) -> Iterator[LoggedScan]:
-    """The scans of files in the lines of an event log; lines that are cut short or of other kinds are passed over."""
+def read_scans(lines: Iterable[str]) -> Iterator[LoggedScan]:
+    """Read the scans of files in the lines of an event log; skip other lines and broken ones."""
     for line in lines:
         if START not in line[:200]:
             continue
         try:
             event = json.loads(line)
-            at, number = int(event["time"]), int(event["executionId"])
+            time_ms, number = int(event["time"]), int(event["executionId"])
             plans = [event["sparkPlanInfo"]]
         except (ValueError, LookupError, TypeError):
             continue
@@ -60,21 +60,21 @@ def scans_of(lines: Iterable[str]) -> Iterator[LoggedScan]:
             plan = plans.pop()
             if isinstance(plan, dict):
                 plans += plan.get("children") or []
-                found = _scan(plan.get("metadata") or {}, at, number)
-                if found is not None:
-                    yield found
+                scan = _scan(plan.get("metadata") or {}, time_ms, number)
+                if scan is not None:
+                    yield scan
 
 
-def _scan(metadata: Any, at: int, number: int) -> LoggedScan | None:
+def _scan(metadata: Any, time_ms: int, number: int) -> LoggedScan | None:
     match = _LOCATION.fullmatch(str(metadata.get("Location", ""))) if isinstance(metadata, dict) else None
     if match is None:
         return None
     filters = [f for name in ("PartitionFilters", "DataFilters") for f in split(str(metadata.get(name, "[]"))[1:-1])]
-    return LoggedScan(location=match[1], filters=tuple(dict.fromkeys(filters)), time_ms=at, execution=number)
+    return LoggedScan(location=match[1], filters=tuple(dict.fromkeys(filters)), time_ms=time_ms, execution=number)
 
 
 def split(text: str) -> list[str]:
-    """Split at the commas that no parenthesis holds.
+    """Split at the commas outside of parentheses.
 
     >>> split("isnotnull(a#1), (s#2 = x, (y)), a#1 INSET 1, 2")
     ['isnotnull(a#1)', '(s#2 = x, (y))', 'a#1 INSET 1, 2']
@@ -85,14 +85,14 @@ def split(text: str) -> list[str]:
         if depth == 0 and text.startswith(", ", i):
             parts.append(text[start:i])
             start = i + 2
-    found: list[str] = []
+    filters: list[str] = []
     for part in [*parts, text[start:]]:
-        # What names no column is the rest of a list of values.
-        if found and not _ATTRIBUTE.search(part):
-            found[-1] += f", {part}"
+        # A part without a column continues a list of values.
+        if filters and not _ATTRIBUTE.search(part):
+            filters[-1] += f", {part}"
         elif part:
-            found.append(part)
-    return found
+            filters.append(part)
+    return filters
 
 
 def is_at(location: str, root: str) -> bool:
@@ -101,39 +101,39 @@ def is_at(location: str, root: str) -> bool:
     >>> is_at("file:/data/t/day=1, file:/data/t/day=2", "/data/t"), is_at("file:/data/t2", "/data/t")
     (True, False)
     """
-    wanted = _plain(root)
-    first = _plain(location.split(", ")[0])
-    return first == wanted or first.startswith(wanted + "/")
+    directory = _plain(root)
+    location_path = _plain(location.split(", ")[0])
+    return location_path == directory or location_path.startswith(directory + "/")
 
 
 def _plain(path: str) -> str:
     return re.sub(r"^file:/*", "/", path).replace("s3a://", "s3://").rstrip("/")
 
 
-def sql_of(text: str, columns: Columns) -> str:
-    """One filter as SQL; raises PredicateError for what cannot be read, ColumnError for columns that are not there.
+def to_spark_sql(text: str, columns: Columns) -> str:
+    """Write one filter as SQL; raises PredicateError for unreadable text, ColumnError for unknown columns.
 
     >>> from zskip.records import Field
     >>> columns = Columns([Field(name="d", type=DataType("date")), Field(name="a", type=DataType("long"))])
-    >>> sql_of("((d#3 >= 2024-01-01) OR NOT a#1L IN (1,2))", columns)
+    >>> to_spark_sql("((d#3 >= 2024-01-01) OR NOT a#1L IN (1,2))", columns)
     "(`d` >= DATE '2024-01-01' OR NOT (`a` IN (1, 2)))"
     """
     for word in ("AND", "OR"):
         parts = _operands(text, f" {word} ")
         if parts is not None:
             try:
-                return "(" + f" {word} ".join(sql_of(part, columns) for part in parts) + ")"
+                return "(" + f" {word} ".join(to_spark_sql(part, columns) for part in parts) + ")"
             except PredicateError:
                 # A string may hold such a word.
                 continue
     if text.startswith("NOT "):
-        inner = sql_of(text[4:], columns)
+        inner = to_spark_sql(text[4:], columns)
         return f"NOT ({inner})"
     return _leaf(text, columns)
 
 
 def _operands(text: str, separator: str) -> tuple[str, str] | None:
-    """Both sides of the outermost operator of `(x AND y)`."""
+    """Split `(x AND y)` at its outermost operator."""
     if not (text.startswith("(") and text.endswith(")")):
         return None
     depth, inner = 0, text[1:-1]
@@ -157,7 +157,7 @@ def _leaf(text: str, columns: Columns) -> str:
     match = _IN.fullmatch(text)
     if match is not None:
         name, kind = _column(match["name"], columns)
-        # An IN has no spaces between its values, so that a comma before one is part of a text.
+        # An IN has no spaces between its values, so a comma before a space is part of a text.
         values = re.split(",(?! )", match["values"]) if match["values"] is not None else match["set"].split(", ")
         return f"{name} IN ({', '.join(_literal(value.strip(), kind) for value in values)})"
     match = _CALL.fullmatch(text)

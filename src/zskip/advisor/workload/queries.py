@@ -1,4 +1,4 @@
-"""A workload from what a user gives: predicates, or whole queries, whose WHERE is taken apart."""
+"""Read a workload from users' predicates, or from the WHERE clauses of their whole queries."""
 
 from __future__ import annotations
 
@@ -20,42 +20,41 @@ _WEIGHTED = re.compile(r"\s*(\d+(?:\.\d+)?)\t(.*)", re.DOTALL)
 
 
 def read_text(text: str, name: str) -> Workload:
-    """The workload in a file: JSON, or a query a line, or queries with semicolons between.
+    """Read the workload in a file: JSON, a query per line, or queries between semicolons.
 
-    A line of text may begin with a weight and a tab; one that begins with `--` is a comment. name: of the file; JSON
-    where it ends in `.json`: a list of texts, [text, weight] or {"where": text, "weight": weight}. Raises InputError
-    for JSON that is no such list.
+    A line of text may begin with a weight and a tab; a line that begins with `--` is a comment. name: of the file; if
+    it ends in `.json`, a list of texts, [text, weight] or {"where": text, "weight": weight}. Raises InputError for any
+    other JSON.
     """
     if name.lower().endswith(".json"):
         try:
-            given = json.loads(text)
+            entries = json.loads(text)
         except ValueError as error:
             raise InputError(f'"{name}" is no JSON ({error}); give a list of predicates') from error
-        if not isinstance(given, list):
+        if not isinstance(entries, list):
             raise InputError(f'"{name}" holds no list; write ["a = 1", ["b < 3", 2]]')
-        return Workload.of(given)
+        return Workload.of(entries)
     text = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
     parts = text.split(";") if ";" in text else text.splitlines()
-    found = []
+    queries = []
     for part in parts:
         match = _WEIGHTED.fullmatch(part)
         if part.strip():
-            found.append((match[2], float(match[1])) if match else part)
-    return Workload.of(found)
+            queries.append((match[2], float(match[1])) if match else part)
+    return Workload.of(queries)
 
 
-def understood(
+def parse_queries(
     workload: Workload, columns: Columns, *, names: Sequence[str] = (), timezone: str = "UTC"
 ) -> tuple[Workload, list[Predicate]]:
-    """The queries that can be used, and their predicates; the rest are among the workload's problems.
+    """Parse the usable queries; the rest become the workload's problems.
 
-    names: by which whole queries may call the table, as path or name; any one where none fits. timezone: in which
-    timestamps are meant.
+    names: names and paths of the table in whole queries; a query's only table also fits. timezone: of timestamps.
     """
     queries, predicates, problems = [], [], list(workload.problems)
     for number, query in enumerate(workload.queries, 1):
         try:
-            where = _where_of(query.where, columns, names) if _WHOLE.match(query.where) else query.where
+            where = _extract_where(query.where, columns, names) if _WHOLE.match(query.where) else query.where
             predicates.append(parse(where, columns, timezone=timezone))
             queries.append(replace(query, where=where))
         except (InputError, SqlglotError) as error:
@@ -63,21 +62,21 @@ def understood(
     return replace(workload, queries=tuple(queries), problems=tuple(problems)), predicates
 
 
-def _where_of(sql: str, columns: Columns, names: Sequence[str]) -> str:
-    """The conjuncts of a query that speak of one table alone; `true` where there is none.
+def _extract_where(sql: str, columns: Columns, names: Sequence[str]) -> str:
+    """Extract a query's conjuncts about this table alone, `true` if there are none; several reads are joined by OR.
 
-    Raises PredicateError where the query does not read the table, or reads it more than once.
+    Raises PredicateError if the query does not read the table.
     """
     tree = sqlglot.parse_one(sql, read="spark")
-    found = [(select, table) for select in tree.find_all(exp.Select) for table in _tables(select)]
+    reads = [(select, table) for select in tree.find_all(exp.Select) for table in _tables(select)]
     if names:
         known = {name.lower() for name in names}
-        mine = [(s, t) for s, t in found if _called(t) & known]
-        found = mine or (found if len(found) == 1 and not found[0][1].db else [])
-    if not found:
+        named_reads = [(s, t) for s, t in reads if _names(t) & known]
+        reads = named_reads or (reads if len(reads) == 1 and not reads[0][1].db else [])
+    if not reads:
         raise PredicateError("it does not read this table")
     parts = []
-    for select, table in found:
+    for select, table in reads:
         parts.append(" AND ".join(_own_conjuncts(select, table, columns, alone=len(_tables(select)) == 1)) or "true")
     return " OR ".join(f"({part})" for part in parts) if len(parts) > 1 else parts[0]
 
@@ -87,7 +86,7 @@ def _tables(select: exp.Select) -> list[exp.Table]:
     return [s.this for s in sources if s is not None and isinstance(s.this, exp.Table)]
 
 
-def _called(table: exp.Table) -> set[str]:
+def _names(table: exp.Table) -> set[str]:
     parts = [part.name.lower() for part in table.parts]
     return {".".join(parts), *parts[-1:], ".".join(parts[-2:])}
 
@@ -104,10 +103,10 @@ def _own_conjuncts(select: exp.Select, table: exp.Table, columns: Columns, *, al
             if part.find(exp.Query):
                 continue
             used = list(part.find_all(exp.Column))
-            mine = [
+            is_own = [
                 c.table.lower() in (alias, table.name.lower()) if c.table else c.name.lower() in names for c in used
             ]
-            if used and (all(mine) or (alone and not any(c.table for c in used))):
+            if used and (all(is_own) or (alone and not any(c.table for c in used))):
                 bare = part.copy()
                 for column in bare.find_all(exp.Column):
                     if column.table:

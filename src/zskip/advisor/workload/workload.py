@@ -1,4 +1,4 @@
-"""A workload: the predicates that a table is asked, each with its weight."""
+"""A workload: the predicates of a table's queries, each with its weight."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Query:
     where: str
     """SQL; timestamps without a zone are in UTC where zskip recorded it."""
     weight: float = 1.0
-    """How often it is asked, against the others."""
+    """Its frequency relative to the others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,14 +54,14 @@ class Workload:
     queries: tuple[Query, ...]
     """Each text once."""
     scans: int = 0
-    """That were seen since it began, those that the sample has not kept included."""
+    """Number of scans since recording began, including those that the sample left out."""
     since: dt.datetime | None = None
-    """The first scan, in UTC; None where nobody knows."""
+    """Time of the first scan, in UTC; None if unknown."""
     rows_read: float | None = None
-    """Mean number of rows in the files that the scans read; None where unknown."""
+    """Mean number of rows in the files that the scans read; None if unknown."""
     files_read: float | None = None
     problems: tuple[Problem, ...] = ()
-    """What was given and cannot be used."""
+    """Entries that cannot be used."""
     recording: bool = False
     """Whether scans of the table are being recorded."""
     source: str = "given"
@@ -82,20 +82,20 @@ class Workload:
         >>> workload.shapes()
         {'a = ?': 0.5, 'b IN (?)': 0.5}
         """
-        found: Counter[str] = Counter()
+        shares: Counter[str] = Counter()
         for query in self.queries:
-            found[shape(query.where)] += query.weight / self.weight  # type: ignore[assignment]
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+            shares[shape(query.where)] += query.weight / self.weight  # type: ignore[assignment]
+        return dict(sorted(shares.items(), key=lambda item: (-item[1], item[0])))
 
     @classmethod
-    def of(cls, given: Iterable[str | tuple[str, float] | Mapping[str, object] | Query]) -> Workload:
-        """A workload from predicates, each as text, as (text, weight), or as {"where": ..., "weight": ...}.
+    def of(cls, entries: Iterable[str | tuple[str, float] | Mapping[str, object] | Query]) -> Workload:
+        """Make a workload of predicates, each as text, as (text, weight), or as {"where": ..., "weight": ...}.
 
         Raises InputError for anything else.
         """
-        if isinstance(given, str):
-            raise InputError(f"workload={given!r} is one text; give a list of predicates, or the path of a file")
-        return cls(queries=merged([_read(entry, i) for i, entry in enumerate(given, 1)]))
+        if isinstance(entries, str):
+            raise InputError(f"workload={entries!r} is one text; give a list of predicates, or the path of a file")
+        return cls(queries=merge([_read(entry, i) for i, entry in enumerate(entries, 1)]))
 
     def __str__(self) -> str:
         if not self.queries:
@@ -112,7 +112,7 @@ class Workload:
 
 
 def shape(where: str) -> str:
-    """A predicate with a question mark for each literal.
+    """Replace each literal of a predicate by a question mark.
 
     >>> shape("l_partkey = 155190L AND `7` IN ('a', 'b''c') AND d >= DATE '1994-01-01'")
     'l_partkey = ? AND `7` IN (?) AND d >= ?'
@@ -120,16 +120,16 @@ def shape(where: str) -> str:
     return _LIST.sub("(?)", _LITERAL.sub(lambda match: match[1] or "?", where))
 
 
-def merged(queries: Iterable[Query]) -> tuple[Query, ...]:
-    """The same queries, each text once with its weights added up."""
+def merge(queries: Iterable[Query]) -> tuple[Query, ...]:
+    """Merge queries of the same text, adding up their weights."""
     weights: dict[str, float] = {}
     for query in queries:
         weights[query.where] = weights.get(query.where, 0.0) + query.weight
     return tuple(Query(where=where, weight=weight) for where, weight in weights.items())
 
 
-def drawn(queries: tuple[Query, ...], most: int, seed: int) -> tuple[Query, ...]:
-    """At most so many queries: all of few, else draws by weight, each draw weighing the same."""
+def draw(queries: tuple[Query, ...], most: int, seed: int) -> tuple[Query, ...]:
+    """Draw at most `most` queries by weight, all draws weighing the same; take all if they are few."""
     if len(queries) <= most:
         return queries
     times = Counter(random.Random(seed).choices(range(len(queries)), [query.weight for query in queries], k=most))
@@ -159,11 +159,11 @@ def _short(text: str, limit: int = 100) -> str:
 
 
 @shows(Workload)
-def _(found: Workload) -> list[Block]:
-    first, *others = str(found).splitlines()
-    shapes = list(found.shapes().items()) if found.queries else []
+def _(workload: Workload) -> list[Block]:
+    first, *others = str(workload).splitlines()
+    shapes = list(workload.shapes().items()) if workload.queries else []
     if not shapes:
         return [first, *others]
     rows = tuple((_short(text), Share(share, f"{100 * share:.0f} %")) for text, share in shapes[:_SHOWN])
     more = [f"and {len(shapes) - _SHOWN:,} other shapes"] if len(shapes) > _SHOWN else []
-    return [first, Grid(("shape", "share"), rows), *more, *map(str, found.problems)]
+    return [first, Grid(("shape", "share"), rows), *more, *map(str, workload.problems)]

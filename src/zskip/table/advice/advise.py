@@ -22,8 +22,8 @@ from zskip.advisor.fitting.cross_validation import (
 )
 from zskip.advisor.fitting.random_workload import made_up
 from zskip.advisor.fitting.sample_statistics import SampledTable
-from zskip.advisor.workload.queries import read_text, understood
-from zskip.advisor.workload.workload import Workload, drawn, shape
+from zskip.advisor.workload.queries import parse_queries, read_text
+from zskip.advisor.workload.workload import Workload, draw, shape
 from zskip.errors import InputError, UnsupportedError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.pages import MOST_ROWS
@@ -232,11 +232,11 @@ def read_predicates(
             raise InputError(f'workload="{given}" is no file of queries ({error}); give a list, or a file') from error
     workload = read_workload(handle) if given is None else given if isinstance(given, Workload) else Workload.of(given)
     if workload.source == "recorded":
-        workload = dataclasses.replace(workload, queries=drawn(workload.queries, most, seed))
+        workload = dataclasses.replace(workload, queries=draw(workload.queries, most, seed))
     root = handle.storage.root
     names = [root, root.rpartition("/")[2], f"parquet.{root}", f"delta.{root}"]
     zone = "UTC" if workload.source == "recorded" else time_zone(handle)
-    usable, predicates = understood(workload, table_columns(handle, snapshot), names=names, timezone=zone)
+    usable, predicates = parse_queries(workload, table_columns(handle, snapshot), names=names, timezone=zone)
     if given is not None and not predicates:
         problem = f": {usable.problems[0]}" if usable.problems else ""
         raise InputError(f"no query of the workload can be used{problem}")

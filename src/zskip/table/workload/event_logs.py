@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from zskip.advisor.workload.event_logs import LoggedScan, is_at, scans_of, sql_of
+from zskip.advisor.workload.event_logs import LoggedScan, is_at, read_scans, to_spark_sql
 from zskip.advisor.workload.predicate_text import text_of
 from zskip.advisor.workload.reservoir import Entry, priority
 from zskip.advisor.workload.workload import Problem, Workload
@@ -39,7 +39,7 @@ def import_event_logs(handle: Handle, path: str) -> Workload:
     for log_path in log_paths:
         logs += 1
         name = log_path.rpartition("/")[2].removesuffix(".inprogress")
-        for scan in scans_of(_lines(storage, log_path, problems)):
+        for scan in read_scans(_lines(storage, log_path, problems)):
             scans += 1
             if is_at(scan.location, handle.storage.root):
                 where = _where(scan, columns, time_zone(handle), problems)
@@ -58,7 +58,7 @@ def _where(scan: LoggedScan, columns: Columns, timezone: str, problems: list[Pro
     predicates = []
     for text in scan.filters:
         try:
-            predicates.append(parse(sql_of(text, columns), columns, timezone=timezone))
+            predicates.append(parse(to_spark_sql(text, columns), columns, timezone=timezone))
         except InputError as error:
             if len(problems) < _MOST_PROBLEMS:
                 problems.append(Problem(number=scan.execution, text=text, reason=str(error).splitlines()[0]))
