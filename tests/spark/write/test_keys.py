@@ -9,7 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.layout.fit import fit
+from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import Layout
+from zskip.layout.predict import sample_ranks
+from zskip.layout.workload import synthetic_workload
 from zskip.spark.write.keys import place
 
 pytestmark = pytest.mark.spark
@@ -62,6 +65,19 @@ def test_files_are_the_same_where_nothing_is_spread(spark: SparkSession) -> None
     assert layout.spread.max() == 1
     rows = placed(placing.frame_of(spark, ("long", "string", "double"), columns, ordinals), layout)
     assert [r.file for r in rows] == placing.placed_by(layout, sample, np.zeros(ROWS, np.uint64))[1]
+
+
+def test_a_tree_places_rows_where_its_walk_ends(spark: SparkSession) -> None:
+    types = ("long", "string", "double")
+    columns, ordinals, sample, _ = fitted(types, "zorder", "sample", 3, 4)
+    workload = synthetic_workload(sample_ranks(sample), queries=50)
+    rows = np.bincount(ordinals, minlength=3)
+    layout = fit_tree(sample, np.array([5, 9, 1]), partition_rows=rows, workload=workload)
+    assert layout.spread.max() == 1
+    found = placed(placing.frame_of(spark, types, columns, ordinals), layout)
+    keys, files = placing.placed_by(layout, sample, np.zeros(ROWS, np.uint64))
+    assert [r.key for r in found] == keys
+    assert [r.file for r in found] == files
 
 
 def test_sql_keys_without_code_generation(spark: SparkSession) -> None:
