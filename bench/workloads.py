@@ -22,9 +22,9 @@ from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Target,
     best_curve,
+    cross_validate,
     curves_for,
-    fitted,
-    held_out,
+    fit_layout,
     reads,
 )
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
@@ -86,9 +86,9 @@ class Place:
         curve = self.curve
         if curve == "auto":
             curves = curves_for(len(self.sample.fields))
-            found = held_out(self.sample, self.sampled, self.target, asked, curves)
-            curve = best_curve(found, asked.weights, self.target.unseen)
-        return curve, fitted(self.sample, self.target, asked, curve)
+            reads_by_curve = cross_validate(self.sample, self.sampled, self.target, asked, curves)
+            curve = best_curve(reads_by_curve, asked.weights, self.target.unseen)
+        return curve, fit_layout(self.sample, self.target, asked, curve)
 
 
 def share(files: Groups, predicates: list[Predicate]) -> float:

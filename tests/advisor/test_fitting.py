@@ -23,14 +23,14 @@ from zskip.advisor.fitting.cross_validation import (
     Reads,
     Target,
     best_curve,
-    fitted,
-    held_out,
+    cross_validate,
+    fit_layout,
     in_proportion,
     reads,
 )
-from zskip.advisor.fitting.predicate_boxes import boxes_of, ranked
-from zskip.advisor.fitting.random_workload import made_up
-from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, pushed
+from zskip.advisor.fitting.predicate_boxes import boxes_of, rank_boxes
+from zskip.advisor.fitting.random_workload import make_up_queries
+from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, keep_pushed_down
 from zskip.errors import InputError
 from zskip.layout.fit import fit
 from zskip.layout.predict import predict_share, sample_ranks
@@ -166,7 +166,7 @@ def test_what_is_predicted_is_what_is_read(curve: str) -> None:
     sample = some(data, 12_000)
     asked, tested = workload(40, 6), workload(60, 7).predicates
     clustering = only(sample, "a", "b")
-    layout = fitted(clustering, target(), asked, curve)
+    layout = fit_layout(clustering, target(), asked, curve)
     table = SampledTable(sample, (), [Partition(directory="")])
     predicted = reads(layout, clustering, table, target(), tested)
     assert (predicted.decoded <= predicted.kept + 1e-12).all()
@@ -185,8 +185,8 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     texts += [f"b BETWEEN {i / 50} AND {i / 50 + 0.01}" for i in range(20)]
     hot = ParsedWorkload(predicates=[parse(text, COLUMNS) for text in texts], weights=np.full(100, 0.01))
     default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
-    layout = fitted(sample, target(), hot, FITTED)
-    others = made_up(sample, 9).predicates
+    layout = fit_layout(sample, target(), hot, FITTED)
+    others = make_up_queries(sample, 9).predicates
 
     def kept(which: object, predicates: object) -> float:
         return float(reads(which, sample, table, target(), predicates).kept.mean())  # type: ignore[arg-type]
@@ -194,11 +194,11 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     assert kept(layout, hot.predicates) < 0.95 * kept(default, hot.predicates)
     assert kept(layout, others) < 1.4 * kept(default, others)
     shares = [
-        kept(fitted(sample, dataclasses.replace(target(), unseen=unseen), hot, FITTED), others)
+        kept(fit_layout(sample, dataclasses.replace(target(), unseen=unseen), hot, FITTED), others)
         for unseen in (0.0, 0.2, 0.5, 1.0)
     ]
     assert shares[0] > shares[2] > 0.95 * shares[3]
-    found = held_out(sample, table, target(), hot, ("zorder", "linear", FITTED))
+    found = cross_validate(sample, table, target(), hot, ("zorder", "linear", FITTED))
     assert best_curve(found, hot.weights, 0.2) == FITTED
     assert best_curve(found, hot.weights, 1.0) == "zorder"
 
@@ -210,7 +210,7 @@ def test_a_query_of_several_ranges_reads_a_file_if_any_does() -> None:
     tie = np.random.default_rng(0).integers(0, 2**63, len(sample), dtype=np.uint64)
     files, _ = layout.place(sample.columns, sample.nulls, sample.partition, tie)
     expected = truth([predicate], files.astype(np.int64), sample)
-    boxes = ranked([predicate], np.ones(1), sample)
+    boxes = rank_boxes([predicate], np.ones(1), sample)
     assert len(boxes) == 4
     assert predict_share(layout, sample, boxes) == pytest.approx(expected, abs=0.05)
 
@@ -219,12 +219,12 @@ def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:
     sample = only(some(whole(), 12_000), "a", "b")
     table = SampledTable(sample, (), [Partition(directory="")])
     asked = workload(40, 6)
-    exact = held_out(sample, table, target(64), asked, ("zorder",))["zorder"].kept.mean()
+    exact = cross_validate(sample, table, target(64), asked, ("zorder",))["zorder"].kept.mean()
     fewer = dataclasses.replace(target(16), file_rows=ROWS / 64)
-    assert float(held_out(sample, table, fewer, asked, ("zorder",))["zorder"].kept.mean()) == pytest.approx(
+    assert float(cross_validate(sample, table, fewer, asked, ("zorder",))["zorder"].kept.mean()) == pytest.approx(
         float(exact), rel=0.25
     )
-    assert float(held_out(sample, table, target(16), asked, ("zorder",))["zorder"].kept.mean()) > 1.25 * exact
+    assert float(cross_validate(sample, table, target(16), asked, ("zorder",))["zorder"].kept.mean()) > 1.25 * exact
     assert in_proportion(np.array([900, 2, 0]), 90).tolist() == [89, 1, 0]
 
 
@@ -232,16 +232,16 @@ def test_without_a_workload_a_fit_is_to_made_up_queries() -> None:
     sample = only(some(whole(), 12_000), "a", "b")
     nothing = ParsedWorkload(predicates=[], weights=np.empty(0))
     default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
-    same = fitted(sample, target(), nothing, "zorder")
+    same = fit_layout(sample, target(), nothing, "zorder")
     assert (same.pattern, len(same.cut_keys)) == (default.pattern, len(default.cut_keys))
-    assert predict_share(fitted(sample, target(), nothing, FITTED), sample) < 1.05 * predict_share(default, sample)
+    assert predict_share(fit_layout(sample, target(), nothing, FITTED), sample) < 1.05 * predict_share(default, sample)
 
 
 def test_folds_are_held_against_what_they_have_not_seen() -> None:
     sample = only(some(whole(), 6_000), "a", "b")
     table = SampledTable(sample, (), [Partition(directory="")])
     for count in (1, 2, 9):
-        found = held_out(sample, table, target(8), workload(count, 3), ("zorder",))
+        found = cross_validate(sample, table, target(8), workload(count, 3), ("zorder",))
         assert len(found["zorder"].kept) == count
         assert (found["zorder"].kept > 0).all()
 
@@ -257,12 +257,12 @@ def test_boxes_hold_all_matching_rows() -> None:
     assert boxes_of(parse("year(DATE '2024-01-01') = a", COLUMNS, lenient=True)) == [{}]
     many = " AND ".join(f"(a = {i} OR a = {i + 1} OR b = {i})" for i in range(6))
     assert len(boxes_of(parse(many, COLUMNS))) <= 16
-    found = ranked(workload(8, 1).predicates, np.full(8, 0.125), only(data, "a", "b"))
+    found = rank_boxes(workload(8, 1).predicates, np.full(8, 0.125), only(data, "a", "b"))
     assert found.weights.sum() == pytest.approx(1)
 
 
 def test_only_what_parquet_filters_by_skips_pages() -> None:
-    found = pushed(parse("a = 1 AND s LIKE '%x' AND NOT b > 0.5 AND (c = 1 OR lower(s) = 'q')", COLUMNS))
+    found = keep_pushed_down(parse("a = 1 AND s LIKE '%x' AND NOT b > 0.5 AND (c = 1 OR lower(s) = 'q')", COLUMNS))
     assert isinstance(found, And)
     assert sum(isinstance(node, Unknown) for node in nodes(found)) == 2
 
@@ -348,7 +348,7 @@ def test_boxes_hold_what_prune_keeps_row_by_row(text: str) -> None:
     table = SampledTable(data, (), [Partition(directory="")])
     rows = np.arange(len(data))
     kept = prune(predicate, Groups(table, rows, rows, np.ones(len(data)))).kept
-    boxes = ranked([predicate], np.ones(1), data)
+    boxes = rank_boxes([predicate], np.ones(1), data)
     ranks = np.column_stack(sample_ranks(data))
     inside = np.zeros(len(data), bool)
     assert boxes.nulls is not None

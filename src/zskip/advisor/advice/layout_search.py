@@ -14,13 +14,13 @@ from zskip.advisor.fitting.cross_validation import (
     Reads,
     Target,
     best_curve,
-    chosen_columns,
+    cross_validate,
     curves_for,
-    fitted,
-    held_out,
+    fit_layout,
     in_proportion,
     plain_curve,
     reads,
+    take_columns,
 )
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import InputError
@@ -120,8 +120,8 @@ def _rows_of(sample: Sample, rows: Ints) -> Sample:
 
 
 def _quick_cost(quick: Question, by: tuple[str, ...]) -> float:
-    clustering = chosen_columns(quick.table.sample, by)
-    layout = fitted(clustering, quick.target, quick.asked, plain_curve(len(by)))
+    clustering = take_columns(quick.table.sample, by)
+    layout = fit_layout(clustering, quick.target, quick.asked, plain_curve(len(by)))
     found = reads(layout, clustering, quick.table, quick.target, quick.asked.predicates)
     return float(found.kept @ quick.asked.weights + 0.1 * (found.decoded @ quick.asked.weights))
 
@@ -129,12 +129,12 @@ def _quick_cost(quick: Question, by: tuple[str, ...]) -> float:
 def candidates(question: Question, by: tuple[str, ...], curves: Sequence[str] | None = None) -> list[Candidate]:
     """The layouts by some columns, one a curve, each held against queries that it was not fitted to; the best first."""
     question = question.drawn()
-    clustering = chosen_columns(question.table.sample, by)
+    clustering = take_columns(question.table.sample, by)
     tried = curves_for(len(by)) if curves is None else curves
-    found = held_out(clustering, question.table, question.target, question.asked, tried)
+    reads_by_curve = cross_validate(clustering, question.table, question.target, question.asked, tried)
     error = _row_error(question, by)
-    best = best_curve(found, question.asked.weights, question.target.unseen)
-    layouts = [_candidate(question, by, curve, result, error) for curve, result in found.items()]
+    best = best_curve(reads_by_curve, question.asked.weights, question.target.unseen)
+    layouts = [_candidate(question, by, curve, result, error) for curve, result in reads_by_curve.items()]
     return sorted(layouts, key=lambda layout: (layout.curve != best, layout.kept))
 
 
@@ -201,8 +201,8 @@ def _row_error(question: Question, by: tuple[str, ...]) -> float:
     for rows in _quarters(len(few.table.sample), few.target.seed):
         part = _rows_of(few.table.sample, rows)
         table = SampledTable(part, few.table.partition_fields, few.table.partitions)
-        clustering = chosen_columns(part, by)
-        layout = fitted(clustering, few.target, few.asked, plain_curve(len(by)))
+        clustering = take_columns(part, by)
+        layout = fit_layout(clustering, few.target, few.asked, plain_curve(len(by)))
         shares.append(
             float(reads(layout, clustering, table, few.target, few.asked.predicates).kept @ few.asked.weights)
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zskip.advisor.advice.layout_search import Question
-from zskip.advisor.fitting.cross_validation import chosen_columns, fitted, plain_curve, reads
+from zskip.advisor.fitting.cross_validation import fit_layout, plain_curve, reads, take_columns
 from zskip.predicate import (
     And,
     Column,
@@ -118,13 +118,13 @@ def _file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]
     if question.target.file_rows is not None:
         return []
     few = question.drawn(150)
-    clustering = chosen_columns(few.table.sample, by)
+    clustering = take_columns(few.table.sample, by)
 
     def kept(factor: float) -> float:
         files = np.maximum(np.rint(few.target.files * factor), (few.target.files > 0)).astype(np.int64)
         target = dataclasses.replace(few.target, files=files)
         plain = "hilbert" if curve == "hilbert" else plain_curve(len(by))
-        layout = fitted(clustering, target, few.asked, plain)
+        layout = fit_layout(clustering, target, few.asked, plain)
         return float(reads(layout, clustering, few.table, target, few.asked.predicates).kept @ few.asked.weights)
 
     size = question.bytes / max(int(question.target.files.sum()), 1)

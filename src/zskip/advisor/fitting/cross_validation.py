@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.advisor.fitting.predicate_boxes import limiting, mixed, ranked
-from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, pushed
+from zskip.advisor.fitting.predicate_boxes import drop_unlimited, mix_workloads, rank_boxes
+from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, keep_pushed_down
 from zskip.layout.fit import fit
 from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import FITTED, Layout
@@ -98,7 +98,7 @@ class Reads:
     """In files that made-up queries read, mean."""
 
 
-def fitted(
+def fit_layout(
     sample: Sample,
     target: Target,
     asked: ParsedWorkload,
@@ -114,8 +114,8 @@ def fitted(
     """
     asked = asked.drawn(_MOST_QUERIES, target.seed)
     made_up = synthetic_workload(sample_ranks(sample), queries=_MADE_UP_QUERIES, seed=target.seed)
-    boxes = limiting(ranked(asked.predicates, asked.weights, sample, asked.texts))
-    workload = mixed(boxes, made_up, target.unseen)
+    boxes = drop_unlimited(rank_boxes(asked.predicates, asked.weights, sample, asked.texts))
+    workload = mix_workloads(boxes, made_up, target.unseen)
     rows = target.partition_rows
     if curve == FITTED:
         return fit_tree(sample, target.files, partition_rows=rows, workload=workload, beside=beside, guide=guide)
@@ -168,7 +168,7 @@ def read_shares(
     whole = cut(np.inf if target.file_rows is None else target.file_rows, _LEAST_OF_FILE)
     paged = cut(target.page_rows, _LEAST_OF_PAGE)
     kept = np.array([whole.share(predicate) for predicate in predicates])
-    decoded = np.array([paged.share(pushed(predicate)) for predicate in predicates])
+    decoded = np.array([paged.share(keep_pushed_down(predicate)) for predicate in predicates])
     return Reads(kept=kept, decoded=np.minimum(decoded, kept))
 
 
@@ -179,7 +179,7 @@ def _row_weights(sample: Sample, target: Target) -> Floats:
     return sample.weights * scale[sample.partition]
 
 
-def chosen_columns(sample: Sample, names: Sequence[str]) -> Sample:
+def take_columns(sample: Sample, names: Sequence[str]) -> Sample:
     """Some columns of a sample, in the order of the names."""
     places = [next(i for i, field in enumerate(sample.fields) if field.name == name) for name in names]
     return dataclasses.replace(
@@ -190,17 +190,17 @@ def chosen_columns(sample: Sample, names: Sequence[str]) -> Sample:
     )
 
 
-def best_curve(found: Mapping[str, Reads], weights: Floats, unseen: float) -> str:
+def best_curve(reads_by_curve: Mapping[str, Reads], weights: Floats, unseen: float) -> str:
     """The curve under which queries read least; a tree only where it gains enough to depend on a workload."""
 
     def cost(curve: str) -> float:
-        share = (1 - unseen) * float(found[curve].kept @ weights) + unseen * found[curve].unseen
+        share = (1 - unseen) * float(reads_by_curve[curve].kept @ weights) + unseen * reads_by_curve[curve].unseen
         return share / (_GAIN if curve == FITTED else 1.0)
 
-    return min(found, key=cost)
+    return min(reads_by_curve, key=cost)
 
 
-def held_out(
+def cross_validate(
     clustering: Sample,
     table: SampledTable,
     target: Target,
@@ -210,15 +210,15 @@ def held_out(
     """What each query reads under layouts that were fitted without it; of few queries under those fitted to all."""
     folds = np.random.default_rng(target.seed).permutation(len(asked)) % _FOLDS
     others = synthetic_workload(sample_ranks(clustering), queries=_TRIED_QUERIES, seed=target.seed + 1)
-    found = {}
+    reads_by_curve = {}
     for curve in curves:
         kept, decoded, shares = np.zeros(len(asked)), np.zeros(len(asked)), []
         for fold in range(_FOLDS if len(asked) >= _FOLDS else 1):
             tested = np.flatnonzero(folds == fold) if len(asked) >= _FOLDS else np.arange(len(asked))
             trained = np.flatnonzero(folds != fold) if len(asked) >= _FOLDS else tested
-            layout = fitted(clustering, target, asked.take(trained), curve)
-            found_reads = reads(layout, clustering, table, target, [asked.predicates[i] for i in tested.tolist()])
-            kept[tested], decoded[tested] = found_reads.kept, found_reads.decoded
+            layout = fit_layout(clustering, target, asked.take(trained), curve)
+            predicted = reads(layout, clustering, table, target, [asked.predicates[i] for i in tested.tolist()])
+            kept[tested], decoded[tested] = predicted.kept, predicted.decoded
             shares.append(predict_share(layout, clustering, others))
-        found[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(shares)))
-    return found
+        reads_by_curve[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(shares)))
+    return reads_by_curve

@@ -58,16 +58,16 @@ def boxes_of(predicate: Predicate) -> list[Box]:
     [{('a',): (4, 4)}, {('a',): (9, 9)}]
     """
     if isinstance(predicate, And):
-        found: list[Box] = [{}]
+        boxes: list[Box] = [{}]
         for child in predicate.children:
             parts = boxes_of(child)
-            if len(found) * len(parts) > _MOST_BOXES:
-                found, parts = ([_around(boxes)] if len(boxes) > 1 else boxes for boxes in (found, parts))
-            found = [box for one in found for other in parts if (box := _both(one, other)) is not None]
-        return found
+            if len(boxes) * len(parts) > _MOST_BOXES:
+                boxes, parts = ([_around(several)] if len(several) > 1 else several for several in (boxes, parts))
+            boxes = [box for one in boxes for other in parts if (box := _both(one, other)) is not None]
+        return boxes
     if isinstance(predicate, Or):
-        found = [box for child in predicate.children for box in boxes_of(child)]
-        return found if len(found) <= _MOST_BOXES else [_around(found)]
+        boxes = [box for child in predicate.children for box in boxes_of(child)]
+        return boxes if len(boxes) <= _MOST_BOXES else [_around(boxes)]
     return _of_leaf(predicate)
 
 
@@ -129,39 +129,39 @@ def _previous(value: Any, form: Form) -> Any:
 
 def _both(one: Box, other: Box) -> Box | None:
     """The box that two boxes share; None where they do not meet."""
-    found = dict(one)
+    shared = dict(one)
     for path, (low, high) in other.items():
-        if path in found and (found[path] is ONLY_NULLS) != (other[path] is ONLY_NULLS):
+        if path in shared and (shared[path] is ONLY_NULLS) != (other[path] is ONLY_NULLS):
             return None
         if other[path] is ONLY_NULLS:
-            found[path] = ONLY_NULLS
+            shared[path] = ONLY_NULLS
             continue
-        below, above = found.get(path, (None, None))
+        below, above = shared.get(path, (None, None))
         low = below if low is None else low if below is None else max(low, below)
         high = above if high is None else high if above is None else min(high, above)
         if low is not None and high is not None and low > high:
             return None
-        found[path] = (low, high)
-    return found
+        shared[path] = (low, high)
+    return shared
 
 
 def _around(boxes: Sequence[Box]) -> Box:
     paths = set.intersection(*(set(box) for box in boxes)) if boxes else set()
-    found: Box = {}
+    shared: Box = {}
     for path in paths:
         ranges = [box[path] for box in boxes]
         if ONLY_NULLS in ranges:
             if ranges.count(ONLY_NULLS) == len(ranges):
-                found[path] = ONLY_NULLS
+                shared[path] = ONLY_NULLS
             continue
         lows, highs = zip(*ranges, strict=True)
         low = None if None in lows else min(lows)
         high = None if None in highs else max(highs)
-        found[path] = (low, high)
-    return found
+        shared[path] = (low, high)
+    return shared
 
 
-def ranked(predicates: Sequence[Predicate], weights: Floats, sample: Sample, texts: Sequence[str] = ()) -> Workload:
+def rank_boxes(predicates: Sequence[Predicate], weights: Floats, sample: Sample, texts: Sequence[str] = ()) -> Workload:
     """The boxes of predicates over the dense ranks of a sample; a predicate's weight is shared by its boxes.
 
     texts: what kind of query each is, in words.
@@ -199,8 +199,10 @@ def _ranks(ends: Range | None, distinct: Any) -> tuple[int, int]:
     if ends is None or ends is ONLY_NULLS:
         return ANY_LOWER, ANY_UPPER
     low, high = ends
-    first = 0 if low is None else int(np.searchsorted(distinct, _held(low, distinct), "left"))
-    last = len(distinct) - 1 if high is None else int(np.searchsorted(distinct, _held(high, distinct), "right")) - 1
+    first = 0 if low is None else int(np.searchsorted(distinct, _as_scalar(low, distinct), "left"))
+    last = (
+        len(distinct) - 1 if high is None else int(np.searchsorted(distinct, _as_scalar(high, distinct), "right")) - 1
+    )
     return first, last
 
 
@@ -225,7 +227,7 @@ def _weighted(ends: Sequence[tuple[Any, float]], like: Any) -> tuple[Any, Floats
     return values, np.array([weights[value] for value in sorted(weights)])
 
 
-def _held(value: Any, like: Any) -> Any:
+def _as_scalar(value: Any, like: Any) -> Any:
     """A value as an array of one: NumPy takes bare `bytes` for text that ends before its trailing zeros."""
     if like.dtype != object:
         return value
@@ -234,7 +236,7 @@ def _held(value: Any, like: Any) -> Any:
     return wrapped
 
 
-def limiting(workload: Workload) -> Workload:
+def drop_unlimited(workload: Workload) -> Workload:
     """Without the boxes that say nothing of any column: every layout is the same to them."""
     says = ((workload.lower != ANY_LOWER) | (workload.upper != ANY_UPPER)).any(axis=1)
     if workload.nulls is not None:
@@ -257,7 +259,7 @@ def limiting(workload: Workload) -> Workload:
     )
 
 
-def mixed(workload: Workload, other: Workload, share: float) -> Workload:
+def mix_workloads(workload: Workload, other: Workload, share: float) -> Workload:
     """Two workloads in one; share: the weight of the other (0 to 1)."""
     if not len(workload):
         return other

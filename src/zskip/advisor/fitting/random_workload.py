@@ -16,7 +16,7 @@ from zskip.records import Sample
 _QUERIES = 200
 
 
-def made_up(sample: Sample, seed: int) -> ParsedWorkload:
+def make_up_queries(sample: Sample, seed: int) -> ParsedWorkload:
     """Ranges of 0.1 to 20 % of the rows on one or two columns of a sample."""
     found = synthetic_workload(sample_ranks(sample), queries=_QUERIES, seed=seed)
     distinct: list[Any] = [dense_ranks(v, n)[0] for v, n in zip(sample.columns, sample.nulls, strict=True)]

@@ -142,12 +142,12 @@ class Groups:
         return float(self.weight[kept].sum() / max(self.weight.sum(), 1e-300))
 
 
-def pushed(predicate: Predicate) -> Predicate:
+def keep_pushed_down(predicate: Predicate) -> Predicate:
     """What of a predicate Spark hands to the Parquet reader, which skips pages by it; the rest becomes Unknown."""
     if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(map(pushed, predicate.children)))
+        return type(predicate)(tuple(map(keep_pushed_down, predicate.children)))
     if isinstance(predicate, Not) and isinstance(predicate.child, IsNull | Compare | In):
-        return Not(pushed(predicate.child))
+        return Not(keep_pushed_down(predicate.child))
     if isinstance(predicate, Compare | In | IsNull | StartsWith) and isinstance(predicate.term, Column):
         return predicate
     return Unknown(to_sql(predicate, shorten=True)) if isinstance(predicate, Leaf | Not) else predicate

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from zskip.advisor.fitting.predicate_boxes import limiting, mixed
+from zskip.advisor.fitting.predicate_boxes import drop_unlimited, mix_workloads
 from zskip.advisor.maintenance.bin_packing import pack
 from zskip.advisor.maintenance.row_scale import Scale, scale_of
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, UNSEEN, Touch, Workload, synthetic_workload
@@ -183,7 +183,7 @@ def _costs(
     spans = [scale.spans(c.lower, c.upper, c.bounded) for scale, c in zip(scales, columns, strict=True)]
     # Synthetic queries are drawn on the scale itself, which all columns share.
     made_up = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
-    workload = mixed(limiting(_on_grid(queries, scales)), made_up, unseen)
+    workload = mix_workloads(drop_unlimited(_on_grid(queries, scales)), made_up, unseen)
     low = [np.minimum((start * _GRID + _ROUNDING).astype(np.int32), _GRID - 1) for start, _ in spans]
     high = [np.ceil(end * _GRID - _ROUNDING).astype(np.int32) - 1 for _, end in spans]
     high = [np.maximum(upper, lower) for lower, upper in zip(low, high, strict=True)]

@@ -15,12 +15,12 @@ from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Reads,
     Target,
-    chosen_columns,
     curves_for,
     in_proportion,
     read_shares,
+    take_columns,
 )
-from zskip.advisor.fitting.random_workload import made_up
+from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
@@ -174,7 +174,7 @@ def study_table(
     sample, file_of, row_of = _draw(handle, schema, bound, sampled, target, seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     if not len(parsed):
-        parsed = made_up(select_columns(sample, names), seed)
+        parsed = make_up_queries(select_columns(sample, names), seed)
         workload = dataclasses.replace(workload, source="made up")
     texts = [q.where for q in workload.queries] if workload.queries else [""] * len(parsed)
     today = _measure_today(
@@ -298,7 +298,7 @@ def _choose_sampled(snapshot: Snapshot, names: Sequence[str], predicates: Sequen
 def select_columns(sample: Sample, names: Sequence[str]) -> Sample:
     """Select the named columns that the sample has."""
     sampled = {field.name for field in sample.fields}
-    return chosen_columns(sample, [name for name in names if name in sampled])
+    return take_columns(sample, [name for name in names if name in sampled])
 
 
 def _draw(

@@ -12,13 +12,13 @@ from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Target,
     best_curve,
+    cross_validate,
     curves_for,
-    fitted,
-    held_out,
+    fit_layout,
     plain_curve,
 )
-from zskip.advisor.fitting.predicate_boxes import limiting, ranked
-from zskip.advisor.fitting.random_workload import made_up
+from zskip.advisor.fitting.predicate_boxes import drop_unlimited, rank_boxes
+from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import ZskipWarning
 from zskip.layout.fit import check_curve, fit
@@ -94,7 +94,7 @@ def choose_layout(
         curve = _best_curve(snapshot, sample, target, parsed)
     elif curve == FITTED and len(request.by) == 1:
         curve = "linear"
-    boxes = limiting(ranked(parsed.predicates, parsed.weights, sample)) if len(parsed) else None
+    boxes = drop_unlimited(rank_boxes(parsed.predicates, parsed.weights, sample)) if len(parsed) else None
     if boxes is not None and not len(boxes):
         _warn_of_other_columns(sample, parsed)
     beside = request.beside if _have_types(request, sample) else ()
@@ -103,7 +103,7 @@ def choose_layout(
         # A layout of an older version: an order of the key's bits.
         layout = fit(sample, files, partition_rows=partition_rows, pattern=guide.pattern, beside=beside)
     else:
-        layout = fitted(sample, target, parsed, curve, build=request.build, beside=beside, guide=guide)
+        layout = fit_layout(sample, target, parsed, curve, build=request.build, beside=beside, guide=guide)
     return ChosenLayout(
         layout=layout,
         curve=curve,
@@ -142,7 +142,7 @@ def _have_types(request: OptimizeRequest, sample: Sample) -> bool:
 
 
 def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, parsed: ParsedWorkload) -> str:
-    tested = parsed.drawn(1_000, target.seed) if len(parsed) else made_up(sample, target.seed)
+    tested = parsed.drawn(1_000, target.seed) if len(parsed) else make_up_queries(sample, target.seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
-    found = held_out(sample, table, target, tested, curves_for(len(sample.fields)))
-    return best_curve(found, tested.weights, target.unseen)
+    reads_by_curve = cross_validate(sample, table, target, tested, curves_for(len(sample.fields)))
+    return best_curve(reads_by_curve, tested.weights, target.unseen)

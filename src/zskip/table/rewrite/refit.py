@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zskip.advisor.fitting.cross_validation import Target, fitted, held_out
+from zskip.advisor.fitting.cross_validation import Target, cross_validate, fit_layout
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.layout.layout import FITTED, Layout
 from zskip.layout.sampling import bernoulli_fraction
@@ -80,10 +80,10 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     )
     sample = _draw(handle, table, int(target.files.sum()))
     sampled = SampledTable(sample, table.snapshot.partition_fields, table.snapshot.partitions)
-    then = float(held_out(sample, sampled, target, parsed, (FITTED,))[FITTED].kept @ parsed.weights)
+    then = float(cross_validate(sample, sampled, target, parsed, (FITTED,))[FITTED].kept @ parsed.weights)
     if then >= _GAIN * now:
         return None
-    return Refit(now=now, then=then, layout=fitted(sample, target, parsed, FITTED), reads=reads)
+    return Refit(now=now, then=then, layout=fit_layout(sample, target, parsed, FITTED), reads=reads)
 
 
 def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
