@@ -213,18 +213,18 @@ def test_direct_words_sort_as_the_values(name, values):
     def check(drawn):
         key = {"string": lambda v: v.encode()[:8].ljust(8, b"\0"), "binary": lambda v: v[:8].ljust(8, b"\0")}.get(name)
         drawn = sorted(drawn, key=key)
-        found = words(drawn, name).tolist()
-        assert found == sorted(found)
+        encoded = words(drawn, name).tolist()
+        assert encoded == sorted(encoded)
         comparable = [key(v) if key else v for v in drawn]
-        for a, b, x, y in zip(comparable, comparable[1:], found, found[1:], strict=False):
+        for a, b, x, y in zip(comparable, comparable[1:], encoded, encoded[1:], strict=False):
             assert (a == b) == (x == y)
 
     check()
 
 
 def test_direct_words_of_nan_and_nulls():
-    found = words([-0.0, 0.0, float("inf"), float("nan"), -float("nan")], "double").tolist()
-    assert found[0] == found[1] < found[2] < found[3] == found[4] < 2**64 - 1
+    encoded = words([-0.0, 0.0, float("inf"), float("nan"), -float("nan")], "double").tolist()
+    assert encoded[0] == encoded[1] < encoded[2] < encoded[3] == encoded[4] < 2**64 - 1
     assert words([3.0, 0.0], "double", np.array([True, False])).tolist() == [2**64 - 1, 2**63]
 
 

@@ -159,11 +159,11 @@ def test_anything_can_be_fitted_and_read_back(drawn, how):
     again = Layout.from_json(text)
     assert again == layout
     assert hash(again) == hash(layout)
-    found = ids_of(layout, sample)
-    assert (ids_of(again, sample) == found).all()
-    assert (ids_of(pickle.loads(pickle.dumps(layout)), sample) == found).all()
-    assert set(found.tolist()) <= set(range(layout.file_count))
-    assert (layout.partition_of_file[found] == sample.partition).all()
+    actual = ids_of(layout, sample)
+    assert (ids_of(again, sample) == actual).all()
+    assert (ids_of(pickle.loads(pickle.dumps(layout)), sample) == actual).all()
+    assert set(actual.tolist()) <= set(range(layout.file_count))
+    assert (layout.partition_of_file[actual] == sample.partition).all()
     per_partition = np.bincount(layout.partition_of_file, minlength=len(files))
     assert (per_partition >= 1).all()
     assert (per_partition <= np.maximum(files, 1) * 2).all()
@@ -308,11 +308,11 @@ def test_share_of_existing_files_is_file_by_file(names):
             for end in (min, max)]  # fmt: skip
     known = np.ones(4, bool)
     rows = np.bincount(files)
-    found = share_of_boxes(sample, *ends, [known] * 2, rows, workload)
-    assert found == pytest.approx(naive_share(sample, files, workload))
+    actual = share_of_boxes(sample, *ends, [known] * 2, rows, workload)
+    assert actual == pytest.approx(naive_share(sample, files, workload))
     unknown = share_of_boxes(sample, *ends, [~known] * 2, rows, workload)
     assert unknown == pytest.approx(1.0)
-    assert found < share_of_boxes(sample, *ends, [known, ~known], rows, workload) < 1.0
+    assert actual < share_of_boxes(sample, *ends, [known, ~known], rows, workload) < 1.0
 
 
 def test_prediction_matches_what_other_rows_measure():

@@ -38,11 +38,11 @@ def test_rank_is_bisect_and_null_is_last(drawn, limit):
     as_list = bounds.tolist()
     assert as_list == sorted(set(as_list))
     assert len(as_list) <= limit
-    for value, found in zip(values, rank(array, nulls, bounds).tolist(), strict=True):
+    for value, actual in zip(values, rank(array, nulls, bounds).tolist(), strict=True):
         if value is None:
-            assert found == len(as_list) + 1
+            assert actual == len(as_list) + 1
         else:
-            assert found == (len(as_list) if is_nan(value) else bisect_right(as_list, value))
+            assert actual == (len(as_list) if is_nan(value) else bisect_right(as_list, value))
 
 
 @given(COLUMNS)
@@ -130,8 +130,8 @@ def test_all_null_and_empty(dtype):
 def test_dense_ranks_number_the_distinct_values(drawn):
     values, dtype = drawn
     distinct, ranks = dense_ranks(*column(values, dtype))
-    for value, found in zip(values, ranks.tolist(), strict=True):
+    for value, actual in zip(values, ranks.tolist(), strict=True):
         if value is None:
-            assert found == -1
+            assert actual == -1
         else:
-            assert distinct[found] == value or (is_nan(value) and is_nan(distinct[found]))
+            assert distinct[actual] == value or (is_nan(value) and is_nan(distinct[actual]))

@@ -65,15 +65,15 @@ def shortest_between(below: Keys, above: Keys) -> Keys:
     """
     if above.dtype == np.int64:
         differing = below.astype(np.int64) ^ above.astype(np.int64)
-        kept = _bit_length(differing) - 1
-        return (above.astype(np.int64) >> kept) << kept
+        dropped_bits = _bit_length(differing) - 1
+        return (above.astype(np.int64) >> dropped_bits) << dropped_bits
     low, high = byte_matrix(below), byte_matrix(above)
     at = np.argmax(low != high, axis=1)
     rows = np.arange(len(at))
     drop = _bit_length((low[rows, at] ^ high[rows, at]).astype(np.int64)) - 1
-    kept_bytes = np.where(np.arange(high.shape[1]) < at[:, None], high, 0).astype(np.uint8)
-    kept_bytes[rows, at] = (high[rows, at] >> drop) << drop
-    return cast(Keys, np.ascontiguousarray(kept_bytes).view(above.dtype).reshape(-1))
+    prefix = np.where(np.arange(high.shape[1]) < at[:, None], high, 0).astype(np.uint8)
+    prefix[rows, at] = (high[rows, at] >> drop) << drop
+    return cast(Keys, np.ascontiguousarray(prefix).view(above.dtype).reshape(-1))
 
 
 def microcells(prefix: npt.NDArray[np.int32], weight: Floats, breaks: Ints, limit: float) -> Ints:

@@ -43,7 +43,7 @@ def linear_pattern(widths: Sequence[int], bits: int = KEY_BITS) -> Pattern:
 
 
 def complete_pattern(prefix: Iterable[int], widths: Sequence[int], bits: int = KEY_BITS) -> Pattern:
-    """Follow `prefix`, leaving out bits a column does not have, then give the rest to the least used column.
+    """Follow `prefix`, skipping bits that a column does not have, then always take the least used column.
 
     >>> complete_pattern([1, 1, 1, 1, 0], [2, 3])
     (1, 1, 1, 0, 0)
@@ -67,17 +67,17 @@ def pattern_widths(pattern: Sequence[int], columns: int) -> tuple[int, ...]:
 
 
 def spread(codes: Ints, pattern: Sequence[int], column: int) -> Ints:
-    """Lay the bits of one column's codes at their places in the key.
+    """Put the bits of one column's codes into their positions in the key.
 
-    codes: (n,), each of as many bits as the pattern names the column. Keys are the OR of this over all columns.
+    codes: (n,), each with one bit per mention of the column in the pattern. A key is the OR over all columns.
 
     >>> [bin(key) for key in spread(np.array([0b11, 0b10]), (0, 1, 0, 1), 0).tolist()]
     ['0b1010', '0b1000']
     """
-    places = [len(pattern) - 1 - i for i, named in enumerate(pattern) if named == column]
+    shifts = [len(pattern) - 1 - i for i, named in enumerate(pattern) if named == column]
     keys = np.zeros(len(codes), np.int64)
-    for bit, place in enumerate(reversed(places)):
-        keys |= ((codes >> bit) & 1) << place
+    for bit, shift in enumerate(reversed(shifts)):
+        keys |= ((codes >> bit) & 1) << shift
     return keys
 
 

@@ -17,8 +17,8 @@ _CHUNK_FILES = 1 << 12
 def predict_share(layout: Layout, sample: Sample, workload: Workload | None = None) -> float:
     """Predict the mean share (0 to 1) of the rows that lie in files which a query of the workload meets.
 
-    workload: over the dense ranks of this sample; the synthetic one by default. Reading only what min and max of each
-    file cannot rule out, as a query does.
+    workload: over the dense ranks of this sample; the synthetic one by default. A query reads the files that their
+    min and max cannot rule out.
     """
     if not len(sample):
         return 0.0
@@ -27,7 +27,7 @@ def predict_share(layout: Layout, sample: Sample, workload: Workload | None = No
 
 
 def _shares(lowest: Sequence[Ranks], highest: Sequence[Ranks], rows: Ints | Floats, workload: Workload) -> Floats:
-    """Share of the rows in boxes that each query meets."""
+    """The share of the boxes' rows that each query meets."""
     read = np.zeros(len(workload.starts))
     for start in range(0, len(rows), _CHUNK_FILES):
         chunk = slice(start, start + _CHUNK_FILES)
@@ -55,10 +55,10 @@ def share_of_boxes(
     rows: Ints,
     workload: Workload | None = None,
 ) -> float:
-    """The same share for files that exist, from their min and max.
+    """Predict the same share for existing files, from their min and max.
 
     lower, upper: for each column of the sample (files,), in the form of its type; bounded: for each column (files,)
-    whether they are known: a file is read where they are not; rows: (files,), how many each file holds.
+    whether they are known, else the file is read; rows: (files,) rows of each file.
     """
     if not len(sample) or not rows.sum():
         return 0.0

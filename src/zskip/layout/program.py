@@ -1,4 +1,4 @@
-"""Cuts by dynamic program: runs of microcells become files where the fewest queries would have to read both."""
+"""Cuts by dynamic program: runs of microcells become files, cut where the fewest queries must read both sides."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from zskip.layout.workload import Ranks, Touch
 from zskip.records import Floats, Ints
 
 SMALLEST, LARGEST = 0.5, 1.5
-"""A file holds between these times the rows that a file should hold."""
+"""The least and most rows of a file, as multiples of its desired rows."""
 _TOO_SMALL = 100.0
-"""Cost of a file below the smallest size: allowed where runs of one key leave no choice."""
+"""Cost of a file below the smallest size: only runs of one key force it."""
 _LAMBDAS = 24
 _REFINEMENTS = 2
 
@@ -24,11 +24,11 @@ class Cells:
     """Microcells in key order, the cells of one partition after those of another."""
 
     size: Floats
-    """(cells,), in files: rows over the rows that a file of the partition should hold."""
+    """(cells,), in files: rows divided by the desired rows of a file of the partition."""
     partition: Ints
     """(cells,), ascending from 0 without gaps."""
     files: Ints
-    """(partitions,) number of files wanted."""
+    """(partitions,) desired number of files."""
     low: Sequence[Ranks]
     """For each column (cells,), as `Touch.classes` gives them."""
     high: Sequence[Ranks]
@@ -41,16 +41,16 @@ class _Segments:
     first: Ints
     """(cells,) first cell of the longest run that ends in this cell."""
     cost: npt.NDArray[np.float32]
-    """(cells, longest): at [j, o] the cost of the run of o + 1 cells ending in j; inf where it is too large."""
+    """(cells, longest): at [j, o] the cost of the run of o + 1 cells ending in j; inf if it is too large."""
     files: Ints
-    """(cells,) files that the cell takes by itself where it alone is too large for one, else 1."""
+    """(cells,) files of the cell by itself: more than 1 if it is too large for one."""
 
 
 def cut_cells(cells: Cells, touch: Touch) -> list[Ints]:
     """Choose for each partition the cells that start its second and later files.
 
-    The runs minimize rows x share of the workload that meets the run's box + lambda for each file, where lambda is the
-    smallest that yields no more files than wanted. Returns one ascending array of cell numbers for each partition.
+    The runs minimize rows x share of the workload that meets the run's box + lambda for each file; lambda is the
+    smallest that yields at most the desired number of files. Returns an ascending array of cell numbers per partition.
     """
     segments = _segments(cells, touch)
     partitions = len(cells.files)
@@ -91,7 +91,7 @@ def _segments(cells: Cells, touch: Touch) -> _Segments:
 
 
 def own_files(sizes: Floats) -> Ints:
-    """Files that cells take by themselves: more than one where a run of one key is too large for a single file.
+    """The files of each cell by itself: several if a run of one key is too large for one.
 
     >>> own_files(np.array([0.1, 1.5, 1.6, 3.1])).tolist()
     [1, 1, 2, 3]
@@ -139,9 +139,9 @@ def _backtrack(cells: Cells, origin: npt.NDArray[np.int32], chosen: Ints) -> lis
     cuts = []
     for partition, column in enumerate(chosen.tolist()):
         start, cell = int(edges[partition]), int(edges[partition + 1])
-        found = []
+        starts = []
         while cell > start:
             cell = int(origin[cell - 1, column])
-            found.append(cell)
-        cuts.append(np.array(found[-2::-1], np.int64))
+            starts.append(cell)
+        cuts.append(np.array(starts[-2::-1], np.int64))
     return cuts

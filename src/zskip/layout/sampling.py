@@ -1,4 +1,4 @@
-"""How many rows to draw for a layout, and what each drawn row then stands for."""
+"""The number of rows to draw for a layout, and the weight of each drawn row."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ SMALLEST_SAMPLE, LARGEST_SAMPLE = 50_000, 1_000_000
 
 
 def bernoulli_fraction(rows: int, files: int) -> float:
-    """The share of rows to draw where the number of rows is known: 200 for each file, at least 50,000, at most 1e6.
+    """The share of rows to draw from a known number: 200 rows per file, at least 50,000, at most 1e6.
 
     >>> bernoulli_fraction(12_000_000, 64) == 50_000 / 12_000_000
     True
     """
-    wanted = min(max(ROWS_PER_FILE * files, SMALLEST_SAMPLE), LARGEST_SAMPLE)
-    return min(1.0, wanted / max(rows, 1))
+    sample_size = min(max(ROWS_PER_FILE * files, SMALLEST_SAMPLE), LARGEST_SAMPLE)
+    return min(1.0, sample_size / max(rows, 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReservoirPlan:
-    """How to draw where the number of rows is unknown: a reservoir in each of Spark's partitions.
+    """Draw from an unknown number of rows, by a reservoir in each of Spark's partitions.
 
     The process of Spark's `RangePartitioner`, which Delta and Hudi use for their curves.
     """
 
     sample_size: int
-    """Rows wanted altogether."""
+    """Rows to draw in total."""
     rows_per_partition: int
     """Size of each reservoir."""
 
@@ -51,17 +51,17 @@ class ReservoirPlan:
         return min(1.0, self.sample_size / max(int(counts.sum()), 1))
 
     def imbalanced(self, counts: Ints) -> Bools:
-        """Which partitions hold so many rows that their reservoir is too small: draw these again, at `fraction`.
+        """Whether a partition has too many rows for its reservoir: draw from it again, at `fraction`.
 
         counts: (partitions,) rows.
         """
         return self.fraction(counts) * counts > self.rows_per_partition
 
     def weights(self, counts: Ints) -> Floats:
-        """Rows that each drawn row stands for, for each partition: those drawn again weigh 1 / fraction.
+        """The rows that each drawn row stands for, in each partition: rows drawn again weigh 1 / fraction.
 
         counts: (partitions,) rows.
         """
-        drawn = np.minimum(counts, self.rows_per_partition)
-        weights = counts / np.maximum(drawn, 1)
+        drawn_rows = np.minimum(counts, self.rows_per_partition)
+        weights = counts / np.maximum(drawn_rows, 1)
         return np.where(self.imbalanced(counts), 1.0 / self.fraction(counts), weights)

@@ -13,9 +13,9 @@ from zskip.records import Bools, Floats, Ints, Values
 Ranks = npt.NDArray[np.int32]
 
 UNSEEN = 0.2
-"""Share of tomorrow's queries that a workload does not tell, where the user does not say it."""
+"""Default share of future queries that a workload does not show."""
 ANY_LOWER = -1
-"""Lower end of a column that a query leaves free: it meets files of nulls only, too."""
+"""Lower end of a column that a query leaves free: it also meets files that hold only nulls."""
 ANY_UPPER = int(np.iinfo(np.int32).max)
 _CHUNK_BOXES = 1 << 15
 
@@ -31,27 +31,27 @@ class Workload:
     weights: Floats
     """(queries,), their sum is 1."""
     owners: Ints | None = None
-    """(queries,) ascending: ranges of one number are one query, which reads a file if any of them does and has the sum
-    of their weights; None where each is one."""
+    """(queries,) ascending: ranges of one number form one query, which reads a file if any range does and has the sum
+    of their weights; None if each range is a query."""
     nulls: Bools | None = None
-    """(queries, columns) where the query asks for nulls only; lower and upper are free there."""
+    """(queries, columns) whether the query selects only nulls; lower and upper are free there."""
     ends: tuple[tuple[Values, Floats], ...] = ()
     """For each column the values at which queries start, or right after which they end, ascending, with weights."""
     texts: tuple[str, ...] = ()
-    """What kind of query each is, in words; empty where nobody knows."""
+    """The kind of each query, in words; empty if unknown."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
     @property
     def starts(self) -> Ints:
-        """Where the ranges of each query start."""
+        """The position of each query's first range."""
         owners = np.arange(len(self)) if self.owners is None else self.owners
         return np.flatnonzero(np.diff(owners, prepend=-1))
 
 
 def synthetic_workload(ranks: Sequence[Ranks], *, queries: int = 1000, seed: int = 0) -> Workload:
-    """Make up a workload where none is known: ranges of 0.1 to 20 % of the rows (log-uniform) on one or two columns.
+    """Make a workload if none is known: ranges of 0.1 to 20 % of the rows (log-uniform) on one or two columns.
 
     ranks: for each column the dense ranks of a sample, -1 for null. A range never matches a null.
     """
@@ -73,10 +73,10 @@ def synthetic_workload(ranks: Sequence[Ranks], *, queries: int = 1000, seed: int
 
 
 class Touch:
-    """Says for many boxes at once which share of a workload's queries they meet.
+    """Computes for many boxes at once the share of a workload's queries that they meet.
 
-    For each column the boxes' ends are reduced to classes: how many distinct lower (upper) ends of queries lie at or
-    below (below) them. A table of bit sets gives the queries that meet a class, a box meets the AND over its columns.
+    For each column the boxes' ends are reduced to classes: the number of distinct lower (upper) ends of queries at or
+    below (below) them. A table of bit sets gives the queries that meet a class; a box meets the AND over its columns.
     """
 
     def __init__(self, workload: Workload) -> None:
