@@ -69,9 +69,9 @@ def test_every_row_is_in_the_one_leaf_that_it_walks_to(drawn: Any) -> None:
     assert again == layout
     assert hash(again) == hash(layout)
     tie = np.random.default_rng(1).integers(0, 2**63, len(sample), dtype=np.uint64)
-    files, keys = again.place(sample.columns, sample.nulls, sample.partition, tie)
+    file_ids, keys = again.place(sample.columns, sample.nulls, sample.partition, tie)
     assert (keys == layout.keys(sample.columns, sample.nulls)).all()
-    for row, partition, file in zip(rows_of(sample), sample.partition.tolist(), files.tolist(), strict=True):
+    for row, partition, file in zip(rows_of(sample), sample.partition.tolist(), file_ids.tolist(), strict=True):
         segment = walk(layout, row, partition)[0] + layout.cut_starts[partition] + partition
         assert 0 <= file - layout.first_file[segment] < layout.spread[segment]
         assert layout.partition_of_file[file] == partition
