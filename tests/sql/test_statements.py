@@ -38,6 +38,14 @@ READ: list[tuple[str, Statement]] = [
     ("OPTIMIZE t AUTO", Optimize(target=T, curve="auto", by=None)),
     ("OPTIMIZE t AUTO BY (a, b)", Optimize(target=T, curve="auto", by=("a", "b"))),
     ("OPTIMIZE t FITTED BY (a, b)", Optimize(target=T, curve="fitted", by=("a", "b"))),
+    (
+        "OPTIMIZE t FITTED BY (a, b) UNSEEN 0.3",
+        Optimize(target=T, curve="fitted", by=("a", "b"), options=(("unseen", 0.3),)),
+    ),
+    (
+        "OPTIMIZE t INCREMENTAL UNSEEN 1 WITH (refit = true)",
+        Maintain(target=T, options=(("unseen", 1.0), ("refit", True))),
+    ),
     ("ADVISE t", Advise(target=T)),
     ("advise t with (files = 4, seed = 1);", Advise(target=T, options=(("files", 4), ("seed", 1)))),
     ("ALTER WORKLOAD ON t RECORD OFF", RecordWorkload(target=T, on=False)),
@@ -141,7 +149,7 @@ BAD = [
     ("OPTIMIZE t WITH (files = '3')", "''3''", 1, 25, 'the option "files" is a whole number'),
     ("OPTIMIZE t WITH (files = true)", "'true'", 1, 25, 'the option "files" is a whole number'),
     ("OPTIMIZE t WITH (sort_within_files = 1)", "'1'", 1, 37, "is true or false"),
-    ("OPTIMIZE t WITH (files = 3.5)", "'3.5'", 1, 25, "expected a string, a whole number"),
+    ("OPTIMIZE t WITH (files = 3.5)", "'3.5'", 1, 25, 'the option "files" is a whole number'),
     ("OPTIMIZE t WITH (files 3)", "'3'", 1, 23, "expected ="),
     ("OPTIMIZE t WITH (files = 3, files = 4)", "'files'", 1, 28, "given twice"),
     ("OPTIMIZE t WITH ()", "')'", 1, 17, "expected an option"),
