@@ -44,6 +44,7 @@ def fit(
     pattern: Sequence[int] | None = None,
     workload: Workload | None = None,
     beside: Sequence[tuple[Values, Floats]] = (),
+    bounds: tuple[Values, ...] | None = None,
     seed: int = 0,
 ) -> Layout:
     """Fit bounds and cuts to a sample.
@@ -52,12 +53,13 @@ def fit(
     (partitions,) rows of the table; pattern: columns by the bits of a separable key, most significant first, in place
     of the curve's own; workload: over the dense ranks of the sample, synthetic by default; beside: for each column
     values of rows that the sample is not of, and how many rows each stands for, so that the bounds are those of a whole
-    table of which this is a part; seed: of the synthetic workload. Raises InputError and ColumnError where the columns
-    or options do not go together.
+    table of which this is a part; bounds: the table's own, in place of new ones; seed: of the synthetic workload.
+    Raises InputError and ColumnError where the columns or options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
     wanted = np.maximum(np.asarray(files, np.int64), 1)
-    bounds = column_bounds(sample, curve, build, int(wanted.max(initial=1)), beside)
+    if bounds is None:
+        bounds = column_bounds(sample, curve, build, int(wanted.max(initial=1)), beside)
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
     shape = Layout(
         fields=sample.fields,

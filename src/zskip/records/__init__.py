@@ -13,7 +13,7 @@ from zskip.records.info import (
     TreeCut,
     TreeInfo,
 )
-from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult
+from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
 from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
 from zskip.records.statistics import ALL_NULL, ColumnStats, Known
@@ -55,4 +55,5 @@ __all__ = [
     "TreeInfo",
     "Values",
     "Verification",
+    "WriteResult",
 ]

@@ -81,6 +81,30 @@ class OptimizeResult:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class WriteResult:
+    """What a write of new rows did."""
+
+    path: str
+    version: int
+    """Of the table, after the write."""
+    rows: int
+    """New rows; none where the table held the batch already."""
+    files: int
+    bytes: int
+    """Of the new files."""
+    by: tuple[str, ...]
+    """The columns that the rows were placed by; none where the table was never clustered."""
+    curve: str
+    """`input order` where the table was never clustered."""
+    predicted_share: float | None
+    """Mean share of the new rows (0 to 1) that a query reads; None where unknown."""
+    seconds: dict[str, float]
+    """By step, in the order the steps ran."""
+    jobs: int
+    """Spark jobs that ran meanwhile."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CompactResult:
     """What a compact did."""
 
@@ -140,7 +164,7 @@ class Operation:
     time_ms: int
     """When it was committed, in milliseconds since 1970."""
     operation: str
-    """`optimize`, `maintain` or `compact`."""
+    """`optimize`, `maintain`, `compact` or `append`."""
     by: tuple[str, ...] = ()
     """Clustering columns; none where small files were merged."""
     curve: str | None = None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         ScanReport,
         TableInfo,
         Verification,
+        WriteResult,
     )
     from zskip.table.handle import Handle
     from zskip.table.optimize_request import Given
@@ -133,6 +134,31 @@ class Table:
         with notifying_catalog(handle), registering_new_table(into, handle) as path:
             request = dataclasses.replace(request, into=path)
             return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
+
+    def append(self, df: DataFrame, *, batch: tuple[str, int] | None = None, exclusive: bool = False) -> WriteResult:
+        """Append the rows of a DataFrame, placed by the table's own layout, and index the new files.
+
+        df: has the table's columns in any order, with the same types; columns that may be null may be missing. Its plan
+        runs twice, first for a sample of the clustering columns, and once more if the table has Hive partitions:
+        persist it if it is slow or gives other rows each time. batch: the name of a writer and the number of its batch,
+        such as ("orders", 7) in `foreachBatch`: a batch that the table holds already, or one before it, is left out
+        (Parquet and Delta); exclusive: as in `optimize`.
+
+        The new rows lie in as many files as they are worth, each narrow in the columns of the table's curve or tree. A
+        table that was never clustered takes them in input order, and the result's `curve` says so. The commit is an
+        append: readers of changes see it as one.
+
+        Raises ColumnError for columns that are missing, extra or of another type, InputError for what is no DataFrame,
+        for a stream, and for nulls in columns that must have none, UnsupportedError for tables that only their own
+        engine can append to, and ConflictError if the columns changed meanwhile. In each case the table is as it was.
+        """
+        from zskip.table.catalog_updates import notifying_catalog
+        from zskip.table.write.append import append, read_batch
+
+        batch_id = read_batch(batch)
+        handle = self._handle.exclusively(exclusive)
+        with notifying_catalog(handle):
+            return append(handle, df, batch_id)
 
     def compact(
         self,

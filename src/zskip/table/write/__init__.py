@@ -1,0 +1,1 @@
+"""Rows of DataFrames become files of tables, in the order of a layout."""

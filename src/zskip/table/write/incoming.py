@@ -1,0 +1,156 @@
+"""The rows of a DataFrame as a table takes them: its columns in its order, and the partition of each row."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.errors import ColumnError, InputError, UnsupportedError
+from zskip.formats.delta.values import directory_of
+from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.records import Ints
+from zskip.spark.forms import quote_identifier
+from zskip.spark.scan.logical import frame_of
+from zskip.spark.scan.relation import ORDINAL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from zskip.spark.schema import TableSchema
+
+_PARTITION_TYPES = ("byte", "short", "integer", "long", "string", "date")
+_KEY = "__zskip_key"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Incoming:
+    """New rows with the columns of a table's files, and `__zskip_partition`, the number of each row's directory."""
+
+    frame: DataFrame
+    directories: tuple[str, ...]
+    """The Hive partition directories of the rows; one empty path in an unpartitioned table."""
+    rows: Ints | None
+    """(directories,) rows of each; None where they were not counted."""
+
+
+def check_frame(df: Any) -> None:
+    """Raise unless `df` is a DataFrame of a classic session with columns of different names, and no stream."""
+    module = type(df).__module__
+    if module.startswith("pyspark.sql.connect"):
+        raise UnsupportedError(
+            "this DataFrame is of Spark Connect, which gives no access to the JVM that writes its rows; write them "
+            'with its own writer, as in df.write.mode("append"), and run maintain() in a classic session'
+        )
+    if not hasattr(df, "_jdf") or not hasattr(df, "isStreaming"):
+        raise InputError(f"{type(df).__name__} is not a DataFrame of Spark; give one, such as spark.read.csv(path)")
+    if df.isStreaming:
+        raise InputError(
+            "this DataFrame is a stream, which has no end; write its batches from foreachBatch, as in "
+            "df.writeStream.foreachBatch(lambda batch, number: table.append(batch, batch=(name, number)))"
+        )
+    if not df.columns:
+        raise InputError("the DataFrame has no columns; there is nothing to write")
+    counts = Counter(name.lower() for name in df.columns)
+    repeated = [name for name in df.columns if counts[name.lower()] > 1]
+    if repeated:
+        raise ColumnError(f'the DataFrame has more than one column "{repeated[0]}"; rename or drop the others')
+
+
+def align(df: DataFrame, schema: TableSchema, *, case_sensitive: bool) -> DataFrame:
+    """The rows with the table's columns in its order, partition columns last; missing columns are null.
+
+    Raises ColumnError that names each column that is missing, extra or of another type.
+    """
+    import pyspark.sql.functions as F
+
+    columns = [*_read_struct(schema.data_json).fields, *_read_struct(schema.partition_json).fields]
+    partition_names = {field.name for field in schema.snapshot.partition_fields}
+
+    def key(name: str) -> str:
+        return name if case_sensitive else name.lower()
+
+    given = {key(field.name): field for field in df.schema.fields}
+    problems = []
+    selected = []
+    for field in columns:
+        source = given.pop(key(field.name), None)
+        expected = field.dataType.simpleString()
+        if source is None and field.name in partition_names:
+            problems.append(f'the partition column "{field.name}" is missing')
+        elif source is not None and source.dataType.simpleString() != expected:
+            actual = source.dataType.simpleString()
+            problems.append(f'"{source.name}" is of type {actual}, and {expected} in the table')
+        else:
+            value = F.lit(None).cast(field.dataType) if source is None else F.col(quote_identifier(source.name))
+            selected.append(value.alias(field.name))
+    problems += [f'"{field.name}" is not in the table' for field in given.values()]
+    if problems:
+        raise ColumnError(
+            f'the DataFrame does not fit "{schema.snapshot.root}": {"; ".join(problems)}. Cast, rename or drop '
+            "columns; nothing was written"
+        )
+    return df.select(*selected)
+
+
+def _read_struct(text: str) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(text))
+
+
+def number_partitions(spark: SparkSession, aligned: DataFrame, schema: TableSchema) -> Incoming:
+    """Number the partitions of aligned rows, and move them to a session of their own.
+
+    spark: a `writing_session`. In a partitioned table this counts the rows of each partition, which is one job.
+    """
+    import pyspark.sql.functions as F
+
+    snapshot = schema.snapshot
+    frame = frame_of(spark, aligned._jdf.queryExecution().analyzed())
+    names = [field.name for field in snapshot.partition_fields]
+    if not names:
+        return Incoming(frame=frame.withColumn(ORDINAL, F.lit(0)), directories=("",), rows=None)
+    for field in snapshot.partition_fields:
+        if field.type.name not in _PARTITION_TYPES:
+            raise UnsupportedError(
+                f'zskip does not append to "{snapshot.root}", which is partitioned by "{field.name}" of type '
+                f"{field.type}; append with Spark, and let maintain() put the new rows in order. Nothing was written"
+            )
+    texts = [F.col(quote_identifier(name)).cast("string") for name in names]
+    counts = frame.groupBy(*(text.alias(f"k{i}") for i, text in enumerate(texts))).count().collect()
+    values = [tuple(row[:-1]) for row in counts]
+    _check_texts(names, values)
+    keys = [f"{_KEY}_{i}" for i in range(len(names))]
+    rows = [(*value, number) for number, value in enumerate(values)]
+    described = ", ".join([*(f"{key} string" for key in keys), f"{ORDINAL} int"])
+    known = spark.createDataFrame(rows, described)
+    same = [text.eqNullSafe(F.col(key)) for text, key in zip(texts, keys, strict=True)]
+    joined = frame.join(F.broadcast(known), same, "left")
+    number = F.col(ORDINAL)
+    # The plan runs again: rows of a partition that was not there must not be lost.
+    checked = F.when(number.isNotNull(), number).otherwise(
+        F.raise_error(F.lit("zskip: the DataFrame gave other rows when it was read again; persist it")).cast("int")
+    )
+    data = [F.col(quote_identifier(field.name)) for field in snapshot.fields]
+    numbered = joined.select(*data, checked.alias(ORDINAL))
+    return Incoming(
+        frame=numbered,
+        directories=tuple(directory_of(names, value) for value in values),
+        rows=np.array([row[-1] for row in counts], np.int64),
+    )
+
+
+def _check_texts(names: Sequence[str], values: Sequence[tuple[str | None, ...]]) -> None:
+    for value in values:
+        for name, text in zip(names, value, strict=True):
+            if text in ("", DEFAULT_PARTITION):
+                raise InputError(
+                    f'the partition column "{name}" holds the text "{text}", which directories cannot tell from null; '
+                    "write null, or another text. Nothing was written"
+                )
