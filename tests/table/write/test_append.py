@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -230,3 +231,18 @@ def test_a_stream_killed_after_a_commit_adds_no_row_twice(name: str, tmp_path: P
     assert len(maker.read(path)) == 200
     run()
     assert rows_of(maker.read(path)) == sum((rows_of(points(100 * i, 100)) for i in range(3)), rows_of(points(0, 0)))
+
+
+def test_two_appends_and_a_maintain_at_once(tmp_path: Path, spark: SparkSession) -> None:
+    maker, path = FORMATS[0], tmp_path / "t"
+    maker.append(path, points(0), partitioned=False)
+    zskip.table(spark, str(path)).optimize(["a", "b"], files=4)
+    with ThreadPoolExecutor(3) as pool:
+        for i in range(1, 4):
+            new = [frame_of(spark, points(10_000 * i + 100 * j, 100)) for j in range(2)]
+            calls = [pool.submit(zskip.table(spark, str(path)).append, rows) for rows in new]
+            calls.append(pool.submit(zskip.table(spark, str(path)).maintain))  # type: ignore[arg-type]
+            assert [call.result() is None for call in calls] == [False] * 3
+    ids = sorted(row["id"] for row in maker.read(path).to_pylist())
+    expected = [*range(4000), *(10_000 * i + k for i in range(1, 4) for k in range(200))]
+    assert ids == expected
