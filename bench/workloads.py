@@ -25,7 +25,7 @@ from zskip.advisor.fitting.cross_validation import (
     cross_validate,
     curves_for,
     fit_layout,
-    reads,
+    predict_reads,
 )
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
 from zskip.layout.curves import spread, zorder_pattern
@@ -148,7 +148,7 @@ def measured(place: Place, asking: Callable[..., list[Predicate]], kinds: list[s
     for kind in kinds:
         tested = asking(place.whole, kind, TESTED, 99)
         curve, layout, files, seconds = layouts[kind]
-        predicted = reads(layout, place.sample, place.sampled, place.target, tested)
+        predicted = predict_reads(layout, place.sample, place.sampled, place.target, tested)
         shares = {
             "delta": share(delta, tested),
             "without": share(default, tested),

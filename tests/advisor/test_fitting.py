@@ -10,13 +10,13 @@ import pytest
 from zskip.advisor.advice.advice import Advice, Candidate
 from zskip.advisor.advice.layout_search import (
     Question,
-    as_it_is,
-    candidates,
-    columns_by_number,
-    interval,
-    usable_columns,
+    bootstrap_interval,
+    choose_columns_greedily,
+    compare_curves,
+    evaluate_current,
+    find_queried_columns,
 )
-from zskip.advisor.advice.suggestions import suggestions
+from zskip.advisor.advice.suggestions import suggest
 from zskip.advisor.fitting.cross_validation import (
     FITTED,
     ParsedWorkload,
@@ -25,8 +25,8 @@ from zskip.advisor.fitting.cross_validation import (
     best_curve,
     cross_validate,
     fit_layout,
-    in_proportion,
-    reads,
+    predict_reads,
+    scale_down,
 )
 from zskip.advisor.fitting.predicate_boxes import boxes_of, rank_boxes
 from zskip.advisor.fitting.random_workload import make_up_queries
@@ -164,11 +164,11 @@ def test_partition_columns_have_one_value_a_group() -> None:
 def test_what_is_predicted_is_what_is_read(curve: str) -> None:
     data = whole()
     sample = some(data, 12_000)
-    asked, tested = workload(40, 6), workload(60, 7).predicates
+    queries, tested = workload(40, 6), workload(60, 7).predicates
     clustering = only(sample, "a", "b")
-    layout = fit_layout(clustering, target(), asked, curve)
+    layout = fit_layout(clustering, target(), queries, curve)
     table = SampledTable(sample, (), [Partition(directory="")])
-    predicted = reads(layout, clustering, table, target(), tested)
+    predicted = predict_reads(layout, clustering, table, target(), tested)
     assert (predicted.decoded <= predicted.kept + 1e-12).all()
     rows = only(data, "a", "b")
     tie = np.random.default_rng(0).integers(0, 2**63, ROWS, dtype=np.uint64)
@@ -189,7 +189,7 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     others = make_up_queries(sample, 9).predicates
 
     def kept(which: object, predicates: object) -> float:
-        return float(reads(which, sample, table, target(), predicates).kept.mean())  # type: ignore[arg-type]
+        return float(predict_reads(which, sample, table, target(), predicates).kept.mean())  # type: ignore[arg-type]
 
     assert kept(layout, hot.predicates) < 0.95 * kept(default, hot.predicates)
     assert kept(layout, others) < 1.4 * kept(default, others)
@@ -218,14 +218,14 @@ def test_a_query_of_several_ranges_reads_a_file_if_any_does() -> None:
 def test_many_files_are_predicted_by_cutting_fewer_along_their_order() -> None:
     sample = only(some(whole(), 12_000), "a", "b")
     table = SampledTable(sample, (), [Partition(directory="")])
-    asked = workload(40, 6)
-    exact = cross_validate(sample, table, target(64), asked, ("zorder",))["zorder"].kept.mean()
+    queries = workload(40, 6)
+    exact = cross_validate(sample, table, target(64), queries, ("zorder",))["zorder"].kept.mean()
     fewer = dataclasses.replace(target(16), file_rows=ROWS / 64)
-    assert float(cross_validate(sample, table, fewer, asked, ("zorder",))["zorder"].kept.mean()) == pytest.approx(
+    assert float(cross_validate(sample, table, fewer, queries, ("zorder",))["zorder"].kept.mean()) == pytest.approx(
         float(exact), rel=0.25
     )
-    assert float(cross_validate(sample, table, target(16), asked, ("zorder",))["zorder"].kept.mean()) > 1.25 * exact
-    assert in_proportion(np.array([900, 2, 0]), 90).tolist() == [89, 1, 0]
+    assert float(cross_validate(sample, table, target(16), queries, ("zorder",))["zorder"].kept.mean()) > 1.25 * exact
+    assert scale_down(np.array([900, 2, 0]), 90).tolist() == [89, 1, 0]
 
 
 def test_without_a_workload_a_fit_is_to_made_up_queries() -> None:
@@ -267,35 +267,39 @@ def test_only_what_parquet_filters_by_skips_pages() -> None:
     assert sum(isinstance(node, Unknown) for node in nodes(found)) == 2
 
 
-def question(asked: ParsedWorkload, rows: int = 8_000) -> Question:
+def question(queries: ParsedWorkload, rows: int = 8_000) -> Question:
     sample = some(whole(), rows)
     table = SampledTable(sample, (), [Partition(directory="")])
-    everything = np.ones(len(asked))
-    texts = [f"query {i}" for i in range(len(asked))]
-    now = Reads(kept=everything, decoded=everything)
-    return Question(table=table, target=target(16), asked=asked, texts=texts, now=now, bytes=1_000_000, files=16)
+    everything = np.ones(len(queries))
+    texts = [f"query {i}" for i in range(len(queries))]
+    today = Reads(kept=everything, decoded=everything)
+    return Question(
+        table=table, target=target(16), workload=queries, texts=texts, today=today, bytes=1_000_000, files=16
+    )
 
 
 def test_columns_are_added_while_they_help() -> None:
-    asked = ParsedWorkload(predicates=workload(24, 3).predicates[::2], weights=np.full(12, 1 / 12))
-    names = usable_columns(["a", "b", "c", "s"], asked)
+    queries = ParsedWorkload(predicates=workload(24, 3).predicates[::2], weights=np.full(12, 1 / 12))
+    names = find_queried_columns(["a", "b", "c", "s"], queries)
     assert set(names) == {"a", "b", "c"}
-    found = columns_by_number(question(asked), names)
+    found = choose_columns_greedily(question(queries), names)
     assert [len(by) for by in found] == [1, 2, 3]
     assert found[1][:1] == found[0]
     with pytest.raises(InputError, match="no column"):
-        columns_by_number(question(asked), [])
+        choose_columns_greedily(question(queries), [])
 
 
 def test_candidates_say_what_gets_slower() -> None:
-    asked = workload(20, 3)
-    asking = question(asked)
-    found = candidates(asking, ("a", "b"), ("zorder",))[0]
+    queries = workload(20, 3)
+    asked_question = question(queries)
+    found = compare_curves(asked_question, ("a", "b"), ("zorder",))[0]
     assert found.kept_low <= found.kept <= found.kept_high <= 1
     assert found.slower == ()
     nothing = Reads(kept=np.zeros(20), decoded=np.zeros(20))
-    worse = candidates(
-        Question(**{n: getattr(asking, n) for n in asking.__slots__} | {"now": nothing}), ("a", "b"), ("zorder",)
+    worse = compare_curves(
+        Question(**{n: getattr(asked_question, n) for n in asked_question.__slots__} | {"today": nothing}),
+        ("a", "b"),
+        ("zorder",),
     )
     assert len(worse[0].slower) == 20
     assert worse[0].slower[0].factor >= worse[0].slower[-1].factor
@@ -303,28 +307,31 @@ def test_candidates_say_what_gets_slower() -> None:
 
 def test_intervals_hold_the_mean() -> None:
     shares = np.random.default_rng(1).random(50)
-    mean, low, high = interval(shares, np.full(50, 0.02), 0.0, 1)
+    mean, low, high = bootstrap_interval(shares, np.full(50, 0.02), 0.0, 1)
     assert low < mean < high
-    assert interval(np.array([0.3]), np.array([1.0]), 0.0, 1) == pytest.approx((0.3, 0.3, 0.3))
+    assert bootstrap_interval(np.array([0.3]), np.array([1.0]), 0.0, 1) == pytest.approx((0.3, 0.3, 0.3))
 
 
 def test_sketches_are_suggested_for_what_bounds_cannot_serve() -> None:
     texts = [f"s = '{i:05d}'" for i in range(10)] + ["s LIKE '%77%'"] * 5
     texts += ["hash(a) % 7 = 3"]
-    asked = ParsedWorkload(
+    queries = ParsedWorkload(
         predicates=[parse(t, COLUMNS, lenient="hash" in t) for t in texts], weights=np.full(16, 1 / 16)
     )
-    said = suggestions(question(asked), ("a", "b"), "zorder")
-    assert any("bloom(0.01):s" in text for text in said)
-    assert any("ngram:s" in text for text in said)
-    assert any("6 % of the queries read all files under any layout" in text for text in said)
+    sentences = suggest(question(queries), ("a", "b"), "zorder")
+    assert any("bloom(0.01):s" in text for text in sentences)
+    assert any("ngram:s" in text for text in sentences)
+    assert any("6 % of the queries read all files under any layout" in text for text in sentences)
 
 
 def test_advice_is_plain_sentences() -> None:
-    asking = question(workload(20, 3))
-    found = candidates(asking, ("a", "b"), ("zorder", "hilbert"))
+    asked_question = question(workload(20, 3))
+    found = compare_curves(asked_question, ("a", "b"), ("zorder", "hilbert"))
     advice = Advice(
-        path="/t", workload="20 given predicates", current=as_it_is(asking, (), 16), candidates=tuple(found)
+        path="/t",
+        workload="20 given predicates",
+        current=evaluate_current(asked_question, (), 16),
+        candidates=tuple(found),
     )
     assert advice.best is found[0]
     assert "Cluster by a, b" in str(advice)

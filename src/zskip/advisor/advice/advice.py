@@ -1,4 +1,4 @@
-"""What is advised: layouts side by side, and what else would help, as records and as plain sentences."""
+"""Advice: layouts side by side and further suggestions, as records and as plain sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from zskip.rows import Block, Grid, Share, shows
 from zskip.units import show_size
 
 WORTH = 0.9
-"""A rewrite is advised where it reads less than this part of what is read today."""
+"""A rewrite is advised if it reads less than this share of what is read today."""
 _LISTED = 5
 
 
@@ -24,7 +24,7 @@ class Slower:
 
     @property
     def factor(self) -> float:
-        """How many times as many."""
+        """The ratio of `after` to `before`."""
         return self.after / max(self.before, 1e-9)
 
     def __str__(self) -> str:
@@ -34,12 +34,12 @@ class Slower:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """A layout, and what the workload would read under it."""
+    """A layout, and the reads of the workload under it."""
 
     by: tuple[str, ...]
-    """Empty for a table as it is that zskip has not clustered."""
+    """Empty for the current layout of a table that zskip has not clustered."""
     curve: str
-    """As `optimize` takes it; `as it is` for the table of today."""
+    """As `optimize` takes it; `as it is` for the current table."""
     files: int
     sort_within_files: bool
     kept: float
@@ -56,7 +56,7 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """How people call it."""
+        """The name in tables and sentences."""
         return f"{', '.join(self.by) or 'no columns'} ({self.curve})"
 
     def __str__(self) -> str:
@@ -77,43 +77,43 @@ class Advice:
 
     path: str
     workload: str
-    """What the candidates were compared on, in words."""
+    """A description of the workload."""
     current: Candidate
     candidates: tuple[Candidate, ...]
     """The best first."""
     by_number_of_columns: tuple[Candidate, ...] = ()
-    """The best layout by one column, by two, and so on: whether more columns are better."""
+    """The best layout by one column, by two, and so on."""
     suggestions: tuple[str, ...] = ()
-    """What else would help."""
+    """Further improvements."""
     problems: tuple[Problem, ...] = ()
     """Queries of the workload that could not be used."""
 
     @property
     def best(self) -> Candidate | None:
-        """The candidate to take; None where the table should stay as it is."""
-        found = self.candidates[0] if self.candidates else None
-        return found if found is not None and found.kept < WORTH * self.current.kept else None
+        """The candidate to take; None if the table should stay as it is."""
+        first = self.candidates[0] if self.candidates else None
+        return first if first is not None and first.kept < WORTH * self.current.kept else None
 
     @property
     def sentence(self) -> str:
-        """What to do, and what that brings."""
-        return _sentence(self)
+        """The recommendation, with its effect."""
+        return _recommend(self)
 
     def __str__(self) -> str:
         lines = [f"{self.path}, on {self.workload}", self.sentence, ""]
         rows = [("as it is", self.current), *((c.name, c) for c in self.candidates)]
         width = max(len(name) for name, _ in rows)
         lines.append(f"{'layout':<{width}}  {'files':>8}  {'rows in files':>20}  {'rows decoded':>20}  slower")
-        lines += [f"{name:<{width}}  {_row(c)}" for name, c in rows]
-        lines += ["", *_more(self)]
+        lines += [f"{name:<{width}}  {_format_row(c)}" for name, c in rows]
+        lines += ["", *_list_details(self)]
         return "\n".join(lines)
 
 
-def _more(advice: Advice) -> list[str]:
-    """What is said below the layouts."""
+def _list_details(advice: Advice) -> list[str]:
+    """List the lines below the layouts."""
     lines = []
     if len(advice.by_number_of_columns) > 1:
-        lines.append(_columns_sentence(advice.by_number_of_columns))
+        lines.append(_compare_column_counts(advice.by_number_of_columns))
     slower = advice.best.slower if advice.best is not None else ()
     if slower:
         lines.append(f"{len(slower):,} queries would read more than today, the worst of them:")
@@ -125,7 +125,7 @@ def _more(advice: Advice) -> list[str]:
     return lines
 
 
-def _sentence(advice: Advice) -> str:
+def _recommend(advice: Advice) -> str:
     best, current = advice.best, advice.current
     if best is None:
         return (
@@ -138,19 +138,19 @@ def _sentence(advice: Advice) -> str:
     )
 
 
-def _columns_sentence(found: tuple[Candidate, ...]) -> str:
-    best = min(range(len(found)), key=lambda i: found[i].kept)
-    steps = ", ".join(f"{i}: {_percent(c.kept)}" for i, c in enumerate(found, 1))
-    if best == len(found) - 1:
+def _compare_column_counts(candidates: tuple[Candidate, ...]) -> str:
+    best = min(range(len(candidates)), key=lambda i: candidates[i].kept)
+    steps = ", ".join(f"{i}: {_percent(c.kept)}" for i, c in enumerate(candidates, 1))
+    if best == len(candidates) - 1:
         more = "Each column more has helped so far."
-    elif _percent(found[best].kept) == _percent(found[-1].kept):
+    elif _percent(candidates[best].kept) == _percent(candidates[-1].kept):
         more = f"More columns than {best + 1} change nothing."
     else:
         more = f"More columns than {best + 1} read more."
     return f"Rows in the files that are read, by the number of columns: {steps}. {more}"
 
 
-def _row(c: Candidate) -> str:
+def _format_row(c: Candidate) -> str:
     kept = f"{_percent(c.kept)} ({_percent(c.kept_low)}-{_percent(c.kept_high)})"
     decoded = f"{_percent(c.decoded)} ({_percent(c.decoded_low)}-{_percent(c.decoded_high)})"
     return f"{c.files:>8,}  {kept:>20}  {decoded:>20}  {len(c.slower):,}"
@@ -161,26 +161,26 @@ def _percent(share: float) -> str:
 
 
 @shows(Candidate)
-def _(found: Candidate) -> list[Block]:
-    return str(found).splitlines()  # type: ignore[return-value]
+def _(candidate: Candidate) -> list[Block]:
+    return str(candidate).splitlines()  # type: ignore[return-value]
 
 
 @shows(Advice)
-def _(found: Advice) -> list[Block]:
+def _(advice: Advice) -> list[Block]:
     rows = tuple(
         (
             name,
             c.files,
-            _drawn(c.kept, c.kept_low, c.kept_high),
-            _drawn(c.decoded, c.decoded_low, c.decoded_high),
+            _share(c.kept, c.kept_low, c.kept_high),
+            _share(c.decoded, c.decoded_low, c.decoded_high),
             len(c.slower),
         )
-        for name, c in [("as it is", found.current), *((c.name, c) for c in found.candidates)]
+        for name, c in [("as it is", advice.current), *((c.name, c) for c in advice.candidates)]
     )
-    shown: list[Block] = [f"{found.path}, on {found.workload}", found.sentence]
-    shown.append(Grid(("layout", "files", "rows in files read", "rows decoded", "queries slower"), rows))
-    return [*shown, *_more(found)]
+    blocks: list[Block] = [f"{advice.path}, on {advice.workload}", advice.sentence]
+    blocks.append(Grid(("layout", "files", "rows in files read", "rows decoded", "queries slower"), rows))
+    return [*blocks, *_list_details(advice)]
 
 
-def _drawn(mean: float, low: float, high: float) -> Share:
+def _share(mean: float, low: float, high: float) -> Share:
     return Share(mean, f"{_percent(mean)} ({_percent(low)}-{_percent(high)})")

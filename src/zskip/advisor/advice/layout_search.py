@@ -1,4 +1,4 @@
-"""The search for a layout: columns greedily, then the curve by cross-validation, then what it is worth."""
+"""Search for a layout: add columns greedily, choose the curve by cross-validation, and estimate the savings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from zskip.advisor.fitting.cross_validation import (
     best_curve,
     cross_validate,
     curves_for,
+    default_curve,
     fit_layout,
-    in_proportion,
-    plain_curve,
-    reads,
+    predict_reads,
+    scale_down,
     take_columns,
 )
 from zskip.advisor.fitting.sample_statistics import SampledTable
@@ -28,88 +28,88 @@ from zskip.predicate import columns_of
 from zskip.records import Bools, Floats, Ints, Sample
 
 MOST_COLUMNS = 5
-"""That a layout is tried with."""
+"""The most columns of a layout."""
 _TRIED = 10
-"""Columns that are looked at, those with the most weight in the workload."""
+"""Columns to try, those with the most weight in the workload."""
 _QUICK_ROWS, _QUICK_FILES, _QUICK_QUERIES = 20_000, 128, 150
 _QUERIES = 400
 _DRAWS = 200
 _PARTS = 4
 _NOTICEABLE = 1.1
-"""A query is slower where it reads more than this times what it reads today."""
+"""A query is slower if it reads more than this many times what it reads today."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Question:
-    """A table's sample, what is asked of it, and what the queries read today."""
+    """A table's sample, its workload, and what the queries read today."""
 
     table: SampledTable
     target: Target
-    asked: ParsedWorkload
+    workload: ParsedWorkload
     texts: Sequence[str]
     """SQL of each query."""
-    now: Reads
+    today: Reads
     bytes: int
-    """Of the table, all of which a layout writes anew."""
+    """The size of the table, all of which a new layout rewrites."""
     files: int
-    """That a layout is to have."""
+    """The number of files of a layout."""
 
-    def drawn(self, most: int = _QUERIES) -> Question:
-        """The same with at most so many queries."""
-        asked, places = self.asked.draw(most, self.target.seed)
+    def draw_queries(self, most: int = _QUERIES) -> Question:
+        """Limit the question to at most this many queries, drawn by weight."""
+        workload, numbers = self.workload.draw_numbered(most, self.target.seed)
         return dataclasses.replace(
             self,
-            asked=asked,
-            texts=[self.texts[i] for i in places.tolist()],
-            now=Reads(kept=self.now.kept[places], decoded=self.now.decoded[places]),
+            workload=workload,
+            texts=[self.texts[i] for i in numbers.tolist()],
+            today=Reads(kept=self.today.kept[numbers], decoded=self.today.decoded[numbers]),
         )
 
 
-def usable_columns(question_columns: Sequence[str], asked: ParsedWorkload) -> list[str]:
-    """The columns that queries speak of, those with the most weight first; of no queries all."""
-    weights = dict.fromkeys((name.lower() for name in question_columns), 0.0)
-    for predicate, weight in zip(asked.predicates, asked.weights.tolist(), strict=True):
+def find_queried_columns(names: Sequence[str], workload: ParsedWorkload) -> list[str]:
+    """Find the columns that queries mention, those with the most weight first; without queries, all columns."""
+    weights = dict.fromkeys((name.lower() for name in names), 0.0)
+    for predicate, weight in zip(workload.predicates, workload.weights.tolist(), strict=True):
         for column in columns_of(predicate):
             if column.path[0].lower() in weights and len(column.path) == 1:
                 weights[column.path[0].lower()] += weight
-    named = [name for name in question_columns if weights[name.lower()] > 0] if len(asked) else list(question_columns)
-    return sorted(named, key=lambda name: -weights[name.lower()])
+    queried = [name for name in names if weights[name.lower()] > 0] if len(workload) else names
+    return sorted(queried, key=lambda name: -weights[name.lower()])
 
 
-def columns_by_number(question: Question, names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The best column, the best two, and so on, found by adding the one with which the workload reads least.
+def choose_columns_greedily(question: Question, names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Choose the best column, the best two, and so on, each time adding the column with the fewest reads.
 
-    Raises InputError where there is no column.
+    Raises InputError if there is no column.
     """
     if not names:
         raise InputError("no column of an orderable type is left to cluster by; name some with columns=")
-    quick = _quick(question)
+    quick = _shrink(question)
     chosen: tuple[str, ...] = ()
-    found = []
-    tried = list(names[:_TRIED])
-    while tried and len(chosen) < MOST_COLUMNS:
-        costs = {name: _quick_cost(quick, (*chosen, name)) for name in tried}
-        best = min(tried, key=lambda name: costs[name])
+    choices = []
+    untried = list(names[:_TRIED])
+    while untried and len(chosen) < MOST_COLUMNS:
+        costs = {name: _estimate_cost(quick, (*chosen, name)) for name in untried}
+        best = min(untried, key=lambda name: costs[name])
         chosen = (*chosen, best)
-        tried.remove(best)
-        found.append(chosen)
-    return found
+        untried.remove(best)
+        choices.append(chosen)
+    return choices
 
 
-def _quick(question: Question) -> Question:
-    """Fewer rows, files and queries, in proportion: good enough to tell columns apart."""
+def _shrink(question: Question) -> Question:
+    """Take fewer rows, files and queries, in proportion: enough to tell columns apart."""
     sample, target = question.table.sample, question.target
     random = np.random.default_rng(target.seed)
     rows = np.sort(random.permutation(len(sample))[:_QUICK_ROWS])
     files = target.files
     if files.sum() > _QUICK_FILES:
-        files = in_proportion(files, _QUICK_FILES)
-    table = SampledTable(_rows_of(sample, rows), question.table.partition_fields, question.table.partitions)
+        files = scale_down(files, _QUICK_FILES)
+    table = SampledTable(_take_rows(sample, rows), question.table.partition_fields, question.table.partitions)
     smaller = dataclasses.replace(question, table=table, target=dataclasses.replace(target, files=files))
-    return smaller.drawn(_QUICK_QUERIES)
+    return smaller.draw_queries(_QUICK_QUERIES)
 
 
-def _rows_of(sample: Sample, rows: Ints) -> Sample:
+def _take_rows(sample: Sample, rows: Ints) -> Sample:
     return dataclasses.replace(
         sample,
         columns=tuple(column[rows] for column in sample.columns),
@@ -119,44 +119,45 @@ def _rows_of(sample: Sample, rows: Ints) -> Sample:
     )
 
 
-def _quick_cost(quick: Question, by: tuple[str, ...]) -> float:
+def _estimate_cost(quick: Question, by: tuple[str, ...]) -> float:
     clustering = take_columns(quick.table.sample, by)
-    layout = fit_layout(clustering, quick.target, quick.asked, plain_curve(len(by)))
-    found = reads(layout, clustering, quick.table, quick.target, quick.asked.predicates)
-    return float(found.kept @ quick.asked.weights + 0.1 * (found.decoded @ quick.asked.weights))
+    layout = fit_layout(clustering, quick.target, quick.workload, default_curve(len(by)))
+    reads = predict_reads(layout, clustering, quick.table, quick.target, quick.workload.predicates)
+    return float(reads.kept @ quick.workload.weights + 0.1 * (reads.decoded @ quick.workload.weights))
 
 
-def candidates(question: Question, by: tuple[str, ...], curves: Sequence[str] | None = None) -> list[Candidate]:
-    """The layouts by some columns, one a curve, each held against queries that it was not fitted to; the best first."""
-    question = question.drawn()
+def compare_curves(question: Question, by: tuple[str, ...], curves: Sequence[str] | None = None) -> list[Candidate]:
+    """Compare curves over the same columns on queries that they were not fitted to; the best layout first."""
+    question = question.draw_queries()
     clustering = take_columns(question.table.sample, by)
     tried = curves_for(len(by)) if curves is None else curves
-    reads_by_curve = cross_validate(clustering, question.table, question.target, question.asked, tried)
-    error = _row_error(question, by)
-    best = best_curve(reads_by_curve, question.asked.weights, question.target.unseen)
-    layouts = [_candidate(question, by, curve, result, error) for curve, result in reads_by_curve.items()]
+    reads_by_curve = cross_validate(clustering, question.table, question.target, question.workload, tried)
+    error = _estimate_row_error(question, by)
+    best = best_curve(reads_by_curve, question.workload.weights, question.target.unseen)
+    layouts = [_evaluate(question, by, curve, reads, error) for curve, reads in reads_by_curve.items()]
     return sorted(layouts, key=lambda layout: (layout.curve != best, layout.kept))
 
 
-def best_by_number(question: Question, names: Sequence[str]) -> list[Candidate]:
-    """The layout by the best column, by the best two, and so on; raises as `columns_by_number`."""
+def compare_column_counts(question: Question, names: Sequence[str]) -> list[Candidate]:
+    """Evaluate the layout by the best column, by the best two, and so on; raises as `choose_columns_greedily`."""
     return [
         candidate
-        for by in columns_by_number(question, names)
-        for candidate in candidates(question, by, (plain_curve(len(by)),))
+        for by in choose_columns_greedily(question, names)
+        for candidate in compare_curves(question, by, (default_curve(len(by)),))
     ]
 
 
-def as_it_is(question: Question, by: tuple[str, ...], files: int) -> Candidate:
-    """The table of today, in the same terms."""
-    question = question.drawn()
-    today = _candidate(question, by, "as it is", question.now, 0.0)
-    return dataclasses.replace(today, files=files, sort_within_files=bool(by), bytes_to_write=0)
+def evaluate_current(question: Question, by: tuple[str, ...], files: int) -> Candidate:
+    """Evaluate the table as it is today."""
+    question = question.draw_queries()
+    current = _evaluate(question, by, "as it is", question.today, 0.0)
+    return dataclasses.replace(current, files=files, sort_within_files=bool(by), bytes_to_write=0)
 
 
-def _candidate(question: Question, by: tuple[str, ...], curve: str, found: Reads, error: float) -> Candidate:
+def _evaluate(question: Question, by: tuple[str, ...], curve: str, reads: Reads, error: float) -> Candidate:
     kept, decoded = (
-        interval(shares, question.asked.weights, error, question.target.seed) for shares in (found.kept, found.decoded)
+        bootstrap_interval(shares, question.workload.weights, error, question.target.seed)
+        for shares in (reads.kept, reads.decoded)
     )
     return Candidate(
         by=by,
@@ -170,22 +171,22 @@ def _candidate(question: Question, by: tuple[str, ...], curve: str, found: Reads
         decoded_low=decoded[1],
         decoded_high=decoded[2],
         bytes_to_write=question.bytes,
-        slower=slower(question, found),
+        slower=find_slower_queries(question, reads),
     )
 
 
-def slower(question: Question, found: Reads) -> tuple[Slower, ...]:
-    """The queries that would read noticeably more than today, the worst first."""
-    more: Bools = found.kept > _NOTICEABLE * question.now.kept + 1e-6
-    made = [
-        Slower(where=question.texts[i], before=float(question.now.kept[i]), after=float(found.kept[i]))
-        for i in np.flatnonzero(more).tolist()
+def find_slower_queries(question: Question, reads: Reads) -> tuple[Slower, ...]:
+    """Find the queries that would read noticeably more than today, the worst first."""
+    is_slower: Bools = reads.kept > _NOTICEABLE * question.today.kept + 1e-6
+    queries = [
+        Slower(where=question.texts[i], before=float(question.today.kept[i]), after=float(reads.kept[i]))
+        for i in np.flatnonzero(is_slower).tolist()
     ]
-    return tuple(sorted(made, key=lambda query: -query.factor))
+    return tuple(sorted(queries, key=lambda query: -query.factor))
 
 
-def interval(shares: Floats, weights: Floats, error: float, seed: int) -> tuple[float, float, float]:
-    """The mean share, and a 90 % interval by a bootstrap over the queries; error: relative, of the sample of rows."""
+def bootstrap_interval(shares: Floats, weights: Floats, error: float, seed: int) -> tuple[float, float, float]:
+    """Compute the mean share and its 90 % interval by a bootstrap over queries; error: relative, of the row sample."""
     mean = float(shares @ weights)
     random = np.random.default_rng(seed)
     times = random.multinomial(max(len(shares), 1), weights / weights.sum(), _DRAWS) / max(len(shares), 1)
@@ -194,26 +195,29 @@ def interval(shares: Floats, weights: Floats, error: float, seed: int) -> tuple[
     return mean, min(low, mean), max(min(high, 1.0), mean)
 
 
-def _row_error(question: Question, by: tuple[str, ...]) -> float:
-    """The relative error that the sample of rows brings: by how far the quarters of a smaller one differ."""
-    few = _quick(question)
+def _estimate_row_error(question: Question, by: tuple[str, ...]) -> float:
+    """Estimate the relative error of the row sample from the spread between quarters of a smaller one."""
+    quick = _shrink(question)
     shares = []
-    for rows in _quarters(len(few.table.sample), few.target.seed):
-        part = _rows_of(few.table.sample, rows)
-        table = SampledTable(part, few.table.partition_fields, few.table.partitions)
+    for rows in _split_rows(len(quick.table.sample), quick.target.seed):
+        part = _take_rows(quick.table.sample, rows)
+        table = SampledTable(part, quick.table.partition_fields, quick.table.partitions)
         clustering = take_columns(part, by)
-        layout = fit_layout(clustering, few.target, few.asked, plain_curve(len(by)))
+        layout = fit_layout(clustering, quick.target, quick.workload, default_curve(len(by)))
         shares.append(
-            float(reads(layout, clustering, table, few.target, few.asked.predicates).kept @ few.asked.weights)
+            float(
+                predict_reads(layout, clustering, table, quick.target, quick.workload.predicates).kept
+                @ quick.workload.weights
+            )
         )
     mean = float(np.mean(shares)) if shares else 0.0
     if len(shares) < 2 or not mean:
         return 0.0
-    smaller = len(few.table.sample) / len(question.table.sample)
+    smaller = len(quick.table.sample) / len(question.table.sample)
     return float(np.std(shares, ddof=1) / np.sqrt(len(shares)) / mean * np.sqrt(smaller))
 
 
-def _quarters(rows: int, seed: int) -> Iterator[Ints]:
+def _split_rows(rows: int, seed: int) -> Iterator[Ints]:
     if rows < 100 * _PARTS:
         return
     mixed = np.random.default_rng(seed).permutation(rows)

@@ -1,4 +1,4 @@
-"""What else than a layout would help: sketches, another file size, a partition column that nobody filters by."""
+"""Suggest what would help besides a layout: sketches, another file size, no partition column that nobody queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zskip.advisor.advice.layout_search import Question
-from zskip.advisor.fitting.cross_validation import fit_layout, plain_curve, reads, take_columns
+from zskip.advisor.fitting.cross_validation import default_curve, fit_layout, predict_reads, take_columns
 from zskip.predicate import (
     And,
     Column,
@@ -32,7 +32,7 @@ from zskip.predicate import (
 from zskip.units import show_size
 
 _MOST_READ = 0.5
-"""A predicate that keeps more than this share of the rows is one that bounds do not serve."""
+"""Bounds do not serve a predicate that keeps more than this share of the rows."""
 _LEAST_WEIGHT = 0.03
 _FEW_VALUES = 1_000
 _BLOOM_BITS = 9.6
@@ -43,35 +43,41 @@ _BETTER = 0.8
 _ENOUGH_FILES = 4
 
 
-def suggestions(question: Question, by: tuple[str, ...], curve: str) -> tuple[str, ...]:
-    """Sentences, those that save most first. by, curve: the layout that is advised."""
-    found = (*_sketches(question, by), *_file_size(question, by, curve), *_partition_columns(question))
-    return (*found, *_uncounted(question))
+def suggest(question: Question, by: tuple[str, ...], curve: str) -> tuple[str, ...]:
+    """Write suggestions as sentences. by, curve: the recommended layout."""
+    return (
+        *_suggest_sketches(question, by),
+        *_suggest_file_size(question, by, curve),
+        *_suggest_unpartitioning(question),
+        *_describe_opaque_queries(question),
+    )
 
 
-def _sketches(question: Question, by: Sequence[str]) -> list[str]:
-    """A sketch for each column or expression whose equalities or patterns read most of the table."""
+def _suggest_sketches(question: Question, by: Sequence[str]) -> list[str]:
+    """Suggest a sketch for each column or expression whose equalities or patterns read most of the table."""
     weights: dict[tuple[str, str, str], float] = defaultdict(float)
     reads_now: dict[tuple[str, str, str], float] = defaultdict(float)
     clustered = {name.lower() for name in by}
-    parts = zip(question.asked.predicates, question.asked.weights.tolist(), question.now.kept.tolist(), strict=True)
+    parts = zip(
+        question.workload.predicates, question.workload.weights.tolist(), question.today.kept.tolist(), strict=True
+    )
     for predicate, weight, kept in parts:
         if kept > _MOST_READ:
             for leaf in conjuncts(predicate):
-                key = _served_by(leaf) if isinstance(leaf, Leaf) else None
+                key = _choose_sketch(leaf) if isinstance(leaf, Leaf) else None
                 if key is not None and key[1].lower() not in clustered:
                     weights[key] += weight
                     reads_now[key] += weight * kept
-    found = []
+    sentences = []
     for key in sorted(weights, key=weights.__getitem__, reverse=True):
         kind, on, column = key
         if weights[key] >= _LEAST_WEIGHT:
-            found.append(_sketch_sentence(question, kind, on, column, weights[key], reads_now[key] / weights[key]))
-    return found
+            sentences.append(_sketch_sentence(question, kind, on, column, weights[key], reads_now[key] / weights[key]))
+    return sentences
 
 
-def _served_by(leaf: Leaf) -> tuple[str, str, str] | None:
-    """Kind of a sketch, what it is on, and the column below; None where none answers the leaf."""
+def _choose_sketch(leaf: Leaf) -> tuple[str, str, str] | None:
+    """Choose the kind of a sketch, its expression, and the column of that; None if no sketch serves the leaf."""
     term = terms_of(leaf)[0]
     columns = columns_of(leaf)
     if len(columns) != 1:
@@ -85,12 +91,12 @@ def _served_by(leaf: Leaf) -> tuple[str, str, str] | None:
 
 
 def _sketch_sentence(question: Question, kind: str, on: str, column: str, weight: float, kept: float) -> str:
-    order = question.table.order(column)
+    order = question.table.sorted_column(column)
     files = question.files
     rows = int(question.target.partition_rows.sum())
     spec, size, reads_then = f"{kind}:{on}", files * _NGRAM_BYTES, None
     if kind == "bloom":
-        distinct, sampled = _distinct(order)
+        distinct, sampled = _count_distinct(order)
         keys = float(rows) if distinct > 0.5 * sampled else min(float(distinct), float(rows))
         few = distinct <= _FEW_VALUES and sampled > 20 * distinct
         spec = f"values({_FEW_VALUES}):{on}" if few else f"bloom(0.01):{on}"
@@ -105,7 +111,7 @@ def _sketch_sentence(question: Question, kind: str, on: str, column: str, weight
     )
 
 
-def _distinct(order: object) -> tuple[int, int]:
+def _count_distinct(order: object) -> tuple[int, int]:
     values = getattr(order, "sorted", None)
     if values is None or not len(values):
         return 0, 0
@@ -114,18 +120,21 @@ def _distinct(order: object) -> tuple[int, int]:
     return int(1 + np.count_nonzero(np.diff(values))), len(values)
 
 
-def _file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]:
+def _suggest_file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]:
     if question.target.file_rows is not None:
         return []
-    few = question.drawn(150)
-    clustering = take_columns(few.table.sample, by)
+    quick = question.draw_queries(150)
+    clustering = take_columns(quick.table.sample, by)
 
     def kept(factor: float) -> float:
-        files = np.maximum(np.rint(few.target.files * factor), (few.target.files > 0)).astype(np.int64)
-        target = dataclasses.replace(few.target, files=files)
-        plain = "hilbert" if curve == "hilbert" else plain_curve(len(by))
-        layout = fit_layout(clustering, target, few.asked, plain)
-        return float(reads(layout, clustering, few.table, target, few.asked.predicates).kept @ few.asked.weights)
+        files = np.maximum(np.rint(quick.target.files * factor), (quick.target.files > 0)).astype(np.int64)
+        target = dataclasses.replace(quick.target, files=files)
+        fitted_curve = "hilbert" if curve == "hilbert" else default_curve(len(by))
+        layout = fit_layout(clustering, target, quick.workload, fitted_curve)
+        return float(
+            predict_reads(layout, clustering, quick.table, target, quick.workload.predicates).kept
+            @ quick.workload.weights
+        )
 
     size = question.bytes / max(int(question.target.files.sum()), 1)
     now, twice = kept(1), kept(2)
@@ -144,13 +153,13 @@ def _file_size(question: Question, by: tuple[str, ...], curve: str) -> list[str]
     return []
 
 
-def _uncounted(question: Question) -> list[str]:
-    """What no layout can serve, as far as zskip understands it."""
-    blind = [
+def _describe_opaque_queries(question: Question) -> list[str]:
+    """Describe the queries that no layout can serve, as far as zskip understands them."""
+    opaque = [
         all(isinstance(node, Unknown | And | Or | Not) or is_opaque(node) for node in nodes(predicate))
-        for predicate in question.asked.predicates
+        for predicate in question.workload.predicates
     ]
-    share = float(question.asked.weights[np.array(blind, np.bool_)].sum()) if len(question.asked) else 0.0
+    share = float(question.workload.weights[np.array(opaque, np.bool_)].sum()) if len(question.workload) else 0.0
     if share < 0.005:
         return []
     return [
@@ -158,18 +167,18 @@ def _uncounted(question: Question) -> list[str]:
     ]
 
 
-def _partition_columns(question: Question) -> list[str]:
-    if not len(question.asked):
+def _suggest_unpartitioning(question: Question) -> list[str]:
+    if not len(question.workload):
         return []
-    asked = dict.fromkeys((f.name.lower() for f in question.table.partition_fields), 0.0)
-    for predicate, weight in zip(question.asked.predicates, question.asked.weights.tolist(), strict=True):
+    query_weights = dict.fromkeys((f.name.lower() for f in question.table.partition_fields), 0.0)
+    for predicate, weight in zip(question.workload.predicates, question.workload.weights.tolist(), strict=True):
         for column in columns_of(predicate):
-            if column.path[0].lower() in asked:
-                asked[column.path[0].lower()] += weight
+            if column.path[0].lower() in query_weights:
+                query_weights[column.path[0].lower()] += weight
     names = {field.name.lower(): field.name for field in question.table.partition_fields}
     return [
         f'No query filters by the partition column "{names[name]}": without it files could be clustered across its '
         f"{len(question.table.partitions):,} partitions."
-        for name, weight in asked.items()
+        for name, weight in query_weights.items()
         if weight < 0.01
     ]

@@ -1,4 +1,4 @@
-"""Which curve serves a workload: candidates are fitted to two thirds of it and held against the rest, three times."""
+"""Choose the curve for a workload by threefold cross-validation."""
 
 from __future__ import annotations
 
@@ -19,125 +19,125 @@ from zskip.predicate import Predicate
 from zskip.records import Floats, Ints, Sample, Values
 
 _MADE_UP_QUERIES, _TRIED_QUERIES = 400, 300
-"""That are made up to fit to, and to see what a fit does to others."""
+"""Made-up queries to fit to, and others to test the fit."""
 _GAIN = 0.95
-"""A tree is chosen where it reads less than this part of what the best curve reads."""
+"""A tree wins only if it reads less than this share of what the best curve reads."""
 _FOLDS = 3
 _LEAST_OF_FILE, _LEAST_OF_PAGE = 50, 20
-"""Rows of a sample that speak for a file, or for a page; of larger tables prediction takes larger ones."""
+"""The fewest sampled rows in a predicted file and page; large tables get larger ones."""
 _MOST_QUERIES = 300
-"""That a fit looks at; of more, some are drawn by weight."""
+"""The most queries of a fit; of more, some are drawn by weight."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Target:
-    """What a layout is to be: how many files, and of how many rows."""
+    """The shape of a layout: how many files, and of how many rows."""
 
     files: Ints
-    """(partitions,) wanted, or fewer, where prediction cuts each into several along its order."""
+    """(partitions,); fewer than the layout gets if prediction cuts each into several along its order."""
     partition_rows: Ints
     """(partitions,)."""
     file_rows: float | None = None
-    """Rows of a file where `files` are fewer than wanted."""
+    """Rows of a file if `files` are fewer than the layout gets."""
     sort_within_files: bool = True
     page_rows: int = 20_000
     unseen: float = UNSEEN
-    """Share (0 to 1) of tomorrow's queries that the workload does not tell."""
+    """Share (0 to 1) of tomorrow's queries that are not in the workload."""
     seed: int = 0
 
 
-def in_proportion(files: Ints, most: int) -> Ints:
-    """Fewer files for each partition, but one at least where there are some."""
+def scale_down(files: Ints, most: int) -> Ints:
+    """Scale the files of the partitions down to about `most`; no partition with files loses all of them."""
     return np.maximum(files * most // max(int(files.sum()), 1), (files > 0).astype(np.int64))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ParsedWorkload:
-    """The queries of a workload, understood."""
+    """The parsed queries of a workload."""
 
     predicates: Sequence[Predicate]
     weights: Floats
     """(queries,), their sum is 1."""
     texts: Sequence[str] = ()
-    """What kind of query each is, in words."""
+    """The kind of each query, in words."""
 
     def __len__(self) -> int:
         return len(self.predicates)
 
-    def take(self, places: Ints) -> ParsedWorkload:
-        """Some of them, their weights made to sum to 1 again."""
-        weights = self.weights[places]
+    def take(self, numbers: Ints) -> ParsedWorkload:
+        """Take some queries and normalize their weights."""
+        weights = self.weights[numbers]
         return ParsedWorkload(
-            predicates=[self.predicates[i] for i in places.tolist()],
+            predicates=[self.predicates[i] for i in numbers.tolist()],
             weights=weights / max(weights.sum(), 1e-300),
-            texts=[self.texts[i] for i in places.tolist()] if self.texts else (),
+            texts=[self.texts[i] for i in numbers.tolist()] if self.texts else (),
         )
 
-    def drawn(self, most: int, seed: int) -> ParsedWorkload:
-        """At most so many: all of few, else draws by weight, each draw weighing the same."""
-        return self.draw(most, seed)[0]
+    def draw(self, most: int, seed: int) -> ParsedWorkload:
+        """Draw at most this many queries by weight; each draw weighs the same."""
+        return self.draw_numbered(most, seed)[0]
 
-    def draw(self, most: int, seed: int) -> tuple[ParsedWorkload, Ints]:
-        """The same, and the places of those that were drawn."""
+    def draw_numbered(self, most: int, seed: int) -> tuple[ParsedWorkload, Ints]:
+        """Draw as `draw` does; also return the numbers of the drawn queries."""
         if len(self) <= most:
             return self, np.arange(len(self))
-        drawn = np.random.default_rng(seed).choice(len(self), most, p=self.weights)
-        places, times = np.unique(drawn, return_counts=True)
-        return dataclasses.replace(self.take(places), weights=times / most), places
+        draws = np.random.default_rng(seed).choice(len(self), most, p=self.weights)
+        numbers, times = np.unique(draws, return_counts=True)
+        return dataclasses.replace(self.take(numbers), weights=times / most), numbers
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Reads:
-    """What each query of a workload reads under a layout: shares (0 to 1) of the table's rows."""
+    """The share (0 to 1) of a table's rows that each query of a workload reads under a layout."""
 
     kept: Floats
     """(queries,) in files that the index keeps."""
     decoded: Floats
     """(queries,) in pages that Spark decodes."""
     unseen: float = 0.0
-    """In files that made-up queries read, mean."""
+    """The mean share of the rows in files that made-up queries read."""
 
 
 def fit_layout(
     sample: Sample,
     target: Target,
-    asked: ParsedWorkload,
+    workload: ParsedWorkload,
     curve: str,
     *,
     build: str = "sample",
     beside: Sequence[tuple[Values, Floats]] = (),
     guide: Layout | None = None,
 ) -> Layout:
-    """Fit one layout to a workload and to made-up queries, of weight `target.unseen`; without one to these alone.
+    """Fit one layout to a workload and to made-up queries of weight `target.unseen`; to these alone if it is empty.
 
-    curve: `fitted` for a tree of cuts, too; beside, guide: as `fit_tree` takes them.
+    curve: also `fitted`, for a tree of cuts; beside, guide: as `fit_tree` takes them.
     """
-    asked = asked.drawn(_MOST_QUERIES, target.seed)
+    workload = workload.draw(_MOST_QUERIES, target.seed)
     made_up = synthetic_workload(sample_ranks(sample), queries=_MADE_UP_QUERIES, seed=target.seed)
-    boxes = drop_unlimited(rank_boxes(asked.predicates, asked.weights, sample, asked.texts))
-    workload = mix_workloads(boxes, made_up, target.unseen)
+    boxes = drop_unlimited(rank_boxes(workload.predicates, workload.weights, sample, workload.texts))
+    mixed = mix_workloads(boxes, made_up, target.unseen)
     rows = target.partition_rows
     if curve == FITTED:
-        return fit_tree(sample, target.files, partition_rows=rows, workload=workload, beside=beside, guide=guide)
-    return fit(sample, target.files, partition_rows=rows, curve=curve, build=build, workload=workload, beside=beside)
+        return fit_tree(sample, target.files, partition_rows=rows, workload=mixed, beside=beside, guide=guide)
+    return fit(sample, target.files, partition_rows=rows, curve=curve, build=build, workload=mixed, beside=beside)
 
 
-def plain_curve(columns: int) -> str:
-    """The curve for some columns of which nothing else is known."""
+def default_curve(columns: int) -> str:
+    """Choose the curve by the number of columns alone."""
     return "linear" if columns == 1 else "zorder"
 
 
 def curves_for(columns: int) -> tuple[str, ...]:
-    """The curves that are worth trying."""
+    """List the curves worth trying."""
     return ("linear",) if columns == 1 else ("zorder", "hilbert", "linear", FITTED)
 
 
-def reads(
+def predict_reads(
     layout: Layout, clustering: Sample, table: SampledTable, target: Target, predicates: Sequence[Predicate]
 ) -> Reads:
-    """What queries would read of the files that a layout makes.
+    """Predict what queries would read under a layout.
 
-    clustering: the layout's columns of the rows of the table's sample.
+    clustering: the table's sample with the layout's columns only.
     """
     tie = np.random.default_rng(0).integers(0, 2**63, len(clustering), dtype=np.uint64)
     files, keys = layout.place(clustering.columns, clustering.nulls, clustering.partition, tie)
@@ -146,18 +146,18 @@ def reads(
         order = by_key[np.argsort(files[by_key], kind="stable")]
     else:
         order = np.argsort(files, kind="stable")
-    return read_shares(table, files[order].astype(np.int64), order, target, predicates)
+    return measure_reads(table, files[order].astype(np.int64), order, target, predicates)
 
 
-def read_shares(
+def measure_reads(
     table: SampledTable, files: Ints, order: Ints, target: Target, predicates: Sequence[Predicate]
 ) -> Reads:
-    """What queries read of files that hold the rows of a sample in this order; files: (rows,) in that order."""
+    """Measure what queries read of files with the rows of a sample in this order; files: (rows,) in that order."""
     weights = _row_weights(table.sample, target)[order]
     total = float(weights.sum()) / max(len(order), 1)
 
     def cut(rows: float, least: int) -> Groups:
-        """Each file in pieces of so many rows, of which at least so many were drawn."""
+        """Cut each file into pieces of about `rows` rows and at least `least` sampled ones."""
         starts = np.flatnonzero(np.diff(files, prepend=-1))
         passed = np.cumsum(weights) - weights
         inside = passed - np.repeat(passed[starts], np.diff(np.append(starts, len(files))))
@@ -173,25 +173,25 @@ def read_shares(
 
 
 def _row_weights(sample: Sample, target: Target) -> Floats:
-    """Rows of the table that each drawn row stands for, made to add up in every partition."""
+    """Weight the sampled rows so that they add up to the rows of each partition."""
     sampled = np.bincount(sample.partition, sample.weights, len(target.partition_rows))
     scale = target.partition_rows / np.maximum(sampled, 1e-300)
     return sample.weights * scale[sample.partition]
 
 
 def take_columns(sample: Sample, names: Sequence[str]) -> Sample:
-    """Some columns of a sample, in the order of the names."""
-    places = [next(i for i, field in enumerate(sample.fields) if field.name == name) for name in names]
+    """Take some columns of a sample, in the order of the names."""
+    positions = [next(i for i, field in enumerate(sample.fields) if field.name == name) for name in names]
     return dataclasses.replace(
         sample,
-        fields=tuple(sample.fields[i] for i in places),
-        columns=tuple(sample.columns[i] for i in places),
-        nulls=tuple(sample.nulls[i] for i in places),
+        fields=tuple(sample.fields[i] for i in positions),
+        columns=tuple(sample.columns[i] for i in positions),
+        nulls=tuple(sample.nulls[i] for i in positions),
     )
 
 
 def best_curve(reads_by_curve: Mapping[str, Reads], weights: Floats, unseen: float) -> str:
-    """The curve under which queries read least; a tree only where it gains enough to depend on a workload."""
+    """Choose the curve with the fewest reads; a tree only if it gains enough to depend on a workload."""
 
     def cost(curve: str) -> float:
         share = (1 - unseen) * float(reads_by_curve[curve].kept @ weights) + unseen * reads_by_curve[curve].unseen
@@ -204,21 +204,23 @@ def cross_validate(
     clustering: Sample,
     table: SampledTable,
     target: Target,
-    asked: ParsedWorkload,
+    workload: ParsedWorkload,
     curves: Sequence[str],
 ) -> Mapping[str, Reads]:
-    """What each query reads under layouts that were fitted without it; of few queries under those fitted to all."""
-    folds = np.random.default_rng(target.seed).permutation(len(asked)) % _FOLDS
+    """Predict what each query reads under layouts fitted without it; with few queries, under layouts fitted to all."""
+    folds = np.random.default_rng(target.seed).permutation(len(workload)) % _FOLDS
     others = synthetic_workload(sample_ranks(clustering), queries=_TRIED_QUERIES, seed=target.seed + 1)
     reads_by_curve = {}
     for curve in curves:
-        kept, decoded, shares = np.zeros(len(asked)), np.zeros(len(asked)), []
-        for fold in range(_FOLDS if len(asked) >= _FOLDS else 1):
-            tested = np.flatnonzero(folds == fold) if len(asked) >= _FOLDS else np.arange(len(asked))
-            trained = np.flatnonzero(folds != fold) if len(asked) >= _FOLDS else tested
-            layout = fit_layout(clustering, target, asked.take(trained), curve)
-            predicted = reads(layout, clustering, table, target, [asked.predicates[i] for i in tested.tolist()])
+        kept, decoded, unseen = np.zeros(len(workload)), np.zeros(len(workload)), []
+        for fold in range(_FOLDS if len(workload) >= _FOLDS else 1):
+            tested = np.flatnonzero(folds == fold) if len(workload) >= _FOLDS else np.arange(len(workload))
+            trained = np.flatnonzero(folds != fold) if len(workload) >= _FOLDS else tested
+            layout = fit_layout(clustering, target, workload.take(trained), curve)
+            predicted = predict_reads(
+                layout, clustering, table, target, [workload.predicates[i] for i in tested.tolist()]
+            )
             kept[tested], decoded[tested] = predicted.kept, predicted.decoded
-            shares.append(predict_share(layout, clustering, others))
-        reads_by_curve[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(shares)))
+            unseen.append(predict_share(layout, clustering, others))
+        reads_by_curve[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(unseen)))
     return reads_by_curve

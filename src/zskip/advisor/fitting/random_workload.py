@@ -1,4 +1,4 @@
-"""A made-up workload as predicates, for tables of which nobody knows what they are asked."""
+"""A made-up workload as predicates, for tables whose queries are unknown."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _QUERIES = 200
 
 
 def make_up_queries(sample: Sample, seed: int) -> ParsedWorkload:
-    """Ranges of 0.1 to 20 % of the rows on one or two columns of a sample."""
-    found = synthetic_workload(sample_ranks(sample), queries=_QUERIES, seed=seed)
+    """Make up ranges of 0.1 to 20 % of the rows on one or two columns of a sample."""
+    workload = synthetic_workload(sample_ranks(sample), queries=_QUERIES, seed=seed)
     distinct: list[Any] = [dense_ranks(v, n)[0] for v, n in zip(sample.columns, sample.nulls, strict=True)]
     predicates: list[Predicate] = []
-    for low, high in zip(found.lower.tolist(), found.upper.tolist(), strict=True):
+    for low, high in zip(workload.lower.tolist(), workload.upper.tolist(), strict=True):
         parts: list[Predicate] = []
         for field, values, first, last in zip(sample.fields, distinct, low, high, strict=True):
             if last != ANY_UPPER and first >= 0:
@@ -29,4 +29,4 @@ def make_up_queries(sample: Sample, seed: int) -> ParsedWorkload:
                 lower, upper = (end if isinstance(end, bytes) else np.asarray(end).item() for end in ends)
                 parts += [Compare(">=", column, lower), Compare("<=", column, upper)]
         predicates.append(conjunction(tuple(parts)))
-    return ParsedWorkload(predicates=predicates, weights=found.weights)
+    return ParsedWorkload(predicates=predicates, weights=workload.weights)

@@ -9,15 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from zskip.advisor.advice.advice import WORTH, Advice, Candidate
-from zskip.advisor.advice.layout_search import Question, as_it_is, best_by_number, candidates, usable_columns
-from zskip.advisor.advice.suggestions import suggestions
+from zskip.advisor.advice.layout_search import (
+    Question,
+    compare_column_counts,
+    compare_curves,
+    evaluate_current,
+    find_queried_columns,
+)
+from zskip.advisor.advice.suggestions import suggest
 from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Reads,
     Target,
     curves_for,
-    in_proportion,
-    read_shares,
+    measure_reads,
+    scale_down,
     take_columns,
 )
 from zskip.advisor.fitting.random_workload import make_up_queries
@@ -90,18 +96,18 @@ def advise(
     study = study_table(
         handle, workload, columns=columns, files=files, target_file_size=target_file_size, unseen=unseen, seed=seed
     )
-    by_number = best_by_number(study.question, study.names)
-    layouts = candidates(study.question, min(by_number, key=lambda c: c.kept).by)
+    by_number = compare_column_counts(study.question, study.names)
+    layouts = compare_curves(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in layouts}
     others = [*layouts[1:], *(c for c in by_number if (c.by, c.curve) not in known)]
     layouts = [layouts[0], *sorted(others, key=lambda c: c.kept)]
     return Advice(
         path=handle.storage.root,
         workload=describe_workload(study.workload),
-        current=as_it_is(study.question, study.layout, len(study.snapshot)),
+        current=evaluate_current(study.question, study.layout, len(study.snapshot)),
         candidates=tuple(layouts),
         by_number_of_columns=tuple(by_number),
-        suggestions=suggestions(study.question, layouts[0].by, layouts[0].curve),
+        suggestions=suggest(study.question, layouts[0].by, layouts[0].curve),
         problems=study.workload.problems,
     )
 
@@ -124,7 +130,7 @@ def what_if(
             f'curve="{curve}" is not possible by {len(names)} columns; choose "auto" or one of {", ".join(curves)}'
         )
     study = study_table(handle, workload, columns=names, files=files, target_file_size=target_file_size, unseen=unseen)
-    return candidates(study.question, study.names, None if curve == AUTO else (curve,))[0]
+    return compare_curves(study.question, study.names, None if curve == AUTO else (curve,))[0]
 
 
 def study_table(
@@ -160,10 +166,10 @@ def study_table(
     file_counts = files_per_partition(request, rows, sizes)
     is_large = int(file_counts.sum()) > _MOST_FITTED
     parsed = _normalize_weights(workload, predicates)
-    usable = usable_columns([f.name for f in fields], parsed)
+    usable = find_queried_columns([f.name for f in fields], parsed)
     names = [f.name for f in fields] if columns is not None else usable
     target = Target(
-        files=in_proportion(file_counts, _FITTED_OF_MORE) if is_large else file_counts,
+        files=scale_down(file_counts, _FITTED_OF_MORE) if is_large else file_counts,
         partition_rows=rows,
         file_rows=float(rows.sum() / file_counts.sum()) if is_large else None,
         page_rows=rows_per_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
@@ -183,9 +189,9 @@ def study_table(
     question = Question(
         table=table,
         target=target,
-        asked=parsed,
+        workload=parsed,
         texts=texts,
-        now=today,
+        today=today,
         bytes=snapshot.bytes,
         files=int(file_counts.sum()),
     )
@@ -204,9 +210,9 @@ def choose_columns(
 ) -> Candidate | None:
     """Choose the best layout; None where the table should stay as it is."""
     study = study_table(handle, workload, columns=None, files=files, target_file_size=size, unseen=unseen, seed=seed)
-    today = as_it_is(study.question, study.layout, len(study.snapshot))
-    columns = min(best_by_number(study.question, study.names), key=lambda c: c.kept).by
-    best = candidates(study.question, columns)[0]
+    today = evaluate_current(study.question, study.layout, len(study.snapshot))
+    columns = min(compare_column_counts(study.question, study.names), key=lambda c: c.kept).by
+    best = compare_curves(study.question, columns)[0]
     return best if best.kept < WORTH * today.kept else None
 
 
@@ -340,5 +346,5 @@ def _measure_today(
     total = max(int(bound.rows.sum()), 1)
     kept = np.array([bound.rows[bound.prune(p).kept].sum() / total for p in parsed.predicates])
     order = np.lexsort((row_of, file_of))
-    shares = read_shares(table, file_of[order], order, target, parsed.predicates)
+    shares = measure_reads(table, file_of[order], order, target, parsed.predicates)
     return Reads(kept=kept, decoded=np.minimum(shares.decoded, kept))

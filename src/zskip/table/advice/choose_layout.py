@@ -14,8 +14,8 @@ from zskip.advisor.fitting.cross_validation import (
     best_curve,
     cross_validate,
     curves_for,
+    default_curve,
     fit_layout,
-    plain_curve,
 )
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, rank_boxes
 from zskip.advisor.fitting.random_workload import make_up_queries
@@ -48,7 +48,7 @@ def check_columns_and_curve(request: OptimizeRequest) -> None:
     """Check that columns and curve go together; raises as `check_curve`."""
     curve = request.curve
     if curve in (AUTO, FITTED):
-        curve = plain_curve(len(request.by))
+        curve = default_curve(len(request.by))
     check_curve(request.by or ("a", "b"), curve, request.build)
 
 
@@ -142,7 +142,7 @@ def _have_types(request: OptimizeRequest, sample: Sample) -> bool:
 
 
 def _best_curve(snapshot: Snapshot, sample: Sample, target: Target, parsed: ParsedWorkload) -> str:
-    tested = parsed.drawn(1_000, target.seed) if len(parsed) else make_up_queries(sample, target.seed)
+    tested = parsed.draw(1_000, target.seed) if len(parsed) else make_up_queries(sample, target.seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     reads_by_curve = cross_validate(sample, table, target, tested, curves_for(len(sample.fields)))
     return best_curve(reads_by_curve, tested.weights, target.unseen)

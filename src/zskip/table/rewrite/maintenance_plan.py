@@ -159,7 +159,7 @@ def _read_ranges(
 ) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
     """Read the ranges of the clustering columns in queries, with weights; raises as `read_predicates`."""
     _, parsed = parse_workload(handle, snapshot, given)
-    parsed = parsed.drawn(_MOST_QUERIES, 0)
+    parsed = parsed.draw(_MOST_QUERIES, 0)
     numbers = {(field.name,): i for i, field in enumerate(fields)}
     weighted_ranges = []
     for predicate, weight in zip(parsed.predicates, parsed.weights.tolist(), strict=True):

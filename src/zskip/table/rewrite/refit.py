@@ -59,7 +59,7 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     if handle.spark is None or table.layout is None or table.layout.tree is None or table.clustering is None:
         return None
     workload, parsed = parse_workload(handle, table.snapshot, request.workload)
-    parsed = parsed.drawn(_MOST_QUERIES, 0)
+    parsed = parsed.draw(_MOST_QUERIES, 0)
     if not len(workload):
         return None
     kept = np.array([table.bound.prune(predicate).kept for predicate in parsed.predicates])
