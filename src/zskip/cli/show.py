@@ -82,14 +82,14 @@ def print_pairs(pairs: Pairs) -> None:
 
 
 def flat(row: Any, prefix: str = "") -> Pairs:
-    """The fields of a row of Spark's and of the rows in it, those without a value left out."""
-    found: Pairs = []
+    """Flatten a row of Spark's and the rows in it into names and values, without nulls."""
+    pairs: Pairs = []
     for name, value in row.asDict().items():
         if hasattr(value, "asDict"):
-            found += flat(value, f"{prefix}{name}.")
+            pairs += flat(value, f"{prefix}{name}.")
         elif value is not None:
-            found.append((prefix + name, _cell(value)))
-    return found
+            pairs.append((prefix + name, _cell(value)))
+    return pairs
 
 
 def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""Fit a layout to a sample: bounds, curve, and cuts where few queries cross."""
+"""Fit a layout to a sample: bounds, a curve, and cuts that few queries cross."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ def fit(
 ) -> Layout:
     """Fit bounds and cuts to a sample.
 
-    files: (partitions,) number of files wanted for each Hive partition, at least 1 being made; partition_rows:
-    (partitions,) rows of the table; pattern: columns by the bits of a separable key, most significant first, in place
-    of the curve's own; workload: over the dense ranks of the sample, synthetic by default; beside: for each column
-    values of rows that the sample is not of, and how many rows each stands for, so that the bounds are those of a whole
-    table of which this is a part; bounds: the table's own, in place of new ones; seed: of the synthetic workload.
-    Raises InputError and ColumnError where the columns or options do not go together.
+    files: (partitions,) number of files for each Hive partition, at least 1; partition_rows: (partitions,) rows of the
+    table; pattern: the column of each bit of a separable key, most significant first, instead of the curve's pattern;
+    workload: over the dense ranks of the sample, synthetic by default; beside: for each column values from the rest of
+    the table and how many rows each stands for, so that the bounds fit the whole table; bounds: the table's existing
+    bounds, instead of new ones; seed: of the synthetic workload. Raises InputError and ColumnError if the columns or
+    options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
-    wanted = np.maximum(np.asarray(files, np.int64), 1)
+    file_counts = np.maximum(np.asarray(files, np.int64), 1)
     if bounds is None:
-        bounds = column_bounds(sample, curve, build, int(wanted.max(initial=1)), beside)
+        bounds = column_bounds(sample, curve, build, int(file_counts.max(initial=1)), beside)
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
     shape = Layout(
         fields=sample.fields,
@@ -67,13 +67,13 @@ def fit(
         build=build,
         bounds=bounds,
         null_ranks=null_ranks,
-        pattern=_pattern(bounds, null_ranks, curve, build, pattern),
+        pattern=_choose_pattern(bounds, null_ranks, curve, build, pattern),
         cut_keys=np.empty(0, np.int64),
         cut_starts=np.zeros(2, np.int64),
         first_file=np.zeros(1, np.int32),
         spread=np.ones(1, np.int32),
     )
-    return _cut(shape, sample, wanted, np.asarray(partition_rows, np.float64), workload, seed)
+    return _fit_cuts(shape, sample, file_counts, np.asarray(partition_rows, np.float64), workload, seed)
 
 
 def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
@@ -88,14 +88,14 @@ def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
     zskip.errors.InputError: curve="zorder" needs at least 2 columns, got only "ts"; for one column use curve="linear"
     """
     if curve not in CURVES:
-        raise InputError(f'unknown curve "{curve}"; choose one of {_quoted(CURVES)}')
+        raise InputError(f'unknown curve "{curve}"; choose one of {_quote(CURVES)}')
     if build not in BUILDS:
-        raise InputError(f'unknown build "{build}"; choose one of {_quoted(BUILDS)}')
+        raise InputError(f'unknown build "{build}"; choose one of {_quote(BUILDS)}')
     if not columns:
         raise InputError("no column to cluster by; name at least one")
     for i, column in enumerate(columns):
         if column in columns[:i]:
-            raise ColumnError(f'column "{column}" is named twice in {_quoted(columns)}; name it once')
+            raise ColumnError(f'column "{column}" is named twice in {_quote(columns)}; name it once')
     if len(columns) > MOST_COLUMNS:
         raise InputError(f"{len(columns)} columns to cluster by; at most {MOST_COLUMNS} are possible, name fewer")
     if len(columns) == 1 and curve != "linear":
@@ -104,14 +104,14 @@ def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
         )
 
 
-def _quoted(names: Sequence[str]) -> str:
+def _quote(names: Sequence[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
 def column_bounds(
     sample: Sample, curve: str, build: str, files: int, beside: Sequence[tuple[Values, Floats]]
 ) -> tuple[Values, ...]:
-    """The split values of each column; beside: as `fit` takes it."""
+    """Compute the split values of each column; beside: as `fit` takes it."""
     columns = list(zip(sample.columns, sample.nulls, strict=True))
     if build == "direct":
         return tuple(values[:0] for values, _ in columns)
@@ -130,7 +130,7 @@ def column_bounds(
     )
 
 
-def _pattern(
+def _choose_pattern(
     bounds: Sequence[Values], null_ranks: Sequence[bool], curve: str, build: str, prefix: Sequence[int] | None
 ) -> Pattern:
     columns = len(bounds)
@@ -149,32 +149,32 @@ def _pattern(
     return zorder_pattern(widths, most)
 
 
-def _cut(
-    shape: Layout, sample: Sample, wanted: Ints, partition_rows: Floats, workload: Workload | None, seed: int
+def _fit_cuts(
+    shape: Layout, sample: Sample, file_counts: Ints, partition_rows: Floats, workload: Workload | None, seed: int
 ) -> Layout:
-    """Give a layout without cuts its cuts, and each long run of one key its files."""
-    wanted = np.minimum(wanted, np.maximum(partition_rows, 1)).astype(np.int64)
-    sampled = np.bincount(sample.partition, sample.weights, len(wanted))
-    cut = np.flatnonzero((wanted > 1) & (sampled > 0))
+    """Add the cuts to a layout without any, and the files to each long run of one key."""
+    file_counts = np.minimum(file_counts, np.maximum(partition_rows, 1)).astype(np.int64)
+    sampled = np.bincount(sample.partition, sample.weights, len(file_counts))
+    cut = np.flatnonzero((file_counts > 1) & (sampled > 0))
     rows = np.flatnonzero(np.isin(sample.partition, cut))
     keys = shape.keys([c[rows] for c in sample.columns], [n[rows] for n in sample.nulls])
     order = np.argsort(keys, kind="stable")
     order = order[np.argsort(sample.partition[rows[order]], kind="stable")]
     keys, rows = keys[order], rows[order]
-    sizes = sample.weights[rows] * (wanted / np.maximum(sampled, 1e-300))[sample.partition[rows]]
-    cut_keys = [keys[:0]] * len(wanted)
-    spread = [np.ones(1, np.int32)] * len(wanted)
+    sizes = sample.weights[rows] * (file_counts / np.maximum(sampled, 1e-300))[sample.partition[rows]]
+    cut_keys = [keys[:0]] * len(file_counts)
+    spread = [np.ones(1, np.int32)] * len(file_counts)
     if len(rows):
         ranks = sample_ranks(sample)
         workload = synthetic_workload(ranks, seed=seed) if workload is None else workload
         ordinal = np.searchsorted(cut, sample.partition[rows])
-        edges = _edges(keys, sizes, ordinal)
-        cells = _cells(ranks, rows, edges, sizes, ordinal, wanted[cut], touch := Touch(workload))
+        edges = _find_edges(keys, sizes, ordinal)
+        cells = _build_cells(ranks, rows, edges, sizes, ordinal, file_counts[cut], touch := Touch(workload))
         first_cell = np.searchsorted(cells.partition, np.arange(len(cut)))
-        for partition, start, found in zip(cut.tolist(), first_cell.tolist(), cut_cells(cells, touch), strict=True):
-            at = edges[found]
-            cut_keys[partition] = shortest_between(keys[at - 1], keys[at])
-            spread[partition] = _spread(cells.size, np.concatenate([[start], found]))
+        for partition, start, cuts in zip(cut.tolist(), first_cell.tolist(), cut_cells(cells, touch), strict=True):
+            offsets = edges[cuts]
+            cut_keys[partition] = shortest_between(keys[offsets - 1], keys[offsets])
+            spread[partition] = _count_files(cells.size, np.concatenate([[start], cuts]))
     per_segment = np.concatenate(spread) if spread else np.ones(0, np.int32)
     return replace(
         shape,
@@ -185,7 +185,7 @@ def _cut(
     )
 
 
-def _edges(keys: Keys, sizes: Floats, ordinal: Ints) -> Ints:
+def _find_edges(keys: Keys, sizes: Floats, ordinal: Ints) -> Ints:
     breaks = np.append(np.flatnonzero(np.diff(ordinal, prepend=-1)), len(keys))
     prefix = common_prefix(keys)
     edges = microcells(prefix, sizes, breaks, 1 / CELLS_PER_FILE)
@@ -194,14 +194,14 @@ def _edges(keys: Keys, sizes: Floats, ordinal: Ints) -> Ints:
     return thin(edges, prefix, sizes, 1 / (4 * CELLS_PER_FILE), keep)
 
 
-def _cells(
-    ranks: Sequence[Ranks], rows: Ints, edges: Ints, sizes: Floats, ordinal: Ints, wanted: Ints, touch: Touch
+def _build_cells(
+    ranks: Sequence[Ranks], rows: Ints, edges: Ints, sizes: Floats, ordinal: Ints, file_counts: Ints, touch: Touch
 ) -> Cells:
     starts = edges[:-1]
     low, high = touch.classes(*boxes(ranks, rows, starts))
-    return Cells(size=np.add.reduceat(sizes, starts), partition=ordinal[starts], files=wanted, low=low, high=high)
+    return Cells(size=np.add.reduceat(sizes, starts), partition=ordinal[starts], files=file_counts, low=low, high=high)
 
 
-def _spread(sizes: Floats, starts: Ints) -> npt.NDArray[np.int32]:
-    """Files of each segment: one, unless its first cell alone, a run of one key, is too large for one."""
+def _count_files(sizes: Floats, starts: Ints) -> npt.NDArray[np.int32]:
+    """Count the files of each segment: one, unless its first cell, a run of one key, is too large for one."""
     return own_files(sizes[starts]).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Fit a tree of cuts to a sample and a workload: a tree for each Hive partition that the sample speaks for."""
+"""Fit a tree of cuts to a sample and a workload, one for each Hive partition with enough sampled rows."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from zskip.layout.workload import Workload
 from zskip.records import Floats, Ints, Sample, Values
 
 _LEAST_ROWS = 20
-"""Sampled rows a file from which on a partition gets a tree of its own."""
+"""A partition with at least this many sampled rows a file gets a tree of its own."""
 _EXPLAINED = 15
-"""Nodes that keep what they were cut for: four levels."""
+"""Nodes that keep the reason for their cut: four levels."""
 
 Cut = tuple[int, Any]
-"""A column, and the lowest value that goes to the right; None where only nulls do."""
+"""A column, and the lowest value that goes to the right; None if only nulls do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Grown:
-    """One tree whose cuts are numbers of `cuts`."""
+class _GrownTree:
+    """One tree; its cuts are indices into `_Forest.cuts`."""
 
     table: Ints
     """(nodes, 3) cut, left and right; a leaf is its bitwise complement."""
     spread: npt.NDArray[np.int32]
-    """(leaves,) files of each."""
+    """(leaves,) files of each leaf."""
     reasons: list[str]
 
 
@@ -53,23 +53,23 @@ def fit_tree(
     """Fit a tree of cuts to a workload; inside a leaf rows lie in the Z-order of the columns.
 
     files, partition_rows, beside: as `fit` takes them; workload: over the dense ranks of the sample; guide: a layout of
-    the same columns, whose tree's cuts are taken as far as the sample has rows for them. Raises InputError where the
-    columns are not 2 to 32.
+    the same columns, whose tree's cuts are reused as far as the sample has rows for them. Raises InputError unless
+    there are 2 to 32 columns.
     """
     if not 2 <= len(sample.fields) <= MOST_COLUMNS:
         raise InputError(f'curve="{FITTED}" goes with 2 to {MOST_COLUMNS} columns, not {len(sample.fields)}')
     forest = _Forest(sample, workload, guide)
     rows = np.asarray(partition_rows, np.float64)
-    wanted = np.minimum(np.maximum(np.asarray(files, np.int64), 1), np.maximum(rows, 1)).astype(np.int64)
-    trees = forest.grow(wanted)
+    file_counts = np.minimum(np.maximum(np.asarray(files, np.int64), 1), np.maximum(rows, 1)).astype(np.int64)
+    trees = forest.grow(file_counts)
     cut_values = [
         np.unique(forest.values(d, [value for column, value in forest.cuts if column == d and value is not None]))
         for d in range(len(sample.fields))
     ]
-    quantiles = column_bounds(sample, "zorder", "sample", int(wanted.max(initial=1)), beside)
+    quantiles = column_bounds(sample, "zorder", "sample", int(file_counts.max(initial=1)), beside)
     bounds = tuple(np.union1d(q, values) for q, values in zip(quantiles, cut_values, strict=True))
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
-    spread = [trees[p].spread for p in range(len(wanted))]
+    spread = [trees[p].spread for p in range(len(file_counts))]
     per_segment = np.concatenate(spread) if spread else np.ones(0, np.int32)
     return Layout(
         fields=sample.fields,
@@ -82,7 +82,7 @@ def fit_tree(
         cut_starts=np.concatenate([[0], np.cumsum([len(s) - 1 for s in spread])]).astype(np.int64),
         first_file=first_files(per_segment),
         spread=per_segment,
-        tree=_joined(trees, forest.cuts, bounds),
+        tree=_join_trees(trees, forest.cuts, bounds),
     )
 
 
@@ -106,51 +106,51 @@ class _Forest:
             queries=TreeQueries(workload),
             null_ranks=null_ranks,
             uncut=np.array(nan, np.int64),
-            guide=None if guide is None or guide.tree is None else self._over_sample(guide, guide.tree),
+            guide=None if guide is None or guide.tree is None else self._rank_guide(guide, guide.tree),
         )
         self.cuts: list[Cut] = []
-        """Those of all nodes of all trees."""
+        """The cuts of all nodes of all trees."""
 
     def values(self, column: int, values: Sequence[Any]) -> Values:
-        """Values as an array of a column's form."""
+        """Convert values to an array with the dtype of a column."""
         array: Any = np.empty(len(values), self._sample.columns[column].dtype)
         array[:] = values
         return cast(Values, array)
 
-    def grow(self, wanted: Ints) -> list[_Grown]:
-        """A tree for each partition; those for which the sample does not speak share one by their number of files."""
+    def grow(self, file_counts: Ints) -> list[_GrownTree]:
+        """Grow a tree for each partition; those with too few sampled rows share one by their number of files."""
         sample = self._sample
-        rows_of = np.bincount(sample.partition, minlength=len(wanted))
-        silent = (wanted > 1) & (rows_of < _LEAST_ROWS * wanted)
-        single = _Grown(table=np.empty((0, 3), np.int64), spread=np.ones(1, np.int32), reasons=[])
-        trees = [single] * len(wanted)
+        sampled_rows = np.bincount(sample.partition, minlength=len(file_counts))
+        sparse = (file_counts > 1) & (sampled_rows < _LEAST_ROWS * file_counts)
+        single = _GrownTree(table=np.empty((0, 3), np.int64), spread=np.ones(1, np.int32), reasons=[])
+        trees = [single] * len(file_counts)
         by_partition = np.argsort(sample.partition, kind="stable")
-        starts = np.concatenate([[0], np.cumsum(rows_of)])
-        for partition in np.flatnonzero((wanted > 1) & ~silent).tolist():
+        starts = np.concatenate([[0], np.cumsum(sampled_rows)])
+        for partition in np.flatnonzero((file_counts > 1) & ~sparse).tolist():
             rows = by_partition[starts[partition] : starts[partition + 1]]
-            trees[partition] = self._tree(rows, int(wanted[partition]))
-        pooled = np.flatnonzero(silent[sample.partition])
-        for files in np.unique(wanted[silent]).tolist() if len(pooled) else []:
-            shared = self._tree(pooled, files)
-            for partition in np.flatnonzero(silent & (wanted == files)).tolist():
+            trees[partition] = self._grow_tree(rows, int(file_counts[partition]))
+        pooled = np.flatnonzero(sparse[sample.partition])
+        for files in np.unique(file_counts[sparse]).tolist() if len(pooled) else []:
+            shared = self._grow_tree(pooled, files)
+            for partition in np.flatnonzero(sparse & (file_counts == files)).tolist():
                 trees[partition] = shared
         return trees
 
-    def _tree(self, rows: Ints, files: int) -> _Grown:
+    def _grow_tree(self, rows: Ints, files: int) -> _GrownTree:
         weights = self._sample.weights[rows]
         nodes = self._grower.grow(np.ascontiguousarray(self._ranks[:, rows]), weights * (files / weights.sum()))
         join_leaves(nodes, files)
         ends, inner, leaves = breadth_first(nodes)
         table = np.column_stack([np.arange(len(inner)) + len(self.cuts), ends])
-        self.cuts += [self._cut(nodes[number]) for number in inner]
-        return _Grown(
+        self.cuts += [self._cut_value(nodes[number]) for number in inner]
+        return _GrownTree(
             table=table,
             spread=np.array([nodes[number].files for number in leaves], np.int32),
             reasons=[nodes[number].reason for number in inner[:_EXPLAINED]],
         )
 
-    def _cut(self, node: Node) -> Cut:
-        """The value of a cut: the end of queries that lies between the sampled values, the one of most weight."""
+    def _cut_value(self, node: Node) -> Cut:
+        """Choose the value of a cut: between the sampled values, the query end with the most weight."""
         column, cut, distinct = node.column, node.cut, self._distinct[node.column]
         if cut >= len(distinct):
             return column, None
@@ -163,43 +163,44 @@ class _Forest:
                 return column, ends[first + int(np.argmax(weights[first:last]))]
         return column, distinct[cut]
 
-    def _over_sample(self, guide: Layout, tree: Tree) -> Guide:
-        """A tree whose cuts are dense ranks of the sample."""
+    def _rank_guide(self, guide: Layout, tree: Tree) -> Guide:
+        """Express the cuts of a tree as dense ranks of the sample."""
         cuts = np.empty(len(tree.cuts), np.int32)
         for column, (distinct, bounds) in enumerate(zip(self._distinct, guide.bounds, strict=True)):
-            of_column = tree.columns == column
+            in_column = tree.columns == column
             ranks = np.append(np.searchsorted(distinct, bounds, "left"), len(distinct))
-            cuts[of_column] = ranks[tree.cuts[of_column] - 1]
+            cuts[in_column] = ranks[tree.cuts[in_column] - 1]
         root = 0 if len(cuts) else -1
         arrays = {name: getattr(tree, name) for name in ("columns", "left", "right", "roots")}
         return Guide(tree=Tree(**arrays, cuts=cuts), root=root)
 
 
-def _joined(trees: Sequence[_Grown], cuts: Sequence[Cut], bounds: Sequence[Values]) -> Tree:
-    """All trees in one, the largest first."""
-    different = sorted({id(tree): tree for tree in trees if len(tree.table)}.values(), key=lambda t: -len(t.table))
-    starts = np.concatenate([[0], np.cumsum([len(tree.table) for tree in different])]).astype(np.int64)
-    start_of = {id(tree): int(start) for tree, start in zip(different, starts, strict=False)}
+def _join_trees(trees: Sequence[_GrownTree], cuts: Sequence[Cut], bounds: Sequence[Values]) -> Tree:
+    """Join all trees into one, the largest first."""
+    distinct = sorted({id(tree): tree for tree in trees if len(tree.table)}.values(), key=lambda t: -len(t.table))
+    starts = np.concatenate([[0], np.cumsum([len(tree.table) for tree in distinct])]).astype(np.int64)
+    start_of = {id(tree): int(start) for tree, start in zip(distinct, starts, strict=False)}
     parts = [
         np.column_stack([tree.table[:, 0], *(np.where(e < 0, e, e + start) for e in tree.table[:, 1:].T)])
-        for tree, start in zip(different, starts.tolist(), strict=False)
+        for tree, start in zip(distinct, starts.tolist(), strict=False)
     ]
     table = np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
-    chosen = [cuts[number] for number in table[:, 0].tolist()]
+    used_cuts = [cuts[number] for number in table[:, 0].tolist()]
     ranks = [
-        len(bounds[column]) + 1 if value is None else _position(bounds[column], value) + 1 for column, value in chosen
+        len(bounds[column]) + 1 if value is None else _find_position(bounds[column], value) + 1
+        for column, value in used_cuts
     ]
     return Tree(
-        columns=np.array([column for column, _ in chosen], np.int32),
+        columns=np.array([column for column, _ in used_cuts], np.int32),
         cuts=np.array(ranks, np.int32),
         left=table[:, 1].astype(np.int32),
         right=table[:, 2].astype(np.int32),
         roots=np.array([start_of.get(id(tree), ~0) for tree in trees], np.int32),
-        reasons=tuple(different[0].reasons) if different else (),
+        reasons=tuple(distinct[0].reasons) if distinct else (),
     )
 
 
-def _position(bounds: Values, value: Any) -> int:
+def _find_position(bounds: Values, value: Any) -> int:
     wrapped = np.empty(1, bounds.dtype)
     wrapped[0] = value
     return int(np.searchsorted(bounds, wrapped, "left")[0])

@@ -15,14 +15,14 @@ from zskip.layout.tree.tree import Int32s, Tree
 from zskip.records import Bools, Floats, Ints
 
 _QUANTILES = 16
-"""Parts of a node's rows between which cuts are tried, beside the ends of queries."""
+"""Cuts are tried between this many parts of a node's rows, and at the ends of queries."""
 _EXACT = 3
 """Cuts of each column whose gain is computed by the boxes of both sides."""
 
 
 @dataclass(kw_only=True, slots=True, eq=False)
 class Node:
-    """A node of a tree that grows."""
+    """A node of a growing tree."""
 
     size: float
     """Rows below it, in files."""
@@ -33,16 +33,16 @@ class Node:
     """Rows times queries that the cut saves."""
     reason: str = ""
     guide: int = -1
-    """The node of the guide whose cut it takes."""
+    """The node of the guide with the same cut."""
     children: tuple[int, ...] = ()
-    """Left and right; none of a leaf."""
+    """Left and right; empty for a leaf."""
     files: int = 1
-    """Of a leaf; more than one where values that are longer than a file keep it whole."""
+    """Files of a leaf; more than one if a value with more rows than a file keeps the leaf whole."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Guide:
-    """A tree over the same ranks whose cuts are taken where there are rows for them, and the node to start from."""
+    """A tree over the same ranks, whose cuts are reused where there are rows for them, and the node to start from."""
 
     tree: Tree
     root: int
@@ -58,14 +58,14 @@ class _Piece:
     """(rows,) in files."""
     queries: Ints
     nominal: Box
-    """What the cuts above leave of the domain."""
+    """The part of the domain that the cuts above leave."""
     guide: int
     """The node of the guide; below 0 at its leaves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Division:
-    """A cut of a piece, and what it saves."""
+    """A cut of a piece, and its savings."""
 
     column: int
     cut: int
@@ -95,9 +95,9 @@ class Grower:
 
         ranks: (columns, rows); sizes: (rows,) what each row stands for, in files.
         """
-        asked = self.queries.null_columns
-        is_null = ranks[asked] == self.null_ranks[asked, None]
-        width = len(ranks) + len(asked)
+        null_columns = self.queries.null_columns
+        is_null = ranks[null_columns] == self.null_ranks[null_columns, None]
+        width = len(ranks) + len(null_columns)
         root = _Piece(
             ranks=np.concatenate([ranks, is_null.astype(np.int32)]),
             sizes=sizes,
@@ -111,33 +111,33 @@ class Grower:
             node = nodes[number]
             if node.size < 2 * SMALLEST:
                 continue
-            piece, division = self._division(piece, node.size)
+            piece, division = self._choose_division(piece, node.size)
             if division is None:
                 node.files = int(own_files(np.array([node.size]))[0])
                 continue
-            node.column, node.cut = self._named(division)
+            node.column, node.cut = self._sample_cut(division)
             node.gain, node.guide = division.merit[0], piece.guide
             node.reason = self.queries.reason(piece.queries, division.gains)
             node.children = (len(nodes), len(nodes) + 1)
             for side in (0, 1):
-                below = self._side(piece, division, side)
-                open_.append((len(nodes), below))
-                nodes.append(Node(size=float(below.sizes.sum())))
+                child = self._take_side(piece, division, side)
+                open_.append((len(nodes), child))
+                nodes.append(Node(size=float(child.sizes.sum())))
         return nodes
 
-    def _named(self, division: _Division) -> tuple[int, int]:
-        """Column and cut in the ranks of the sample."""
+    def _sample_cut(self, division: _Division) -> tuple[int, int]:
+        """Convert a cut to a column and rank of the sample."""
         columns = len(self.null_ranks)
         if division.column < columns:
             return division.column, division.cut
         column = self.queries.null_columns[division.column - columns]
         return column, int(self.null_ranks[column])
 
-    def _division(self, piece: _Piece, size: float) -> tuple[_Piece, _Division | None]:
-        """The best cut of a piece, of which the guide may pass over nodes; None where no cut leaves enough rows."""
+    def _choose_division(self, piece: _Piece, size: float) -> tuple[_Piece, _Division | None]:
+        """Choose the best cut of a piece, skipping unusable nodes of the guide; None if no cut leaves enough rows."""
         while self.guide is not None and piece.guide >= 0:
             tree = self.guide.tree
-            guided = self._evaluated(piece, size, int(tree.columns[piece.guide]), int(tree.cuts[piece.guide]))
+            guided = self._evaluate(piece, size, int(tree.columns[piece.guide]), int(tree.cuts[piece.guide]))
             if guided.merit[1] >= SMALLEST:
                 return piece, guided
             is_right = 2 * float(piece.sizes[guided.is_right].sum()) > size
@@ -145,11 +145,11 @@ class Grower:
             piece = _Piece(
                 ranks=piece.ranks, sizes=piece.sizes, queries=piece.queries, nominal=piece.nominal, guide=below
             )
-        divisions = (self._evaluated(piece, size, *cut) for cut in self._candidates(piece, size))
+        divisions = (self._evaluate(piece, size, *cut) for cut in self._find_candidates(piece, size))
         return piece, max(divisions, key=lambda division: division.merit, default=None)
 
-    def _candidates(self, piece: _Piece, size: float) -> list[tuple[int, int]]:
-        """Of each column the cuts that save most by this column alone."""
+    def _find_candidates(self, piece: _Piece, size: float) -> list[tuple[int, int]]:
+        """Find the cuts of each column that save most by this column alone."""
         candidates: list[tuple[int, int]] = []
         rows = len(piece.sizes)
         order = np.argsort(piece.ranks, axis=1)
@@ -175,11 +175,11 @@ class Grower:
             candidates += [(column, cut) for cut in cuts[best].tolist()]
         return candidates
 
-    def _evaluated(self, piece: _Piece, size: float, column: int, cut: int) -> _Division:
+    def _evaluate(self, piece: _Piece, size: float, column: int, cut: int) -> _Division:
         is_right = piece.ranks[column] >= cut
         right = float(piece.sizes[is_right].sum())
         left = size - right
-        boxes = self._box(piece, ~is_right, column, cut, 0), self._box(piece, is_right, column, cut, 1)
+        boxes = self._bound_rows(piece, ~is_right, column, cut, 0), self._bound_rows(piece, is_right, column, cut, 1)
         meets = self.queries.met(piece.queries, boxes[0]), self.queries.met(piece.queries, boxes[1])
         missed = [self.queries.missing_weights(piece.queries, side) for side in meets]
         gains = left * missed[0] + right * missed[1]
@@ -193,8 +193,8 @@ class Grower:
             merit=(float(gains.sum()), min(left, right)),
         )
 
-    def _box(self, piece: _Piece, chosen: Bools, column: int, cut: int, side: int) -> Box:
-        """What some rows fill, stretched by the expected gap to the rows that were not sampled."""
+    def _bound_rows(self, piece: _Piece, chosen: Bools, column: int, cut: int, side: int) -> Box:
+        """Bound some rows by a box, stretched by the expected gap to the rows that were not sampled."""
         low, high = piece.nominal.low.copy(), piece.nominal.high.copy()
         if side:
             low[column] = max(low[column], 2 * cut - 1)
@@ -210,7 +210,7 @@ class Grower:
         gap = np.maximum(2 * (highest - lowest), 0) // max(ranks.shape[1] - 1, 1)
         return Box(low=np.maximum(low, 2 * lowest - gap), high=np.minimum(high, 2 * highest + gap))
 
-    def _side(self, piece: _Piece, division: _Division, side: int) -> _Piece:
+    def _take_side(self, piece: _Piece, division: _Division, side: int) -> _Piece:
         chosen = division.is_right if side else ~division.is_right
         box = division.boxes[side]
         nominal = Box(low=piece.nominal.low.copy(), high=piece.nominal.high.copy())

@@ -135,7 +135,7 @@ def what_if(
 
 def study_table(
     handle: Handle,
-    given: Given,
+    queries: Given,
     *,
     columns: Sequence[str] | None,
     files: int | None = None,
@@ -157,7 +157,7 @@ def study_table(
     fields = _clusterable(handle, snapshot, columns)
     if not fields:
         raise InputError(f'"{snapshot.root}" has no column of an orderable type to cluster by')
-    workload, predicates = read_predicates(handle, snapshot, given, most=_MOST_QUERIES, seed=seed)
+    workload, predicates = read_predicates(handle, snapshot, queries, most=_MOST_QUERIES, seed=seed)
     bound = _bind_complete_index(handle, snapshot)
     rows = np.bincount(snapshot.partition_of, bound.rows, len(snapshot.partitions)).astype(np.int64)
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64)
@@ -216,34 +216,36 @@ def choose_columns(
     return best if best.kept < WORTH * today.kept else None
 
 
-def parse_workload(handle: Handle, snapshot: Snapshot, given: Given) -> tuple[Workload, ParsedWorkload]:
+def parse_workload(handle: Handle, snapshot: Snapshot, queries: Given) -> tuple[Workload, ParsedWorkload]:
     """Parse a workload so that layouts can be fitted to it; raises as `read_predicates`."""
-    workload, predicates = read_predicates(handle, snapshot, given)
+    workload, predicates = read_predicates(handle, snapshot, queries)
     return workload, _normalize_weights(workload, predicates)
 
 
 def read_predicates(
-    handle: Handle, snapshot: Snapshot, given: Given, *, most: int = 10_000, seed: int = 0
+    handle: Handle, snapshot: Snapshot, queries: Given, *, most: int = 10_000, seed: int = 0
 ) -> tuple[Workload, list[Predicate]]:
     """Read a workload and its usable predicates.
 
     most: queries; a larger recorded workload is sampled by weight. Raises InputError where none of the given queries
     is usable.
     """
-    if isinstance(given, str | Path):
-        storage = handle.storage_at(str(given).rpartition("/")[0] or ".")
+    if isinstance(queries, str | Path):
+        storage = handle.storage_at(str(queries).rpartition("/")[0] or ".")
         try:
-            given = read_text(storage.read(str(given).rpartition("/")[2]).decode(), str(given))
+            queries = read_text(storage.read(str(queries).rpartition("/")[2]).decode(), str(queries))
         except (FileNotFoundError, UnicodeDecodeError) as error:
-            raise InputError(f'workload="{given}" is no file of queries ({error}); give a list, or a file') from error
-    workload = read_workload(handle) if given is None else given if isinstance(given, Workload) else Workload.of(given)
+            raise InputError(f'workload="{queries}" is no file of queries ({error}); give a list, or a file') from error
+    workload = (
+        read_workload(handle) if queries is None else queries if isinstance(queries, Workload) else Workload.of(queries)
+    )
     if workload.source == "recorded":
         workload = dataclasses.replace(workload, queries=draw(workload.queries, most, seed))
     root = handle.storage.root
     names = [root, root.rpartition("/")[2], f"parquet.{root}", f"delta.{root}"]
     zone = "UTC" if workload.source == "recorded" else time_zone(handle)
     usable, predicates = parse_queries(workload, table_columns(handle, snapshot), names=names, timezone=zone)
-    if given is not None and not predicates:
+    if queries is not None and not predicates:
         problem = f": {usable.problems[0]}" if usable.problems else ""
         raise InputError(f"no query of the workload can be used{problem}")
     return usable, predicates

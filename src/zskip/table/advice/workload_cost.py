@@ -25,7 +25,7 @@ _FEWEST_QUERIES = 50
 
 
 def measure_queries(
-    handle: Handle, snapshot: Snapshot, bound: BoundIndex, given: Given, notes: list[str]
+    handle: Handle, snapshot: Snapshot, bound: BoundIndex, queries: Given, notes: list[str]
 ) -> Queries | None:
     """Measure what each query of a workload reads, by default of the recorded one; None where there is none.
 
@@ -33,9 +33,9 @@ def measure_queries(
     """
     most = max(_FEWEST_QUERIES, min(_MOST_QUERIES, _MOST_FILES_READ // max(len(snapshot), 1)))
     try:
-        workload, predicates = read_predicates(handle, snapshot, given, most=most)
+        workload, predicates = read_predicates(handle, snapshot, queries, most=most)
     except ZskipError as error:
-        if given is not None:
+        if queries is not None:
             raise
         notes.append(f"The recorded workload is not shown: {error}")
         return None

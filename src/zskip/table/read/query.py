@@ -85,12 +85,12 @@ def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
 
 
 def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:
-    """Whether the catalog gives a table the columns, and the types of partitions, that its directory shows."""
+    """Check that the catalog has the same columns and partition types as the table's directory."""
     if named.relation is None:
         return True
     fields = spark.table(named.sql).schema.jsonValue()["fields"]
-    said = [(f["name"], read_type(f["type"], f.get("metadata"))) for f in fields]
-    return said == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]
+    catalog_types = [(f["name"], read_type(f["type"], f.get("metadata"))) for f in fields]
+    return catalog_types == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]
 
 
 def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:

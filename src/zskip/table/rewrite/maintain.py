@@ -148,8 +148,8 @@ def _rewrite_by_new_tree(
     size = int(table.snapshot.sizes[places].sum())
     batch = Batch(positions=places, files=max(1, round(size / table.target)), bytes=size, saves=0.0)
     depths = count_depths(table.bound, table.fields)
-    asked = dataclasses.replace(_optimize_request(table, batch, request), depths=depths, guide=refit.layout)
-    result = optimize(handle, asked)
+    optimize_request = dataclasses.replace(_optimize_request(table, batch, request), depths=depths, guide=refit.layout)
+    result = optimize(handle, optimize_request)
     _record(handle, progress, result.removed, result.added, result.version, paths_before)
 
 

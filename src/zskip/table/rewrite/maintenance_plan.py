@@ -155,10 +155,10 @@ def _run_numbers(clustering: Clustering, snapshot: Snapshot) -> Ints:
 
 
 def _read_ranges(
-    handle: Handle, snapshot: Snapshot, fields: Sequence[Field], given: Given
+    handle: Handle, snapshot: Snapshot, fields: Sequence[Field], queries: Given
 ) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
     """Read the ranges of the clustering columns in queries, with weights; raises as `read_predicates`."""
-    _, parsed = parse_workload(handle, snapshot, given)
+    _, parsed = parse_workload(handle, snapshot, queries)
     parsed = parsed.draw(_MOST_QUERIES, 0)
     numbers = {(field.name,): i for i, field in enumerate(fields)}
     weighted_ranges = []
