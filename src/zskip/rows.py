@@ -28,6 +28,7 @@ from zskip.records import (
     TableInfo,
     TreeInfo,
     Verification,
+    WriteResult,
 )
 from zskip.units import show_size
 
@@ -145,6 +146,20 @@ def _writer(result: OptimizeResult) -> str:
 def _batches(result: OptimizeResult) -> str:
     before = f", after {result.batches_before:,} of a call that was cut short" if result.batches_before else ""
     return f"{result.batches:,}{before}"
+
+
+@shows(WriteResult)
+def _(result: WriteResult) -> list[Block]:
+    return [
+        [
+            ("table", result.path),
+            ("placed by", f"{', '.join(result.by)} ({result.curve})" if result.by else result.curve),
+            ("rows", f"{result.rows:,}"),
+            ("files", f"{result.files:,}"),
+            ("bytes", show_size(result.bytes)),
+            ("seconds", _seconds(result.seconds)),
+        ]
+    ]
 
 
 @shows(CompactResult)

@@ -214,8 +214,9 @@ def test_a_workload_that_can_be_walked_through_once_is_read_for_every_step() -> 
         sort_within_files=True, sampling="bernoulli", seed=0, workload=(f"id = {i}" for i in range(3)), max_batch="1GB",
     )  # fmt: skip
     upkeep = check_maintenance(
-        budget=None, seconds=None, target_file_size=None, by=None, workload=iter(["id = 1"]), dry_run=True
-    )
+        budget=None, seconds=None, target_file_size=None, by=None, workload=iter(["id = 1"]), dry_run=True,
+        unseen=0.2, refit=False,
+    )  # fmt: skip
     assert isinstance(asked.workload, tuple)
     assert isinstance(upkeep.workload, tuple)
     assert [len(Workload.of(asked.workload)) for _ in range(2)] == [3, 3]
