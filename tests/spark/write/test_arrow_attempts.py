@@ -38,7 +38,7 @@ def test_files_that_no_task_reports_do_not_count(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tables.make_events(tmp_path / "t")
-    by_layout = ArrowRewrite.by_layout
+    by_layout = ArrowRewrite.write_by_layout
 
     def twice(self: ArrowRewrite, *given: Any, **more: Any) -> Any:
         """Another attempt of each task has written its file, too, and was then killed."""
@@ -50,7 +50,7 @@ def test_files_that_no_task_reports_do_not_count(
             (staging / f".{file.name}.tmp").write_bytes(b"half")
         return written
 
-    monkeypatch.setattr(ArrowRewrite, "by_layout", twice)
+    monkeypatch.setattr(ArrowRewrite, "write_by_layout", twice)
     result = zskip.table(spark, str(path)).optimize(BY, files=4)
     assert result.writer == "arrow"
     assert len(tables.visible(path)) == result.files_after == 4
@@ -62,14 +62,14 @@ def test_a_file_that_is_gone_before_the_commit_is_missed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tables.make_events(tmp_path / "t")
-    by_layout = ArrowRewrite.by_layout
+    by_layout = ArrowRewrite.write_by_layout
 
     def one_less(self: ArrowRewrite, *given: Any, **more: Any) -> Any:
         written = by_layout(self, *given, **more)
         Path(self.target.uri(f"{self.staging}/{written[0].name}")).unlink()
         return written
 
-    monkeypatch.setattr(ArrowRewrite, "by_layout", one_less)
+    monkeypatch.setattr(ArrowRewrite, "write_by_layout", one_less)
     with pytest.raises(ConflictError, match="were written; nothing was committed"):
         zskip.table(spark, str(path)).optimize(BY, files=4)
     assert tables.ids(path) == list(range(tables.ROWS))

@@ -115,10 +115,10 @@ def test_little_memory_changes_nothing(tmp_path: Path, source: pa.Table, monkeyp
     layout = fitted(source, 4)
     whole = written(tmp_path, shipped(tmp_path, source, layout), options(tmp_path, source.schema))
     for module, name, value in (
-        (placing, "_HELD_BYTES", 3_000),
+        (placing, "_PENDING_BYTES", 3_000),
         (placing, "_SHIPPED_BYTES", 1_000),
-        (placing, "_TOGETHER", 500),
-        (writing, "_HELD_BYTES", 2_000),
+        (placing, "_GROUP_BYTES", 500),
+        (writing, "_PENDING_BYTES", 2_000),
         (writing, "_PIECE_BYTES", 700),
     ):
         monkeypatch.setattr(module, name, value)

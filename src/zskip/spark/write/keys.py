@@ -1,4 +1,4 @@
-"""The key and the file of every row, by a layout: in SQL where the curve allows it, else by the layout's own kernel."""
+"""The key and the file of every row, by a layout: in SQL if the curve allows it, else by the layout's own kernel."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def place(frame: DataFrame, layout: Layout, *, ordinal: str, key: str, file_id: 
     """
     import pyspark.sql.functions as F
 
-    tie = _tie(frame) if _spreads(layout) else F.lit(0).cast("bigint")
-    of = F.col(quote_identifier(ordinal)).cast("int")
+    tie = _hash_rows(frame) if _has_spread(layout) else F.lit(0).cast("bigint")
+    partition = F.col(quote_identifier(ordinal)).cast("int")
     if not layout.is_separable:
-        placed = frame.withColumn(key, _by_kernel(layout, of, tie))
+        placed = frame.withColumn(key, _place_by_kernel(layout, partition, tie))
         return placed.withColumn(file_id, F.col(f"{key}.file")).withColumn(key, F.col(f"{key}.key"))
     spark = frame.sparkSession
     placed = frame.withColumn(key, separable_key(spark, layout))
-    return placed.withColumn(file_id, _file_id(spark, layout, F.col(key), of, tie))
+    return placed.withColumn(file_id, _file_id(spark, layout, F.col(key), partition, tie))
 
 
 def separable_key(spark: SparkSession, layout: Layout) -> Column:
@@ -45,16 +45,16 @@ def separable_key(spark: SparkSession, layout: Layout) -> Column:
 
     lookups = []
     for field, bounds, table in zip(layout.fields, layout.bounds, layout.spread_tables(), strict=True):
-        bits = lookup(spark, table, _passed(search(spark, bounds, form_of(field))))
+        bits = lookup(spark, table, _count_passed(search(spark, bounds, form_of(field))))
         lookups.append(F.coalesce(bits, F.lit(int(table[-1])).cast("bigint")))
     return reduce(lambda a, b: a.bitwiseOR(b), lookups)
 
 
-def _passed(found: Column) -> Column:
-    """The number of entries at or below a value, by what a binary search among them returns."""
+def _count_passed(position: Column) -> Column:
+    """Count the entries at or below a value, from the result of a binary search among them."""
     import pyspark.sql.functions as F
 
-    return F.when(found < 0, F.bitwise_not(found)).otherwise(found + 1)
+    return F.when(position < 0, F.bitwise_not(position)).otherwise(position + 1)
 
 
 def _file_id(spark: SparkSession, layout: Layout, key: Column, ordinal: Column, tie: Column) -> Column:
@@ -62,19 +62,19 @@ def _file_id(spark: SparkSession, layout: Layout, key: Column, ordinal: Column, 
     import pyspark.sql.functions as F
 
     first, last = (lookup(spark, layout.cut_starts, at).cast("int") for at in (ordinal, ordinal + 1))
-    segment = _passed(search_between(spark, cast(Ints, layout.cut_keys), first, last, key)) + ordinal
+    segment = _count_passed(search_between(spark, cast(Ints, layout.cut_keys), first, last, key)) + ordinal
     file_id = lookup(spark, layout.first_file, segment)
-    if _spreads(layout):
+    if _has_spread(layout):
         file_id = file_id + F.pmod(tie, lookup(spark, layout.spread, segment))
     return file_id.cast("int")
 
 
-def _spreads(layout: Layout) -> bool:
+def _has_spread(layout: Layout) -> bool:
     return int(layout.spread.max(initial=1)) > 1
 
 
-def _tie(frame: DataFrame) -> Column:
-    """A hash of the row, never negative and the same whenever the row is read: of its place in its file."""
+def _hash_rows(frame: DataFrame) -> Column:
+    """Hash each row by its position in its file: never negative, and the same at every read."""
     import pyspark.sql.functions as F
     from pyspark.errors import AnalysisException
 
@@ -82,16 +82,16 @@ def _tie(frame: DataFrame) -> Column:
         frame.select("_metadata.file_path", "_metadata.row_index").schema  # noqa: B018
         hashed = F.xxhash64(F.col("_metadata.file_path"), F.col("_metadata.row_index"))
     except AnalysisException:
-        fields = (field for field in frame.schema if _hashes(field.dataType.simpleString()))
+        fields = (field for field in frame.schema if _is_hashable(field.dataType.simpleString()))
         hashed = F.xxhash64(*(F.col(quote_identifier(field.name)) for field in fields))
     return F.shiftrightunsigned(hashed, 1)
 
 
-def _hashes(kind: str) -> bool:
+def _is_hashable(kind: str) -> bool:
     return "map<" not in kind and "variant" not in kind
 
 
-def _by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
+def _place_by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
     """A struct of key and file, computed in Spark's Python workers; nulls travel apart, since pandas has none."""
     import pyspark.sql.functions as F
     from pyspark.sql.pandas.functions import pandas_udf
@@ -102,28 +102,28 @@ def _by_kernel(layout: Layout, ordinal: Column, tie: Column) -> Column:
     values = [F.coalesce(form, other) for form, other in zip(forms, neutral, strict=True)]
     nulls = [F.isnull(form) for form in forms]
     with by_value():
-        kernel = udf(_kernel(layout), f"key {'binary' if layout.key_is_bytes else 'bigint'}, file int")
+        kernel = udf(_make_kernel(layout), f"key {'binary' if layout.key_is_bytes else 'bigint'}, file int")
         return cast("Column", kernel(ordinal, tie, *values, *nulls))
 
 
-def _kernel(layout: Layout) -> Callable[..., pd.DataFrame]:
-    """The function that places one batch of rows; it runs in Spark's Python workers.
+def _make_kernel(layout: Layout) -> Callable[..., pd.DataFrame]:
+    """Make the function that places one batch of rows in Spark's Python workers.
 
     The layout travels as JSON: the pickling of Spark 3.5 loses the content of dataclasses with slots.
     """
     import pandas as pd
 
     text = layout.to_json()
-    read: list[Layout] = []
+    layouts: list[Layout] = []
 
     def place_rows(ordinal: pd.Series, tie: pd.Series, *columns: pd.Series) -> pd.DataFrame:
-        if not read:
-            read.append(Layout.from_json(text))
+        if not layouts:
+            layouts.append(Layout.from_json(text))
         half = len(columns) // 2
         values = [column.to_numpy() for column in columns[:half]]
         nulls = [column.to_numpy().astype(bool) for column in columns[half:]]
-        files, keys = read[0].place(values, nulls, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
-        return pd.DataFrame({"key": keys.astype(object) if read[0].key_is_bytes else keys, "file": files})
+        files, keys = layouts[0].place(values, nulls, ordinal.to_numpy(), tie.to_numpy().astype(np.uint64))
+        return pd.DataFrame({"key": keys.astype(object) if layouts[0].key_is_bytes else keys, "file": files})
 
     place_rows.__annotations__ = {
         **{"ordinal": pd.Series, "tie": pd.Series, "columns": pd.Series},

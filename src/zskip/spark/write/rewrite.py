@@ -66,7 +66,7 @@ class WriteOptions:
 def writing_session(spark: SparkSession, *, by_name: bool = False) -> SparkSession:
     """A session like this one, with the settings of the write: the user's own session stays as it is.
 
-    by_name: whether columns are found by their names, although they have ids to be written.
+    by_name: whether to find columns by name, although new files get column ids.
     """
     return private_session(spark, _SETTINGS | ({"spark.sql.parquet.fieldId.read.enabled": "false"} if by_name else {}))
 
@@ -123,10 +123,10 @@ def file_of(name: str) -> int:
     >>> file_of("part-00012-4b1f-c000.zstd.parquet")
     12
     """
-    found = _PART.match(name)
-    if found is None:
+    match = _PART.match(name)
+    if match is None:
         raise ZskipError(f'Spark wrote a file with the unexpected name "{name}"; please report it')
-    return int(found[1])
+    return int(match[1])
 
 
 def _free(name: str, taken: Iterable[str]) -> str:

@@ -40,21 +40,21 @@ def _rotate(words: _U32, bits: int) -> _U32:
 
 
 def routes(files: int) -> Ints:
-    """For each file id a long that Spark's hash partitioning into `files` partitions sends to that partition.
+    """Find for each file id a long that Spark's hash partitioning into `files` partitions sends to that partition.
 
     >>> keys = routes(5)
     >>> (spark_hash(keys) % 5).tolist()
     [0, 1, 2, 3, 4]
     """
-    found = np.full(files, -1, np.int64)
+    keys = np.full(files, -1, np.int64)
     start, step = 0, max(64, 4 * files)
-    while (found < 0).any():
+    while (keys < 0).any():
         candidates = np.arange(start, start + step, dtype=np.int64)
         targets, first = np.unique(spark_hash(candidates).astype(np.int64) % files, return_index=True)
-        new = found[targets] < 0
-        found[targets[new]] = candidates[first[new]]
+        is_new = keys[targets] < 0
+        keys[targets[is_new]] = candidates[first[is_new]]
         start += step
-    return found
+    return keys
 
 
 def route(frame: DataFrame, file_id: str, files: int) -> DataFrame:

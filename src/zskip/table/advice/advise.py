@@ -314,7 +314,7 @@ def _draw(
 ) -> tuple[Sample, Ints, Ints]:
     """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
     from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
-    from zskip.spark.write.draw import draw_with_places
+    from zskip.spark.write.draw import draw_with_positions
     from zskip.spark.write.rewrite import describe_jobs
 
     snapshot = schema.snapshot
@@ -335,7 +335,7 @@ def _draw(
     spark = handle.need_spark("advice")
     frame = scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated))
     with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
-        sample, row_of = draw_with_places(frame, fields, ORDINAL, min(1.0, size / max(rows, 1)), seed)
+        sample, row_of = draw_with_positions(frame, fields, ORDINAL, min(1.0, size / max(rows, 1)), seed)
     file_of = sample.partition.astype(np.int64)
     partition = files.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of

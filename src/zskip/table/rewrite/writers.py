@@ -63,7 +63,7 @@ class ClusteredRows:
 
     def write(self, job: ArrowRewrite) -> list[Written]:
         """Write each row to its file."""
-        return job.by_layout(self.layout, sort=self.sort_within_files)
+        return job.write_by_layout(self.layout, sort=self.sort_within_files)
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
         """Route each row to its file."""
@@ -83,7 +83,7 @@ class MergedFiles:
 
     def write(self, job: ArrowRewrite) -> list[Written]:
         """Write each bin in one task."""
-        return job.merged(self.bins)
+        return job.write_merged(self.bins)
 
     def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
         """Read the files of each bin in one task."""

@@ -1,4 +1,4 @@
-"""A rewrite through Arrow on the driver: whether it can be, its tasks, and what they have written."""
+"""A rewrite through Arrow on the driver: its conditions, its tasks, and the files that they wrote."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
 }
 _OURS = {"block.size", "page.row.count.limit", "summary.metadata.level", "compression"}
-"""Settings of Parquet's writer that a rewrite decides by itself."""
+"""Settings of Parquet's writer that a rewrite chooses."""
 _CHANGE_VALUES = (
     "spark.sql.parquet.writeLegacyFormat",
     "spark.sql.parquet.binaryAsString",
 )
-_TROUBLE = (
+_FAILURES = (
     (
         re.compile(r"No module named '(pyarrow|numpy|pandas|obstore|hdfs_native)|must be installed"),
         "executors have no pyarrow, or one that is too old",
@@ -51,16 +51,16 @@ _TROUBLE = (
     (re.compile("MissingDependencyError"), "executors do not reach its storage"),
     (re.compile("Python worker exited unexpectedly"), "a Python worker crashed"),
 )
-"""What executors may lack that Spark itself does not need."""
+"""Failures of executors that lack something only Arrow needs."""
 _TASK_BYTES = 128 << 20
 _LEAST_TASK_BYTES = 4 << 20
 _TASKS_A_CORE = 4
 _WRITTEN_BYTES = 64 << 20
-"""Of the files, as they are, that one task writes anew."""
+"""Current bytes of the files that one task rewrites."""
 
 
 class Written(NamedTuple):
-    """A new file, as the task says that has written it."""
+    """A new file, as reported by the task that wrote it."""
 
     file: int
     name: str
@@ -70,11 +70,11 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArrowRewrite:
-    """What is written anew, where, and how."""
+    """The files to rewrite, and where and how to write the new ones."""
 
     spark: SparkSession
     schema: TableSchema
-    """Of the files to rewrite only, with the ids that the new files get."""
+    """Only the files to rewrite, with the column ids of the new files."""
     source: Storage
     target: Storage
     staging: str
@@ -82,16 +82,16 @@ class ArrowRewrite:
     compression: Compression
     page_rows: int
     rows: int
-    """Of all files to rewrite."""
+    """Rows of all files to rewrite."""
 
-    def by_layout(self, layout: Layout, *, sort: bool) -> list[Written]:
-        """Write every row into the file that a layout names; raises NotArrow where Spark itself has to write.
+    def write_by_layout(self, layout: Layout, *, sort: bool) -> list[Written]:
+        """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
 
-        What tasks have written and do not report does not count: whoever commits must leave it out.
+        Tasks may also leave files that they do not report: a commit must leave those out.
         """
         import pyspark.sql.functions as F
 
-        schema = self._checked()
+        schema = self._check()
         snapshot, options = self.schema.snapshot, self._options(schema)
         tasks = split_into_tasks(snapshot, _TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)
         placement = Placement(
@@ -103,38 +103,39 @@ class ArrowRewrite:
             corrected=self._corrected(),
         )
         files = layout.file_count
-        together = max(1, int(_WRITTEN_BYTES * files / max(snapshot.bytes, 1)))
-        together = min(together, max(1, files // (_TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)))
+        files_a_task = max(1, int(_WRITTEN_BYTES * files / max(snapshot.bytes, 1)))
+        files_a_task = min(files_a_task, max(1, files // (_TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)))
         session = compat.private_session(self.spark, _SETTINGS)
-        with self._running(), by_value():
+        with self._explain_failures(), by_value():
             numbers = session.range(0, len(tasks), 1, len(tasks))
             shipped = numbers.mapInArrow(placer(placement), SHIPPED)
-            writers = -(-files // together)
-            place = F.expr(f"CAST(file DIV {together} AS INT)")
-            shipped = shipped.repartition(writers, lookup(session, routes(writers), place))
-            if together > 1:
+            writers = -(-files // files_a_task)
+            writer_number = F.expr(f"CAST(file DIV {files_a_task} AS INT)")
+            shipped = shipped.repartition(writers, lookup(session, routes(writers), writer_number))
+            if files_a_task > 1:
                 shipped = shipped.sortWithinPartitions("file")
-            return _read(compat.collect_arrow(shipped.mapInArrow(writer(options, together), WRITTEN)))
+            return _read(compat.collect_arrow(shipped.mapInArrow(writer(options, files_a_task), WRITTEN)))
 
-    def merged(self, bins: Sequence[Ints]) -> list[Written]:
-        """Write the rows of the files of each bin, one after another, into one file; raises as `by_layout`.
+    def write_merged(self, bins: Sequence[Ints]) -> list[Written]:
+        """Write the rows of the files of each bin, one after another, into one file; raises as
+        `write_by_layout`.
 
-        bins: for each new file the places of the files in the snapshot.
+        bins: for each new file the positions of its files in the snapshot.
         """
-        schema = self._checked()
+        schema = self._check()
         snapshot = self.schema.snapshot
-        given = [
-            Bin(i, tuple((snapshot.paths[p], int(snapshot.sizes[p]), 0) for p in places.tolist()))
-            for i, places in enumerate(bins)
+        numbered_bins = [
+            Bin(i, tuple((snapshot.paths[p], int(snapshot.sizes[p]), 0) for p in positions.tolist()))
+            for i, positions in enumerate(bins)
         ]
-        merge = merger(self._options(schema), self._reach_source(), given, corrected=self._corrected())
+        merge = merger(self._options(schema), self._reach_source(), numbered_bins, corrected=self._corrected())
         session = compat.private_session(self.spark, _SETTINGS)
-        with self._running(), by_value():
-            numbers = session.range(0, len(given), 1, len(given))
+        with self._explain_failures(), by_value():
+            numbers = session.range(0, len(numbered_bins), 1, len(numbered_bins))
             return _read(compat.collect_arrow(numbers.mapInArrow(merge, WRITTEN)))
 
-    def _checked(self) -> pa.Schema:
-        """The schema of the new files; raises NotArrow where Spark has to write, as far as the driver can tell."""
+    def _check(self) -> pa.Schema:
+        """Check the session and a file, and return the new schema; raises NotArrow if Spark has to write."""
         self._check_session()
         schema = arrow_schema(self.schema.data.json())
         snapshot = self.schema.snapshot
@@ -144,7 +145,7 @@ class ArrowRewrite:
             with self.source.open(snapshot.paths[0], int(snapshot.sizes[0])) as stream:
                 metadata = pq.read_metadata(stream)
         except (pa.ArrowException, OSError, ZskipError) as error:
-            # Another writer may have replaced it: Spark says what is the matter.
+            # Another writer may have replaced it: Spark reports the cause.
             raise NotArrow(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
         check_file(metadata, schema, corrected=self._corrected())
         return schema
@@ -198,13 +199,13 @@ class ArrowRewrite:
         )
 
     @contextmanager
-    def _running(self) -> Iterator[None]:
-        """Raise a failure as NotArrow where Spark may do better."""
+    def _explain_failures(self) -> Iterator[None]:
+        """Raise a failure as NotArrow if Spark may do better."""
         try:
             yield
         except Exception as error:
             text = text_with_causes(error)
-            reason = reason_in(text) or next((reason for known, reason in _TROUBLE if known.search(text)), None)
+            reason = reason_in(text) or next((reason for known, reason in _FAILURES if known.search(text)), None)
             if reason is None:
                 raise
             raise NotArrow(reason) from error
@@ -215,19 +216,19 @@ def _read(table: pa.Table) -> list[Written]:
 
 
 def split_into_tasks(snapshot: Snapshot, least: int) -> list[list[Source]]:
-    """The files of a snapshot as tasks of about as many bytes, large ones in parts.
+    """Split the files of a snapshot into tasks of about equal bytes, large files in parts.
 
-    least: number of tasks there should be, if the files are large enough.
+    least: the number of tasks, if the files are large enough.
     """
     size = min(_TASK_BYTES, max(_LEAST_TASK_BYTES, -(-snapshot.bytes // least)))
     tasks: list[list[Source]] = [[]]
-    held = 0
+    task_bytes = 0
     for file in snapshot:
         parts = max(1, round(file.size / size))
         for part in range(parts):
-            if tasks[-1] and held + file.size // parts > 1.25 * size:
+            if tasks[-1] and task_bytes + file.size // parts > 1.25 * size:
                 tasks.append([])
-                held = 0
+                task_bytes = 0
             tasks[-1].append(Source(file.path, file.size, file.partition, part, parts))
-            held += file.size // parts
+            task_bytes += file.size // parts
     return tasks

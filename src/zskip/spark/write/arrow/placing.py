@@ -1,4 +1,4 @@
-"""The near side of the shuffle: read files, place their rows by a layout, and give one batch for each new file."""
+"""The near side of the shuffle: read files, place their rows by a layout, and yield one batch for each new file."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import leaves_of
 
 SHIPPED = "file int, origin bigint, bytes bigint, nans binary, batch binary"
-"""What goes through the shuffle: for whom a batch is, where it comes from, its bytes in memory, which of its columns
-hold NaN, and the batch, compressed. `origin` orders the batches of a file."""
+"""The rows of the shuffle: the new file of a batch, its origin, its bytes in memory, its columns with NaN, and the
+compressed batch. `origin` orders the batches of a file."""
 _KEY = "__zskip_key"
-_HELD_BYTES = 96 << 20
-"""Of rows that are placed at once."""
+_PENDING_BYTES = 96 << 20
+"""Bytes of rows to place at once."""
 _SHIPPED_BYTES = 16 << 20
-"""Of the rows of one batch in the shuffle."""
-_TOGETHER = 1 << 20
-"""Bytes that go to Spark at once."""
+"""Bytes of the rows of one batch in the shuffle."""
+_GROUP_BYTES = 1 << 20
+"""Bytes to send to Spark at once."""
 _SHIPPED = pa.schema(
     [("file", pa.int32()), ("origin", pa.int64()), ("bytes", pa.int64()), ("nans", pa.binary()), ("batch", pa.binary())]
 )
@@ -33,7 +33,7 @@ _Shipped = tuple[int, int, int, bytes, bytes]
 
 
 class Placement:
-    """What a task that places rows has to know."""
+    """The input of a task that places rows."""
 
     def __init__(
         self,
@@ -56,25 +56,25 @@ class Placement:
 
 
 def placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow` from numbers of tasks to batches of rows."""
+    """Make the function for `mapInArrow` from numbers of tasks to batches of rows."""
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         pa.set_cpu_count(1)
         for batch in batches:
             for task in batch.column(0).to_pylist():
-                yield from _together(_Placer(placement, task).run())
+                yield from _group_rows(_Placer(placement, task).run())
 
     return place
 
 
-def _together(shipped: Iterable[_Shipped]) -> Iterator[pa.RecordBatch]:
-    """Small batches for Spark, several at once."""
+def _group_rows(shipped: Iterable[_Shipped]) -> Iterator[pa.RecordBatch]:
+    """Group small batches for Spark."""
     rows: list[_Shipped] = []
     size = 0
     for row in shipped:
         rows.append(row)
         size += len(row[-1])
-        if size >= _TOGETHER:
+        if size >= _GROUP_BYTES:
             yield _as_batch(rows)
             rows, size = [], 0
     if rows:
@@ -104,13 +104,13 @@ class _Placer:
         self._spreads = int(self._layout.spread.max(initial=1)) > 1
 
     def run(self) -> Iterator[_Shipped]:
-        """Read all sources of the task, and give away what they hold some bytes at a time."""
+        """Read all sources of the task, and yield their rows some bytes at a time."""
         placement = self._placement
         reader = Reader(placement.reach(), placement.schema, corrected=placement.corrected)
         batches: list[pa.RecordBatch] = []
         partitions: list[int] = []
         ties: list[npt.NDArray[np.uint64]] = []
-        held = 0
+        pending_bytes = 0
         for number, source in enumerate(self._sources):
             row = 0
             for batch in reader.batches(source):
@@ -119,14 +119,14 @@ class _Placer:
                 if self._spreads:
                     ties.append(_hashes(self._origin + number, row, batch.num_rows))
                 row += batch.num_rows
-                held += batch.nbytes
-                if held >= _HELD_BYTES:
-                    yield from self._give(batches, partitions, ties)
-                    batches, partitions, ties, held = [], [], [], 0
+                pending_bytes += batch.nbytes
+                if pending_bytes >= _PENDING_BYTES:
+                    yield from self._divide(batches, partitions, ties)
+                    batches, partitions, ties, pending_bytes = [], [], [], 0
         if batches:
-            yield from self._give(batches, partitions, ties)
+            yield from self._divide(batches, partitions, ties)
 
-    def _give(
+    def _divide(
         self, batches: list[pa.RecordBatch], partitions: Sequence[int], ties: Sequence[npt.NDArray[np.uint64]]
     ) -> Iterator[_Shipped]:
         """Divide some rows by their files; empties `batches`."""
@@ -152,18 +152,18 @@ class _Placer:
     def _place(
         self, batch: pa.RecordBatch, partition: npt.NDArray[np.int32], tie: npt.NDArray[np.uint64]
     ) -> tuple[npt.NDArray[np.int32], Keys]:
-        """The file and the key of each row."""
+        """Compute the file and the key of each row."""
         fields = self._layout.fields
         forms = [column_values(batch.column(batch.schema.get_field_index(f.name)), f.type) for f in fields]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
     def _nans(self, batch: pa.RecordBatch) -> bytes:
-        """The numbers of the columns that hold NaN: of all rows, which is near enough for each file."""
+        """Find the numbers of the columns with NaN, over all rows: a good enough estimate for each file."""
         return np.array([i for i in self._floats if has_nan(batch.column(i))], np.int32).tobytes()
 
 
 def _order(files: npt.NDArray[np.int32], keys: Keys | None) -> Ints:
-    """An order of rows by file and, where they are given, by key."""
+    """Order rows by file and, if there are keys, by key."""
     if keys is None:
         return np.argsort(files, kind="stable")
     order = np.argsort(keys, kind="stable")
@@ -179,7 +179,7 @@ def _key_array(keys: Keys) -> pa.Array:
 
 
 def _hashes(source: int, first: int, rows: int) -> npt.NDArray[np.uint64]:
-    """A hash of each row's place, the same whenever it is read: the finalizer of SplitMix64 (Steele et al. 2014)."""
+    """Hash each row's position, the same at every read: the finalizer of SplitMix64 (Steele et al. 2014)."""
     words = np.arange(first, first + rows, dtype=np.uint64) + (np.uint64(source) << np.uint64(40))
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,4 +1,4 @@
-"""Which columns Arrow holds exactly as Spark writes them, and the Arrow schema that new files get."""
+"""The columns that Arrow represents exactly as Spark writes them, and the Arrow schema of new files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 FIELD_ID = "parquet.field.id"
-"""Under which Spark's schema has a column's id."""
+"""The key of a column's id in Spark's schema."""
 _ATOMIC = {
     "boolean": pa.bool_(),
     "byte": pa.int8(),
@@ -30,14 +30,14 @@ _ATOMIC = {
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_NEEDED = ("max_rows_per_page", "store_decimal_as_integer", "write_page_index")
-"""What pyarrow's writer must know."""
+_REQUIRED = ("max_rows_per_page", "store_decimal_as_integer", "write_page_index")
+"""Parameters that pyarrow's writer must have."""
 _MARK = "zskip: not through Arrow: "
 _MARKED = re.compile(re.escape(_MARK) + "(.*)")
 
 
 class NotArrow(Exception):
-    """Says why Spark itself has to write a table."""
+    """The reason that Spark itself has to write a table."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(_MARK + reason)
@@ -45,90 +45,90 @@ class NotArrow(Exception):
 
 
 def reason_in(text: str) -> str | None:
-    """The reason of a `NotArrow` that was raised on an executor, from the text of the job's failure."""
+    """Find the reason of an executor's `NotArrow` in the text of the job's failure."""
     match = _MARKED.search(text)
     return None if match is None else match[1].strip()
 
 
 def check_pyarrow() -> None:
-    """Raise NotArrow where pyarrow is too old to write what Spark does."""
+    """Raise NotArrow if pyarrow is too old to write as Spark does."""
     known = inspect.signature(pq.ParquetWriter.__init__).parameters
-    missing = [name for name in _NEEDED if name not in known]
+    missing = [name for name in _REQUIRED if name not in known]
     if missing:
         raise NotArrow(f"pyarrow {pa.__version__} has no {missing[0]}")
 
 
 def arrow_schema(schema_json: str) -> pa.Schema:
-    """The Arrow schema of a Spark schema in JSON; raises NotArrow for a type that Arrow does not hold as Spark does.
+    """Convert a Spark schema in JSON to Arrow; raises NotArrow for a type that Arrow represents differently.
 
     >>> arrow_schema('{"fields": [{"name": "a", "type": "short", "nullable": true, "metadata": {}}]}').field(0)
     pyarrow.Field<a: int16>
     """
-    return pa.schema([_field(described, described["name"]) for described in json.loads(schema_json)["fields"]])
+    return pa.schema([_to_arrow_field(field, field["name"]) for field in json.loads(schema_json)["fields"]])
 
 
-def _field(described: Mapping[str, Any], column: str) -> pa.Field:
-    metadata = described.get("metadata") or {}
+def _to_arrow_field(spark_field: Mapping[str, Any], column: str) -> pa.Field:
+    metadata = spark_field.get("metadata") or {}
     ids = {b"PARQUET:field_id": str(metadata[FIELD_ID]).encode()} if FIELD_ID in metadata else None
-    return pa.field(described["name"], _type(described["type"], column), described["nullable"], ids)
+    return pa.field(spark_field["name"], _to_arrow_type(spark_field["type"], column), spark_field["nullable"], ids)
 
 
-def _type(described: Any, column: str) -> pa.DataType:
-    """column: the top-level column, for people."""
-    if isinstance(described, str):
-        decimal = _DECIMAL.fullmatch(described)
+def _to_arrow_type(spark_type: Any, column: str) -> pa.DataType:
+    """Convert a Spark type; column: the top-level column, for messages."""
+    if isinstance(spark_type, str):
+        decimal = _DECIMAL.fullmatch(spark_type)
         if decimal is not None:
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
-        if described in _ATOMIC:
-            return _ATOMIC[described]
-    elif described["type"] == "struct":
-        return pa.struct([_field(field, column) for field in described["fields"]])
-    elif described["type"] == "array":
-        element = _type(described["elementType"], column)
-        return pa.list_(pa.field("element", element, described["containsNull"]))
-    elif described["type"] == "map":
-        value = pa.field("value", _type(described["valueType"], column), described["valueContainsNull"])
-        return pa.map_(pa.field("key", _type(described["keyType"], column), nullable=False), value)
-    kind = described if isinstance(described, str) else described["type"]
+        if spark_type in _ATOMIC:
+            return _ATOMIC[spark_type]
+    elif spark_type["type"] == "struct":
+        return pa.struct([_to_arrow_field(field, column) for field in spark_type["fields"]])
+    elif spark_type["type"] == "array":
+        element = _to_arrow_type(spark_type["elementType"], column)
+        return pa.list_(pa.field("element", element, spark_type["containsNull"]))
+    elif spark_type["type"] == "map":
+        value = pa.field("value", _to_arrow_type(spark_type["valueType"], column), spark_type["valueContainsNull"])
+        return pa.map_(pa.field("key", _to_arrow_type(spark_type["keyType"], column), nullable=False), value)
+    kind = spark_type if isinstance(spark_type, str) else spark_type["type"]
     raise NotArrow(f'column "{column}" holds values of type {kind}')
 
 
-def same_values(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a cast between two types keeps every value: they differ in names of list items or in nullability only.
+def same_values(stored: pa.DataType, target: pa.DataType) -> bool:
+    """Check that a cast keeps every value: the types differ only in names of list items or in nullability.
 
-    What writers of Arrow note about their own types (large strings, dictionaries, the name of a time zone) counts as
-    the same.
+    Large strings, dictionaries and names of time zones, which Arrow writers note about their own types, count as the
+    same.
 
     >>> same_values(pa.list_(pa.large_string()), pa.list_(pa.field("element", pa.string())))
     True
     """
-    if stored == wanted:
+    if stored == target:
         return True
     if pa.types.is_dictionary(stored):
-        return same_values(stored.value_type, wanted)
-    if pa.types.is_string(wanted):
+        return same_values(stored.value_type, target)
+    if pa.types.is_string(target):
         return bool(pa.types.is_large_string(stored) or pa.types.is_string_view(stored))
-    if pa.types.is_binary(wanted):
+    if pa.types.is_binary(target):
         return bool(pa.types.is_large_binary(stored) or pa.types.is_binary_view(stored))
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(stored):
-        return bool(stored.unit == wanted.unit and (stored.tz is None) == (wanted.tz is None))
-    if pa.types.is_struct(wanted) and pa.types.is_struct(stored):
-        pairs = list(zip(stored, wanted, strict=False))
-        return stored.num_fields == wanted.num_fields and all(
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(stored):
+        return bool(stored.unit == target.unit and (stored.tz is None) == (target.tz is None))
+    if pa.types.is_struct(target) and pa.types.is_struct(stored):
+        pairs = list(zip(stored, target, strict=False))
+        return stored.num_fields == target.num_fields and all(
             one.name == other.name and same_values(one.type, other.type) for one, other in pairs
         )
-    if pa.types.is_map(wanted) and pa.types.is_map(stored):
-        return same_values(stored.key_type, wanted.key_type) and same_values(stored.item_type, wanted.item_type)
-    if pa.types.is_list(wanted) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
-        return same_values(stored.value_type, wanted.value_type)
+    if pa.types.is_map(target) and pa.types.is_map(stored):
+        return same_values(stored.key_type, target.key_type) and same_values(stored.item_type, target.item_type)
+    if pa.types.is_list(target) and (pa.types.is_list(stored) or pa.types.is_large_list(stored)):
+        return same_values(stored.value_type, target.value_type)
     return False
 
 
 def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool) -> None:
-    """Raise NotArrow for a file whose values Spark reads otherwise than Arrow does.
+    """Raise NotArrow for a file whose values Spark reads differently from Arrow.
 
-    schema: as `arrow_schema` gives it; corrected: whether Spark takes days and timestamps as they are where a file does
-    not say who wrote it.
+    schema: from `arrow_schema`; corrected: whether Spark reads days and timestamps unchanged if a file does not name
+    its writer.
     """
     stored = metadata.schema
     columns = [stored.column(i) for i in range(len(stored))]
@@ -139,7 +139,7 @@ def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool)
     old = version is not None and not (version.split(b".")[0].isdigit() and int(version.split(b".")[0]) >= 3)
     if old or any(key in keys for key in _LEGACY):
         raise NotArrow("its files may count days by the old calendar")
-    if version is None and not corrected and any(_counts_days(field.type) for field in schema):
+    if version is None and not corrected and any(_has_days(field.type) for field in schema):
         raise NotArrow("its files do not say by which calendar they count days")
     arrow = stored.to_arrow_schema()
     fields = {field.name: field for field in arrow}
@@ -152,12 +152,12 @@ def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool)
             raise NotArrow(f'column "{field.name}" is stored as {fields[field.name].type}, which Spark converts')
 
 
-def _counts_days(data_type: pa.DataType) -> bool:
+def _has_days(data_type: pa.DataType) -> bool:
     return any(pa.types.is_date(t) or pa.types.is_timestamp(t) for _, t in leaves_of(data_type))
 
 
 def leaves_of(data_type: pa.DataType, path: str = "") -> Iterator[tuple[str, pa.DataType]]:
-    """The leaves of a type with their paths as Parquet has them.
+    """List the leaves of a type with their Parquet paths.
 
     >>> [path for path, _ in leaves_of(pa.map_(pa.string(), pa.list_(pa.int8())), "m")]
     ['m.key_value.key', 'm.key_value.value.list.element']
@@ -175,7 +175,7 @@ def leaves_of(data_type: pa.DataType, path: str = "") -> Iterator[tuple[str, pa.
 
 
 def stored_bytes(data_type: pa.DataType) -> int:
-    """The bytes that Parquet takes for a plain value of a type of fixed width.
+    """Compute the size in bytes of a plain Parquet value of a fixed-width type.
 
     >>> stored_bytes(pa.int8()), stored_bytes(pa.decimal128(12, 2)), stored_bytes(pa.decimal128(20, 2))
     (4, 8, 9)

@@ -23,23 +23,23 @@ from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import NotArrow, check_pyarrow, leaves_of, stored_bytes
 
 WRITTEN = "file int, name string, rows bigint, bytes bigint"
-"""What a task says of each file that it has written."""
+"""The columns that a task reports for each new file."""
 _WRITTEN = pa.schema([("file", pa.int32()), ("name", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
 SUFFIXES = {"zstd": ".zstd", "snappy": ".snappy", "gzip": ".gz", "uncompressed": ""}
-"""Of the names of files, by codec, as Spark has them."""
+"""Spark's suffixes of file names, by codec."""
 _LEVELS = {"zstd": 3, "gzip": 6}
-"""Those of parquet-mr."""
+"""The defaults of parquet-mr."""
 _PAGE_BYTES = 1 << 20
 _ROW_GROUP_BYTES = 128 << 20
-_HELD_BYTES = 192 << 20
-"""Rows of a file that are more go through a file of Arrow's own."""
+_PENDING_BYTES = 192 << 20
+"""Larger files go through an Arrow file on disk."""
 _PIECE_BYTES = 32 << 20
 _ARROW, _ZSKIP = b"parquet-cpp-arrow version ", b"parquet-cpp-zskip version "
-"""What wrote a file: of bounds that we wrote more is known (see `index.collect.trust`)."""
+"""The writer of a file: bounds of our own writer allow more conclusions (see `index.collect.trust`)."""
 
 
 class FileOptions:
-    """How new files are written, and where."""
+    """The options of new files, and their directory."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Shipped(NamedTuple):
 
 
 def writer(options: FileOptions, files_a_task: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow` from batches, those of a file one after another, to what was written."""
+    """Make the function for `mapInArrow` from batches, grouped by file, to the rows of `WRITTEN`."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -109,11 +109,11 @@ def _arriving(batches: Iterable[pa.RecordBatch]) -> Iterator[_Shipped]:
 
 
 def _write_file(options: FileOptions, access: Access, parts: list[_Shipped]) -> pa.RecordBatch:
-    """One file from the batches that arrived for it; empties them."""
+    """Write one file from the batches that arrived for it; empties them."""
     parts.sort(key=lambda part: part.origin)
     file = parts[0].file
     nans = {int(i) for part in parts for i in np.frombuffer(part.nans, np.int32)}
-    in_memory = sum(part.size for part in parts) <= _HELD_BYTES
+    in_memory = sum(part.size for part in parts) <= _PENDING_BYTES
     with _Runs(parts, in_memory=in_memory) as runs:
         parts.clear()
         pieces = runs.sorted_pieces(options.schema)
@@ -129,7 +129,7 @@ def _write_file(options: FileOptions, access: Access, parts: list[_Shipped]) -> 
 
 
 class _Spilled:
-    """Batches in a file of Arrow's own, which the system may keep in memory or not."""
+    """Batches in an Arrow file, which the system may cache in memory."""
 
     def __init__(self, schema: pa.Schema) -> None:
         directory = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
@@ -139,11 +139,11 @@ class _Spilled:
         self._stream = pa.ipc.new_stream(self._sink, schema)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Append one."""
+        """Append a batch."""
         self._stream.write_batch(batch)
 
     def table(self) -> pa.Table:
-        """All of them, mapped into memory."""
+        """Map all batches into memory."""
         self._stream.close()
         self._sink.close()
         table = pa.ipc.open_stream(pa.memory_map(self._path)).read_all()
@@ -176,7 +176,7 @@ class _Runs:
         self._batches = self._spilled.table().to_batches()
 
     def sorted_pieces(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows by their keys, or as they came, some bytes at a time."""
+        """Yield all rows by their keys, or in their old order, some bytes at a time."""
         batches = self._batches
         if len(batches[0].schema) == len(schema):
             yield from (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
@@ -211,9 +211,9 @@ def _keys(column: pa.Array) -> Keys:
 
 
 def _piece(batches: Sequence[pa.RecordBatch], ends: Ints, rows: Ints) -> pa.RecordBatch:
-    """Some rows of all batches: of each batch those that follow each other, since it is sorted.
+    """Take some rows of all batches; those of one batch are contiguous, since it is sorted.
 
-    ends: of the batches, counted in rows; rows: by their place in all batches.
+    ends: of the batches, counted in rows; rows: positions in all batches.
     """
     batch_of = np.searchsorted(ends, rows, side="right")
     starts = ends - np.array([batch.num_rows for batch in batches])
@@ -232,7 +232,7 @@ def _write_parquet(
 ) -> pa.RecordBatch:
     """Write rows as one Parquet file, complete and published, or not at all; returns the one row of `WRITTEN`.
 
-    nans: the columns of which some values are NaN: of such bounds Spark does not understand what they leave out.
+    nans: the columns with NaN; they get no bounds, since Spark does not know that bounds leave out NaN.
     """
     name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet"
     path = f"{options.directory}/{name}"
@@ -279,7 +279,7 @@ def _write_parquet(
 
 
 def _repeats(column: pa.ChunkedArray, page_rows: int) -> bool:
-    """Whether a dictionary makes a column smaller: parquet-mr asks its first page, too; always of nested ones."""
+    """Check if a dictionary shrinks a column, by its first page as in parquet-mr; always true for nested columns."""
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or not len(column):
         return True
@@ -293,7 +293,7 @@ def _repeats(column: pa.ChunkedArray, page_rows: int) -> bool:
 
 
 def _sign(path: str) -> None:
-    """Say in a file's footer who wrote it."""
+    """Record the writer in a file's footer."""
     with open(path, "r+b") as stream:
         stream.seek(-8, os.SEEK_END)
         footer_bytes = int.from_bytes(stream.read(4), "little")
@@ -307,7 +307,7 @@ def _sign(path: str) -> None:
 
 
 class Bin(NamedTuple):
-    """Files that become one, in their order."""
+    """Files to merge into one, in order."""
 
     file: int
     sources: tuple[tuple[str, int, int], ...]
@@ -317,8 +317,8 @@ class Bin(NamedTuple):
 def merger(
     options: FileOptions, source: Reach, bins: Sequence[Bin], *, corrected: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The function for `mapInArrow` from numbers of bins to what was written, one new file for each."""
-    given = [tuple(one) for one in bins]
+    """Make the function for `mapInArrow` from numbers of bins to the rows of `WRITTEN`, one new file for each."""
+    plain_bins = [tuple(bin_) for bin_ in bins]
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         check_pyarrow()
@@ -327,7 +327,7 @@ def merger(
         access = options.reach()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield _merge(options, reader, access, Bin(*given[number]))
+                yield _merge(options, reader, access, Bin(*plain_bins[number]))
 
     return merge
 
@@ -341,14 +341,14 @@ def _merge(options: FileOptions, reader: Reader, access: Access, one: Bin) -> pa
     nans: set[int] = set()
     batches: list[pa.RecordBatch] = []
     spilled: _Spilled | None = None
-    held = 0
+    pending_bytes = 0
     try:
         for path, size, partition in one.sources:
             for batch in reader.batches(Source(path, size, partition)):
                 nans.update(i for i in floats if i not in nans and has_nan(batch.column(i)))
-                held += batch.nbytes
+                pending_bytes += batch.nbytes
                 batches.append(batch)
-                if held > _HELD_BYTES:
+                if pending_bytes > _PENDING_BYTES:
                     spilled = _Spilled(options.schema) if spilled is None else spilled
                     for batch in batches:
                         spilled.add(batch)
