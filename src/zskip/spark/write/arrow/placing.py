@@ -137,7 +137,7 @@ class _Placer:
         batches.clear()
         files, keys = self._place(batch, partition, tie)
         order = _order(files, keys if self._placement.sort else None)
-        nans = self._nans(batch)
+        floats = _columns_with_nan(batch, self._floats)
         if self._placement.sort:
             batch = batch.append_column(_KEY, _key_array(keys))
         files = files[order]
@@ -146,6 +146,7 @@ class _Placer:
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(files)], strict=True):
             for first in range(start, end, most):
                 part = batch.take(pa.array(order[first : min(first + most, end)]))
+                nans = np.array(_columns_with_nan(part, floats), np.int32).tobytes()
                 yield int(files[start]), self._origin, part.nbytes, nans, _compressed(part)
                 self._origin += 1
 
@@ -157,9 +158,10 @@ class _Placer:
         forms = [column_values(batch.column(batch.schema.get_field_index(f.name)), f.type) for f in fields]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
-    def _nans(self, batch: pa.RecordBatch) -> bytes:
-        """Find the numbers of the columns with NaN, over all rows: a good enough estimate for each file."""
-        return np.array([i for i in self._floats if has_nan(batch.column(i))], np.int32).tobytes()
+
+def _columns_with_nan(batch: pa.RecordBatch, floats: Sequence[int]) -> list[int]:
+    """Find the numbers of those columns with floats that hold NaN."""
+    return [i for i in floats if has_nan(batch.column(i))]
 
 
 def _order(files: npt.NDArray[np.int32], keys: Keys | None) -> Ints:
