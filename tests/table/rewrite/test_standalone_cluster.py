@@ -174,5 +174,7 @@ def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
     with pytest.warns(ZskipWarning, match="part-0007"):
         zskip.open(str(many), index_path=str(expected)).index(granularity="row_group")
     also = zskip.open(str(many), index_path=str(expected))
-    for where in ("id BETWEEN 100 AND 199", "name = 'name-0005'", "user IS NULL", "score > 9", "price = 6.0"):
+    # Spark has counted NaN, of which footers tell nothing.
+    assert 0 < len(found.files("score > 9")) < len(also.files("score > 9"))
+    for where in ("id BETWEEN 100 AND 199", "name = 'name-0005'", "user IS NULL", "price = 6.0"):
         assert [(f, f.row_groups) for f in found.files(where)] == [(f, f.row_groups) for f in also.files(where)]
