@@ -65,6 +65,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: "test_query_fuzz.py" not in item.nodeid)
 
 
+def pytest_report_header() -> str:
+    """Name the Java that all tests run on."""
+    return jvms.header()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> None:
     """Know what made the session."""
