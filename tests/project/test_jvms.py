@@ -101,3 +101,10 @@ def test_a_run_that_all_but_fills_the_code_cache_is_told() -> None:
     half, most = {"peaks": {"code cache": (50, 100)}}, {"peaks": {"metaspace": (99, 100), "code cache": (61, 100)}}
     assert not jvms.is_full(half)
     assert jvms.is_full(most)
+
+
+def test_a_run_says_which_java_it_is_on(pytestconfig: pytest.Config) -> None:
+    """`.ci/run` reads this line."""
+    header = pytestconfig.hook.pytest_report_header(config=pytestconfig, start_path=ROOT)
+    texts = [text for text in header if isinstance(text, str)]
+    assert any(re.match(r"java: (\d+, JAVA_HOME=|Spark needs Java)", text) for text in texts)
