@@ -92,6 +92,7 @@ class BoundIndex:
         self.case_sensitive = case_sensitive
         self._cache = _ColumnCache(CACHE_BYTES)
         self._lock = threading.Lock()
+        self._stored = {fold(path, case_sensitive): stored for path, stored in (snapshot.stored or {}).items()}
         self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
         self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
@@ -126,10 +127,10 @@ class BoundIndex:
         """
         sketches = None if self.sketches is None else self.sketches.for_predicate(predicate)
         result = prune(predicate, self, sketches, decided)
-        altered = self.snapshot.altered
-        if altered is None:
-            return result
-        return dataclasses.replace(result, kept=result.kept | altered, full=result.full & ~altered)
+        altered, deleted = self.snapshot.altered, self.snapshot.deleted
+        if altered is not None:
+            result = dataclasses.replace(result, kept=result.kept | altered, full=result.full & ~altered)
+        return result if deleted is None else dataclasses.replace(result, full=result.full & ~deleted)
 
     def versions(self) -> Ints:
         """The table version that added each file, or that it was first indexed with; -1 if unknown."""
@@ -205,11 +206,12 @@ class BoundIndex:
         return types[0]
 
     def _agreed_type(self, path: tuple[str, ...]) -> DataType | None:
+        stored = self._stored_path(path)
         names = {
             column.type
             for segment in self.segments
             for column in segment.reader.segment.columns
-            if column.type is not None and fold(column.path, self.case_sensitive) == path
+            if column.type is not None and fold(column.path, self.case_sensitive) == stored
         }
         return DataType(names.pop()) if len(names) == 1 else None
 
@@ -235,15 +237,24 @@ class BoundIndex:
     def resolve(self, segment: BoundSegment, path: tuple[str, ...], data_type: DataType) -> list[int | Absent]:
         """Find, for each schema of a segment, the segment's column that answers for a path."""
         path, record = fold(path, self.case_sensitive), segment.reader.segment
-        may_default = self.may_default(path)
+        may_default, stored = self.may_default(path), self._stored_path(path)
+        if stored is None:
+            return [Absent.UNKNOWN] * len(record.schemas)
         answers: list[int | Absent] = []
-        for numbers in segment.related(path, self.case_sensitive):
+        for numbers in segment.related(stored, self.case_sensitive):
             columns = [record.columns[n] for n in numbers]
-            answer = resolve(path, data_type, columns, case_sensitive=self.case_sensitive)
+            answer = resolve(stored, data_type, columns, case_sensitive=self.case_sensitive)
             if answer is Absent.MISSING and may_default:
                 answer = Absent.UNKNOWN
             answers.append(answer if isinstance(answer, Absent) else numbers[answer])
         return answers
+
+    def _stored_path(self, path: tuple[str, ...]) -> tuple[str, ...] | None:
+        """The path of a column in the files, None where that is not known; both folded."""
+        if self.snapshot.stored is None:
+            return path
+        stored = self._stored.get(path)
+        return None if stored is None else fold(stored, self.case_sensitive)
 
     def may_default(self, path: tuple[str, ...]) -> bool:
         """Whether files without a column may hold a default in it: any file, even an unknown one, may declare one.
@@ -251,7 +262,8 @@ class BoundIndex:
         path: folded.
         """
         defaults = {fold((name,), self.case_sensitive) for s in self.segments for name in s.reader.segment.defaults}
-        return path[:1] in defaults or self.coverage < len(self.snapshot)
+        stored = self._stored_path(path)
+        return stored is None or stored[:1] in defaults or self.coverage < len(self.snapshot)
 
 
 def bind_without_index(snapshot: Snapshot, *, case_sensitive: bool = False) -> BoundIndex:

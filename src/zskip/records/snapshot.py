@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +46,24 @@ class DataFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Deletes:
+    """What deletes rows of a data file: a deletion vector, or a delete file."""
+
+    kind: str
+    """"deletion vector", "position deletes" or "equality deletes"."""
+    path: str | None = None
+    """The absolute path or URI of the file that holds it; None where `rows` says everything."""
+    offset: int | None = None
+    """Where it begins in that file, in bytes; None for the whole file."""
+    size: int | None = None
+    """In bytes."""
+    columns: tuple[str, ...] = ()
+    """The columns of equality deletes, by their names in the table."""
+    rows: Ints | None = None
+    """The numbers of the deleted rows, ascending, from 0 for the data file's first row; None: only `path` tells."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Snapshot:
     """One version of a table: its live files, in path order, with columns and partitions.
 
@@ -76,6 +94,15 @@ class Snapshot:
     """(files,) whose rows other files add to or change, so that no statistics describe them."""
     reader: str | None = None
     """Why only the format's own code may read the files; None where the files hold the table's rows as they are."""
+    opaque: bool = False
+    """Whether `reader` is a feature that zskip does not know, so that only partition values tell of the files."""
+    stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None = None
+    """Paths of columns and fields in the files, by those in the table, None for one that the files may call otherwise.
+    None where the files have the table's names."""
+    deleted: Bools | None = None
+    """(files,) of which deletion vectors or delete files delete rows; None for none."""
+    read_deletes: Callable[[], Mapping[str, tuple[Deletes, ...]]] | None = None
+    """Reads what deletes rows of the files, by their paths; None where nothing does."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -114,6 +141,7 @@ class Snapshot:
             partition_of=self.partition_of[indices],
             known=None if self.known is None else self.known.take(indices),
             altered=None if self.altered is None else self.altered[indices],
+            deleted=None if self.deleted is None else self.deleted[indices],
         )
 
     @property

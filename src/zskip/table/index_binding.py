@@ -32,7 +32,7 @@ def check_index_version(handle: Handle) -> None:
 
 def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
     """Bind the index to a snapshot's files, or the format's own metadata where no index can be used."""
-    if snapshot.reader is not None:
+    if snapshot.opaque:
         return bind_metadata(handle, snapshot)
     with warnings.catch_warnings():
         if not warn:

@@ -244,17 +244,18 @@ class Table:
         frame = open_frame(self._handle, self._record, recorded=True)
         return frame if where is None else frame.where(where)
 
-    def files(self, where: str | pc.Expression | None = None) -> list[KeptFile]:
+    def files(self, where: str | pc.Expression | None = None, *, deletes: bool = False) -> list[KeptFile]:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
 
         where: SQL text, or an expression of pyarrow.compute, which means what it means to pyarrow. Each path is a `str`
         with an attribute `row_groups`: which row groups of the file to read, or None if the index does not know.
-        Raises InputError for anything else, PredicateError for SQL that does not parse and ColumnError for unknown
-        columns.
+        deletes: also give files some of whose rows are deleted, each with what deletes them in its attribute `deletes`.
+        Raises InputError for anything else, PredicateError for SQL that does not parse, ColumnError for unknown
+        columns, and UnsupportedError where rows of some file are deleted and `deletes` is false.
         """
-        from zskip.table.read.query import prune_files
+        from zskip.table.read.query import list_files
 
-        return prune_files(self._handle, where)[0]
+        return list_files(self._handle, where, deletes=deletes)
 
     def prune(self, where: str | pc.Expression | None = None) -> ScanReport:
         """Report what a scan with this predicate would read, and what each part of the predicate skips.

@@ -85,12 +85,7 @@ def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path:
     assert table.verify(queries=2).ok
     needs_delta = kind == "columnMapping"
     assert (table.explain("id < 300").reader is not None) is needs_delta
-    if needs_delta:
-        for refused in (table.files, table.index):
-            with pytest.raises(UnsupportedError, match="columnMapping"):
-                refused()
-    else:
-        assert len(table.files("id < 300")) <= 6
+    assert len(table.files("id < 300")) <= 6
 
 
 def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -> None:
@@ -100,7 +95,7 @@ def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -
     before = content(load(engine_spark, path))
     assert "deletionVectors" in str(table.explain("id < 9"))
     assert table.explain("id < 9", analyze=True).regret.matching_rows == 8
-    with pytest.raises(UnsupportedError, match="not its rows"):
+    with pytest.raises(UnsupportedError, match=r"not its rows.*df.*deletes=True"):
         table.files("id < 9")
     result = table.optimize(["id", "a"], files=3, where="region = 'p é1'")
     assert (result.files_after, result.partitions) == (3, 1)

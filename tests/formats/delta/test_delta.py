@@ -10,6 +10,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -84,7 +85,7 @@ def make(
     return path
 
 
-READER_FEATURES = ["typeWidening", "variantType", "fooBar", "catalogManaged", "typeWidening-preview"]
+READER_FEATURES = ["variantType", "fooBar", "catalogManaged", "variantShredding-preview"]
 WRITER_FEATURES = [
     "rowTracking",
     "clustering",
@@ -154,22 +155,48 @@ def test_versions_without_features(tmp_path: Path) -> None:
         opened(tmp_path / "new").snapshot()
 
 
-def test_deleted_rows_are_found_and_refused(tmp_path: Path) -> None:
-    vector = {
-        "storageType": "i",
-        "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-        "sizeInBytes": 40,
-        "cardinality": 6,
-    }
-    features = (["deletionVectors"], ["deletionVectors"])
-    path = make(tmp_path / "t", {"a.parquet": '{"numRecords":9}'}, features=features, deletionVector=vector)
-    with pytest.raises(UnsupportedError, match=r"deletionVectors.*live files.*REORG TABLE"):
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def deletion_vector(rows: Sequence[int]) -> dict[str, Any]:
+    """A deletion vector in the log itself: a bitmap of one container of sorted numbers."""
+    bitmap = struct.pack("<IIHHI", 12346, 1, 0, len(rows) - 1, 16) + struct.pack(f"<{len(rows)}H", *rows)
+    data = struct.pack("<IQI", 1681511377, 1, 0) + bitmap
+    words = struct.unpack(f">{-(-len(data) // 4)}I", data + bytes(-len(data) % 4))
+    text = "".join(_Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
+    return {"storageType": "i", "pathOrInlineDv": text, "sizeInBytes": len(data), "cardinality": len(rows)}
+
+
+VECTORS_ON = (["deletionVectors"], ["deletionVectors"])
+
+
+def test_files_with_deleted_rows_come_only_with_their_deletes(tmp_path: Path) -> None:
+    names = {"p=a%253D%20b%C3%A9/a%20b.parquet": '{"numRecords":9}'}
+    path = make(tmp_path / "t ü", names, features=VECTORS_ON, deletionVector=deletion_vector([0, 3, 7]))
+    table = zskip.open(str(path))
+    with pytest.raises(UnsupportedError, match=r"1 of 1 have rows that are deleted.*df\(\).*deletes=True"):
+        table.files()
+    (file,) = table.files(deletes=True)
+    assert file == f"{path}/p=a%3D bé/a b.parquet"
+    (deletes,) = file.deletes
+    assert (deletes.kind, deletes.path, deletes.rows.tolist()) == ("deletion vector", None, [0, 3, 7])
+    assert table.prune().files == 1
+    with pytest.raises(UnsupportedError, match=r"rewrite.*deletionVectors.*live files.*REORG TABLE"):
+        opened(path).check_replaceable()
+
+
+def test_rows_that_may_be_deleted_count_as_deleted(tmp_path: Path) -> None:
+    damaged = deletion_vector([1]) | {"pathOrInlineDv": "x" * 40}
+    path = make(tmp_path / "t", {"a.parquet": '{"numRecords":9}'}, features=VECTORS_ON, deletionVector=damaged)
+    with pytest.raises(UnsupportedError, match="deleted"):
         zskip.open(str(path)).files()
+    with pytest.raises(UnsupportedError, match="cannot be read"):
+        zskip.open(str(path)).files(deletes=True)
 
 
 def test_deletion_vectors_that_are_allowed_but_not_there(tmp_path: Path) -> None:
-    path = make(tmp_path / "t", {"a.parquet": None}, features=(["deletionVectors"], ["deletionVectors"]))
-    assert len(zskip.open(str(path)).files()) == 1
+    path = make(tmp_path / "t", {"a.parquet": None}, features=VECTORS_ON)
+    assert [file.deletes for file in zskip.open(str(path)).files()] == [()]
     opened(path).check_replaceable()
 
 

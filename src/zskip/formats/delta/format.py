@@ -24,6 +24,7 @@ from zskip.errors import (
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
+from zskip.formats.delta.columns import sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     NewFile,
     commit_transaction,
@@ -31,7 +32,8 @@ from zskip.formats.delta.commit import (
     describe_files,
     read_last_rewrite,
 )
-from zskip.formats.delta.protocol import refusal, unappendable, unreadable, unwritable
+from zskip.formats.delta.deletes import deleted_files, read_deletes
+from zskip.formats.delta.protocol import mapping_mode, read_by_delta, refusal, unappendable, unreadable, unwritable
 from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_statistics, relative_path
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.schema import fields_from_json, first_line
@@ -87,9 +89,9 @@ class DeltaFormat:
             return retry_broken(lambda: DeltaTable(uri, storage_options=options, skip_stats=skip_stats))
 
     def _read(self, table: DeltaTable) -> Snapshot:
-        root, metadata, reader = self._storage.root, table.metadata(), _unreadable(table)
-        if reader is not None and not self._has_own_reader:
-            raise refusal(root, "read", reader)
+        root, metadata, unknown = self._storage.root, table.metadata(), unreadable(table.protocol())
+        if unknown is not None and not self._has_own_reader:
+            raise refusal(root, "read", unknown)
         data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
         fields, partition_fields = fields_from_json(data), fields_from_json(partition)
         _check_partition_types(root, partition_fields)
@@ -97,7 +99,10 @@ class DeltaFormat:
         paths = [relative_path(path, root) for path in actions["path"].to_pylist()]
         order = sorted(range(len(paths)), key=paths.__getitem__)
         actions = actions.take(pa.array(order, pa.int64()))
+        deleted = deleted_files(table, root, [paths[i] for i in order])
         partitions, partition_of = _partitions(root, actions, partition_fields)
+        schema_json = table.schema().to_json()
+        stored = stored_paths(schema_json, mapping_mode(metadata.configuration))
         return Snapshot(
             root=root,
             version=table.version(),
@@ -109,8 +114,12 @@ class DeltaFormat:
             mtimes_ms=actions["modification_time"].to_numpy().astype(np.int64),
             partition_of=partition_of,
             declared=(data, partition),
-            known=read_statistics(actions, fields) if reader is None else None,
-            reader=reader,
+            known=None if unknown is not None else read_statistics(actions, sound_fields(fields, schema_json), stored),
+            reader=unknown or _read_by_delta(table, deleted),
+            opaque=unknown is not None,
+            stored=stored,
+            deleted=deleted,
+            read_deletes=None if deleted is None else lambda: read_deletes(table, root),
         )
 
     def _actions(self, table: DeltaTable) -> tuple[DeltaTable, pa.Table]:
@@ -131,7 +140,7 @@ class DeltaFormat:
     def unsupported_feature(self) -> str | None:
         """The feature for which only Delta Lake itself can read or rewrite the table, if any."""
         table = self._open()
-        return unwritable(table.protocol()) or _unreadable(table)
+        return _unwritable(self._storage.root, table)
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
@@ -312,23 +321,26 @@ def _translating_errors(root: str) -> Iterator[None]:
         ) from error
 
 
-def _unreadable(table: DeltaTable) -> str | None:
-    """The feature for which zskip would read the table wrongly, if any."""
-    from deltalake.exceptions import DeltaError
+def _read_by_delta(table: DeltaTable, deleted: Bools | None) -> str | None:
+    """The feature for which only Delta reads the rows of the table, if any.
 
-    protocol = table.protocol()
-    feature = unreadable(protocol, table.metadata().configuration)
-    if feature is not None or "deletionVectors" not in (protocol.reader_features or ()):
+    deleted: (files,) of which rows are deleted.
+    """
+    feature = read_by_delta(table.protocol(), table.metadata().configuration)
+    if feature is not None or deleted is None:
         return feature
-    try:
-        files = f"{pa.table(table.deletion_vectors()).num_rows:,}"
-    except DeltaError:
-        files = "some"
-    return None if files == "0" else f"deletionVectors ({files} live files have rows that are deleted)"
+    return f"deletionVectors ({int(deleted.sum()):,} live files have rows that are deleted)"
+
+
+def _unwritable(root: str, table: DeltaTable) -> str | None:
+    """The feature for which zskip cannot rewrite the table, if any."""
+    feature = unwritable(table.protocol()) or unreadable(table.protocol())
+    paths = [relative_path(path, root) for path in pa.table(table.get_add_actions())["path"].to_pylist()]
+    return feature or _read_by_delta(table, deleted_files(table, root, paths))
 
 
 def _check_writable(root: str, table: DeltaTable) -> None:
-    feature = unwritable(table.protocol())
+    feature = _unwritable(root, table)
     if feature is not None:
         raise refusal(root, "rewrite", feature)
 

@@ -16,8 +16,9 @@ _MOST_WRITER = 7
 _OLD_WRITER = {6: "identityColumns"}
 """Demands beyond `_REPLACED` of versions without named features."""
 
-_READ = {"deletionVectors", "columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}
-"""Reader features; the first two only if the table does not use them, which is checked separately."""
+_WIDENING = ("typeWidening", "typeWidening-preview")
+_READ = {"deletionVectors", "columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", *_WIDENING}
+"""Reader features whose meaning for the statistics of files is known."""
 
 _REPLACED = {
     "appendOnly",
@@ -53,15 +54,29 @@ _WAY_OUT = {
 }
 
 
-def unreadable(protocol: Any, configuration: Mapping[str, Any]) -> str | None:
-    """The feature for which zskip would read a table wrongly, if any."""
+def unreadable(protocol: Any) -> str | None:
+    """The feature for which zskip does not know what the files of a table say, if any."""
     if protocol.min_reader_version > _MOST_READER:
         return f"the reader version {protocol.min_reader_version}"
     unknown = _beyond(protocol.reader_features, _READ)
-    if unknown:
-        return unknown[0]
-    is_mapped = str(configuration.get("delta.columnMapping.mode", "none")).lower() != "none"
-    return "columnMapping" if is_mapped else None
+    return unknown[0] if unknown else None
+
+
+def mapping_mode(configuration: Mapping[str, Any]) -> str:
+    """How the columns of a table are found in its files: "none" for their names, "name" or "id"."""
+    return str(configuration.get("delta.columnMapping.mode", "none")).lower()
+
+
+def read_by_delta(protocol: Any, configuration: Mapping[str, Any]) -> str | None:
+    """The feature for which the rows of a table are not those that its files show without Delta's log, if any."""
+    if mapping_mode(configuration) != "none":
+        return "columnMapping"
+    return next((name for name in _WIDENING if name in (protocol.reader_features or ())), None)
+
+
+def may_delete_rows(protocol: Any) -> bool:
+    """Whether deletion vectors may delete rows of the files."""
+    return "deletionVectors" in (protocol.reader_features or ())
 
 
 def unwritable(protocol: Any) -> str | None:

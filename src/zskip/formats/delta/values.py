@@ -77,10 +77,12 @@ def _escape(text: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
-def read_statistics(actions: pa.Table, fields: Sequence[Field]) -> Known:
+def read_statistics(
+    actions: pa.Table, fields: Sequence[Field], stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None = None
+) -> Known:
     """The log's statistics: rows, and the bounds and null counts of columns, which are parsed on demand.
 
-    actions: from `DeltaTable.get_add_actions`.
+    actions: from `DeltaTable.get_add_actions`; stored: as in `Snapshot`.
     """
     rows = _counts(actions["num_records"].combine_chunks())
     types = {field.name: field.type for field in fields}
@@ -97,8 +99,11 @@ def read_statistics(actions: pa.Table, fields: Sequence[Field]) -> Known:
         return pc.struct_field(structs, [structs.type.get_field_index(column)])
 
     def column(name: str) -> ColumnStats | None:
-        least, greatest, nulls = part("min", name), part("max", name), part("null_count", name)
-        if (least is None and greatest is None and nulls is None) or types[name].form is None:
+        path = (name,) if stored is None else stored.get((name,))
+        if path is None or name not in types or types[name].form is None:
+            return None
+        least, greatest, nulls = (part(kind, path[0]) for kind in ("min", "max", "null_count"))
+        if least is None and greatest is None and nulls is None:
             return None
         return _column(types[name], least, greatest, nulls, len(rows))
 

@@ -64,7 +64,7 @@ def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
-    if snapshot.reader is not None:
+    if snapshot.opaque:
         return None
     try:
         index = load_index(handle)

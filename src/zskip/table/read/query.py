@@ -93,17 +93,38 @@ def _as_named(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> boo
     return catalog_types == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]
 
 
+def list_files(handle: Handle, where: str | pc.Expression | None, *, deletes: bool) -> list[KeptFile]:
+    """List the files that might hold a matching row.
+
+    deletes: say what deletes rows of them. Raises UnsupportedError for a table with such files otherwise.
+    """
+    snapshot = read_snapshot(handle)
+    if snapshot.opaque:
+        raise UnsupportedError(
+            f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df()'
+        )
+    if not deletes and snapshot.deleted is not None and snapshot.deleted.any():
+        raise UnsupportedError(
+            f'the files of "{snapshot.root}" are not its rows: {int(snapshot.deleted.sum()):,} of {len(snapshot):,} '
+            "have rows that are deleted; read it with df(), or use files(deletes=True) and apply the deletes of each "
+            "file yourself"
+        )
+    files = _prune(handle, snapshot, where)[0]
+    if not deletes or snapshot.read_deletes is None:
+        return files
+    deletes_by_uri = {handle.storage.uri(path): value for path, value in snapshot.read_deletes().items()}
+    return [KeptFile(file, file.row_groups, deletes_by_uri.get(file, ())) for file in files]
+
+
 def prune_files(handle: Handle, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
     """List the files that might hold a matching row, and report what pruning did.
 
-    Files whose row groups are all ruled out are dropped.
+    Files whose row groups are all ruled out are dropped. Rows of the files may be deleted.
     """
-    snapshot = read_snapshot(handle)
-    if snapshot.reader is not None:
-        raise UnsupportedError(
-            f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df(), or '
-            "rewrite it without that"
-        )
+    return _prune(handle, read_snapshot(handle), where)
+
+
+def _prune(handle: Handle, snapshot: Snapshot, where: str | pc.Expression | None) -> tuple[list[KeptFile], ScanReport]:
     started = time.perf_counter()
     predicate = read_where(handle, snapshot, where)
     bound = bind_index(handle, snapshot, warn=where is not None)

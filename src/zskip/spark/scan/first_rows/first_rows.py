@@ -39,10 +39,10 @@ def keep_enough(stats: BoundIndex, choice: Choice, note: int) -> Choice:
 
 def sure_rows(stats: BoundIndex) -> Ints:
     """(files,) the rows of each file in a scan, -1 where unknown."""
-    altered = stats.snapshot.altered
-    if stats.snapshot.reader is not None:
-        return np.full_like(stats.rows, -1)
-    return stats.rows if altered is None else np.where(altered, -1, stats.rows)
+    rows = stats.rows
+    for unsure in (stats.snapshot.altered, stats.snapshot.deleted):
+        rows = rows if unsure is None else np.where(unsure, -1, rows)
+    return rows
 
 
 def column_of(stats: BoundIndex, name: str, type_json: str) -> ColumnStats | None:
