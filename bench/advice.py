@@ -21,10 +21,9 @@ import numpy as np
 
 import zskip
 from shared import common
-from shared.table_data import TABLES, Table
+from shared.table_data import MIXES, TABLES, Table, mix
 from zskip.table.rewrite import optimize as job
 
-MIXES = {"even": (1.0, 1.0, 1.0), "first": (6.0, 1.0, 1.0), "last": (1.0, 1.0, 6.0)}
 LAYOUTS = (
     ((0, 1, 2), "zorder", 1.0),
     ((0, 1, 2), "hilbert", 1.0),
@@ -56,16 +55,6 @@ def main() -> None:
             figures |= part(spark, source, home, table, mixes, options)
     shutil.rmtree(home, ignore_errors=True)
     common.emit(figures, options.json)
-
-
-def mix(source: Path, table: Table, weights: tuple[float, ...], seed: int) -> tuple[list[str], list[str]]:
-    """100 queries to train with and 100 to measure: drawn from many by the weights of their columns."""
-    rng = np.random.default_rng(seed)
-    wanted = common.queries(source, table.by, 1_500, seed)
-    chances = np.array([max(w for c, w in zip(table.by, weights, strict=True) if c in q) for q in wanted])
-    chances *= [0.2 if q.count("BETWEEN") == 2 and max(weights) > 1 else 1.0 for q in wanted]
-    taken = rng.choice(len(wanted), 200, replace=False, p=chances / chances.sum()).tolist()
-    return [wanted[i] for i in taken[:100]], [wanted[i] for i in taken[100:]]
 
 
 def fits(spark: Any, source: Path, home: Path, table: Table, mixes: Mixes, options: Any) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 python bench/engines/engines.py --engine delta --scale 2 --files 64 --rounds 3
 
+`--mix even` (first, last: bench/shared/table_data.py) fits zskip's layout to 100 queries of a mix, and measures others.
+
 Needs the jars that `python3 dev.py test-engines` fetches; Hudi's also the Python of .venv-spark35.
 """
 
@@ -18,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import zskip
 from shared import common
-from shared.table_data import TABLES, Table
+from shared.table_data import MIXES, TABLES, Table, mix
 
 WAREHOUSE = common.HOME / "engines"
 
@@ -148,7 +150,7 @@ ENGINES: dict[str, Callable[[Table], Engine]] = {"delta": Delta, "iceberg": Iceb
 def main() -> None:
     """Measure, and print the figures."""
     options = common.arguments(
-        __doc__ or "", engine="delta", data="lineitem", scale=2.0, files=64, rounds=3, queries=40
+        __doc__ or "", engine="delta", data="lineitem", scale=2.0, files=64, rounds=3, queries=40, mix=""
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
@@ -158,19 +160,23 @@ def main() -> None:
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
     source = table.make(options.scale)
     spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})
+    train: list[str] = []
+    wanted = common.queries(source, table.by, options.queries, options.seed)
+    if options.mix:
+        train, wanted = mix(source, table, MIXES[options.mix], options.seed)
+    wanted = wanted[: options.queries]
     times: dict[str, list[float]] = {"engine": [], "zskip": []}
     for number in range(options.rounds):
         for who in times:
             name = f"{who}{number}"
             engine.create(spark, source, name)
             size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))
-            times[who].append(common.seconds(work(spark, engine, who, name, options.files, size)))
+            times[who].append(common.seconds(work(spark, engine, who, name, options.files, size, train)))
             common.log(f"{name}: {times[who][-1]:.1f} s")
     figures = {"machine": common.machine(), "spark": spark.version, "rounds": options.rounds}
     figures |= {f"{who}_s": common.median(took) for who, took in times.items()}
     pairs = zip(times["zskip"], times["engine"], strict=True)
     figures["time_over_engine"] = common.median([ours / theirs for ours, theirs in pairs])
-    wanted = common.queries(source, table.by, options.queries, options.seed)
     last = options.rounds - 1
     found = {who: reading(engine.read(spark, f"{who}{last}"), wanted, table.summed) for who in times}
     for who, (files, decoded, _) in found.items():
@@ -178,16 +184,23 @@ def main() -> None:
         figures |= {f"{who}_files": files} if files else {}
         figures[f"{who}_rows_decoded_pct"] = round(100 * decoded, 2)
     figures["decoded_over_engine"] = round(found["zskip"][1] / found["engine"][1], 3)
+    scans = [zskip.table(spark, engine.address(f"zskip{last}")).prune(where) for where in wanted]
+    kept = statistics.mean(scan.rows / scan.rows_total for scan in scans)
+    figures["zskip_rows_in_kept_files_pct"] = round(100 * kept, 2)
+    figures["zskip_decoded_over_kept"] = round(found["zskip"][1] / kept, 3)
     if found["zskip"][2] != found["engine"][2]:
         raise SystemExit("the answers differ")
     common.emit(figures, options.json)
 
 
-def work(spark: Any, engine: Engine, who: str, name: str, files: int, size: int) -> Callable[[], object]:
+def work(
+    spark: Any, engine: Engine, who: str, name: str, files: int, size: int, train: list[str]
+) -> Callable[[], object]:
     """The call that clusters a table."""
     if who == "engine":
         return lambda: engine.cluster(spark, name, int(size / files * 1.01))
-    return lambda: zskip.table(spark, engine.address(name)).optimize(list(engine.by), files=files)
+    options = {"curve": "auto", "workload": train} if train else {}
+    return lambda: zskip.table(spark, engine.address(name)).optimize(list(engine.by), files=files, **options)
 
 
 def reading(frame: Any, wanted: list[str], summed: str) -> tuple[int, float, list[Any]]:

@@ -15,6 +15,8 @@ from shared import common
 
 WELL_KNOWN = (22, 25, 53, 80, 110, 123, 143, 161, 389, 443, 587, 636, 993, 995, 1883, 3306, 5432, 6379, 8080, 8443)
 DAYS, HOSTS, PARTS = 30, 1_000_000, 16
+MIXES = {"even": (1.0, 1.0, 1.0), "first": (6.0, 1.0, 1.0), "last": (1.0, 1.0, 6.0)}
+"""How likely queries on each column are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +69,16 @@ def connections(scale: float) -> Path:
         pq.write_table(pa.table(held), staging / f"part-{part:02d}.parquet", compression="zstd")
     staging.rename(target)
     return target
+
+
+def mix(source: Path, table: Table, weights: tuple[float, ...], seed: int) -> tuple[list[str], list[str]]:
+    """100 queries to train with and 100 to measure: drawn from many by the weights of their columns."""
+    rng = np.random.default_rng(seed)
+    wanted = common.queries(source, table.by, 1_500, seed)
+    chances = np.array([max(w for c, w in zip(table.by, weights, strict=True) if c in q) for q in wanted])
+    chances *= [0.2 if q.count("BETWEEN") == 2 and max(weights) > 1 else 1.0 for q in wanted]
+    taken = rng.choice(len(wanted), 200, replace=False, p=chances / chances.sum()).tolist()
+    return [wanted[i] for i in taken[:100]], [wanted[i] for i in taken[100:]]
 
 
 TABLES = {

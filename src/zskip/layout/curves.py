@@ -81,6 +81,19 @@ def spread(codes: Ints, pattern: Sequence[int], column: int) -> Ints:
     return keys
 
 
+def gather(keys: Ints, pattern: Sequence[int], column: int) -> Ints:
+    """Read the codes of one column out of keys; the inverse of `spread`.
+
+    >>> gather(np.array([0b1010, 0b1000]), (0, 1, 0, 1), 0).tolist() == [0b11, 0b10]
+    True
+    """
+    shifts = [len(pattern) - 1 - i for i, named in enumerate(pattern) if named == column]
+    codes = np.zeros(len(keys), np.int64)
+    for bit, shift in enumerate(reversed(shifts)):
+        codes |= ((keys >> shift) & 1) << bit
+    return codes
+
+
 def interleave_bytes(
     columns: Sequence[npt.NDArray[np.uint8]], size: int = KEY_BYTES, pattern: Sequence[int] | None = None
 ) -> npt.NDArray[np.uint8]:

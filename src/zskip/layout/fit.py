@@ -23,7 +23,7 @@ from zskip.layout.layout import BUILDS, CURVES, Layout, first_files
 from zskip.layout.predict import boxes, sample_ranks
 from zskip.layout.program import Cells, cut_cells, own_files
 from zskip.layout.ranks import BOUNDS, bounds_of, needed_bits
-from zskip.layout.workload import Ranks, Touch, Workload, synthetic_workload
+from zskip.layout.workload import Ranks, Touch, Workload, column_weights, synthetic_workload
 from zskip.records import Floats, Ints, Sample, Values
 
 MOST_COLUMNS = 32
@@ -72,6 +72,7 @@ def fit(
         cut_starts=np.zeros(2, np.int64),
         first_file=np.zeros(1, np.int32),
         spread=np.ones(1, np.int32),
+        column_weights=() if workload is None else column_weights(workload, sample_ranks(sample)),
     )
     return _fit_cuts(shape, sample, file_counts, np.asarray(partition_rows, np.float64), workload, seed)
 

@@ -13,12 +13,13 @@ from zskip.errors import InputError
 from zskip.layout.curves import zorder_pattern
 from zskip.layout.fit import MOST_COLUMNS, column_bounds
 from zskip.layout.layout import FITTED, Layout, first_files
+from zskip.layout.predict import sample_ranks
 from zskip.layout.ranks import dense_ranks, needed_bits
 from zskip.layout.tree.grow import Grower, Guide, Node
 from zskip.layout.tree.join import breadth_first, join_leaves
 from zskip.layout.tree.queries import TreeQueries
 from zskip.layout.tree.tree import Int32s, Tree
-from zskip.layout.workload import Workload
+from zskip.layout.workload import Workload, column_weights
 from zskip.records import Floats, Ints, Sample, Values
 
 _LEAST_ROWS = 20
@@ -83,6 +84,7 @@ def fit_tree(
         first_file=first_files(per_segment),
         spread=per_segment,
         tree=_join_trees(trees, forest.cuts, bounds),
+        column_weights=column_weights(workload, sample_ranks(sample)),
     )
 
 

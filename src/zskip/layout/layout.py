@@ -17,6 +17,7 @@ from zskip.layout.cells import Keys
 from zskip.layout.curves import Pattern, interleave_words, pattern_widths, spread
 from zskip.layout.direct import direct_words
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
+from zskip.layout.page_order import PageOrder
 from zskip.layout.ranks import rank, rank_codes
 from zskip.layout.tree.tree import Tree
 from zskip.records import Bools, Field, Ints, Values
@@ -56,6 +57,8 @@ class Layout:
     """For each segment the number of its files."""
     tree: Tree | None = None
     """In place of cuts: the leaves of each partition are its segments."""
+    column_weights: tuple[float, ...] = ()
+    """For each column how much of the workload's reads depends on it, for the order of rows; empty if unknown."""
 
     # Not by `cached_property`: before Python 3.12 its lock keeps the class from being pickled by value.
     _widths: tuple[int, ...] = field(init=False, repr=False)
@@ -89,6 +92,13 @@ class Layout:
     def is_separable(self) -> bool:
         """Whether the key is the OR of one table lookup for each column (`spread_tables`) and tells the file."""
         return self.build == "sample" and self.curve != "hilbert" and self.tree is None
+
+    @property
+    def page_order(self) -> PageOrder | None:
+        """The order of the rows inside a file; None where they lie by key."""
+        if self.build == "direct" or self.curve in ("hilbert", "linear"):
+            return None
+        return PageOrder(self.pattern, self.column_weights)
 
     @property
     def key_is_bytes(self) -> bool:
@@ -125,7 +135,7 @@ class Layout:
         partition: int | npt.NDArray[np.integer[Any]],
         tie: npt.NDArray[np.uint64],
     ) -> tuple[npt.NDArray[np.int32], Keys]:
-        """The file of each row of a batch, and the key by which rows are sorted inside a file.
+        """The file of each row of a batch, and its key.
 
         columns, nulls: for each column (rows,), in the order of `fields` and in the form of the type; partition: one
         ordinal for all rows, or (rows,); tie: (rows,) a hash of the row, which spreads what is longer than a file over
@@ -183,7 +193,8 @@ class Layout:
         `{"zskip_layout": 1, "curve", "build", "pattern": [column...], "columns": [{"name", "type", "nullable",
         "null_rank", "form", "bounds"}], "cuts": [[key...] for each partition], "spread": [[files...] ...]}`; byte
         strings are base64, infinite floats the strings "inf" and "-inf". A tree has `"zskip_layout": 2` and
-        `"tree": {"columns", "cuts", "left", "right", "roots", "reasons"}` besides.
+        `"tree": {"columns", "cuts", "left", "right", "roots", "reasons"}` besides; `"column_weights": [weight...]`
+        is there where a workload is known.
         """
         parts = zip(self.fields, self.bounds, self.null_ranks, strict=True)
         per_segment = np.split(self.spread, (self.cut_starts[1:-1] + np.arange(1, self.partitions)))
@@ -201,6 +212,8 @@ class Layout:
         }
         if self.tree is not None:
             document["tree"] = self.tree.to_document()
+        if self.column_weights:
+            document["column_weights"] = list(self.column_weights)
         return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
     @classmethod
@@ -237,6 +250,7 @@ class Layout:
             first_file=first_files(files),
             spread=files,
             tree=Tree.from_document(document["tree"]) if "tree" in document else None,
+            column_weights=tuple(float(weight) for weight in document.get("column_weights", ())),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -72,6 +72,31 @@ def synthetic_workload(ranks: Sequence[Ranks], *, queries: int = 1000, seed: int
     return Workload(lower=lower, upper=upper, weights=np.full(queries, 1 / max(queries, 1)))
 
 
+def column_weights(workload: Workload, ranks: Sequence[Ranks]) -> tuple[float, ...]:
+    """Weigh each column by the queries that name it, each by the share of the rows that its other ranges leave.
+
+    ranks: for each column the dense ranks of a sample. The largest weight is 1.
+
+    >>> queries = Workload(lower=np.array([[3, -1], [3, 0]]), upper=np.array([[3, ANY_UPPER], [3, 4]]),
+    ...                    weights=np.array([0.5, 0.5]))
+    >>> column_weights(queries, [np.arange(10), np.arange(10)])
+    (1.0, 0.0667)
+    """
+    shares = np.ones(workload.lower.shape)
+    for column, (lower, upper) in enumerate(zip(workload.lower.T, workload.upper.T, strict=True)):
+        ordered = np.sort(ranks[column])
+        rows = np.searchsorted(ordered, upper, "right") - np.searchsorted(ordered, lower, "left")
+        shares[:, column] = rows / max(len(ordered), 1)
+    named = (workload.lower != ANY_LOWER) | (workload.upper != ANY_UPPER)
+    shares[~named] = 1.0
+    weights = [
+        float(workload.weights[named[:, column]] @ np.delete(shares, column, 1)[named[:, column]].prod(axis=1))
+        for column in range(len(ranks))
+    ]
+    most = max(weights, default=0.0)
+    return tuple(round(weight / most, 4) for weight in weights) if most > 0 else ()
+
+
 class Touch:
     """Computes for many boxes at once the share of a workload's queries that they meet.
 

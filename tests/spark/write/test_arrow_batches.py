@@ -126,10 +126,32 @@ def test_little_memory_changes_nothing(tmp_path: Path, source: pa.Table, monkeyp
         file.unlink()
     batches = shipped(tmp_path, source, layout)
     assert len(batches) > 50
-    pieces = written(tmp_path, batches, options(tmp_path, source.schema, row_bytes=2e6))
+    boxed = options(tmp_path, source.schema, row_bytes=2e6, page_order=layout.page_order)
+    pieces = written(tmp_path, batches, boxed)
     assert {file: rows(table) for file, table in pieces.items()} == {file: rows(table) for file, table in whole.items()}
     name = next(f for f in (tmp_path / "out").iterdir())
     assert pq.read_metadata(name).num_row_groups > 1
+
+
+def test_pages_are_boxes(tmp_path: Path, source: pa.Table) -> None:
+    layout = fitted(source, 2)
+    batches = shipped(tmp_path, source, layout)
+    assert layout.page_order is not None
+    tables = written(tmp_path, batches, options(tmp_path, source.schema, page_rows=20, page_order=layout.page_order))
+    assert rows(pa.concat_tables(tables.values())) == rows(source)
+    for table in tables.values():
+        forms = [column_values(table[f.name].combine_chunks(), f.type) for f in layout.fields]
+        keys = layout.keys([values for values, _ in forms], [nulls for _, nulls in forms])
+        again = layout.page_order.sort(keys, 20)
+        # A page may hold any of the rows that are equal to its last.
+        assert np.mean(np.arange(len(again)) // 20 == again // 20) > 0.75
+        assert not (keys[:-1] <= keys[1:]).all()
+        assert all((np.diff(keys[start : start + 20]) >= 0).all() for start in range(0, len(keys), 20))
+
+
+def test_row_groups_end_with_a_page(tmp_path: Path, source: pa.Table) -> None:
+    assert options(tmp_path, source.schema, page_rows=3_000, row_bytes=10_000.0).group_rows == 12_000
+    assert options(tmp_path, source.schema, page_rows=20_000, row_bytes=10_000.0).group_rows == 13_421
 
 
 def test_a_batch_for_another_task_is_refused(tmp_path: Path, source: pa.Table) -> None:

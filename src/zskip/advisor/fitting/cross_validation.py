@@ -141,11 +141,16 @@ def predict_reads(
     """
     tie = np.random.default_rng(0).integers(0, 2**63, len(clustering), dtype=np.uint64)
     files, keys = layout.place(clustering.columns, clustering.nulls, clustering.partition, tie)
-    if target.sort_within_files:
-        by_key = np.argsort(keys, kind="stable")
-        order = by_key[np.argsort(files[by_key], kind="stable")]
-    else:
-        order = np.argsort(files, kind="stable")
+    by_key = np.argsort(keys, kind="stable") if target.sort_within_files else np.arange(len(keys))
+    order = by_key[np.argsort(files[by_key], kind="stable")]
+    if target.sort_within_files and (pages := layout.page_order) is not None and len(order):
+        weights = _row_weights(table.sample, target)[order]
+        least_rows = _LEAST_OF_PAGE * float(weights.mean())
+        starts = np.flatnonzero(np.diff(files[order], prepend=-1))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(order)], strict=True):
+            rows = order[start:end]
+            page_rows = max(target.page_rows, least_rows) / float(weights[start:end].mean())
+            order[start:end] = rows[pages.sort(keys[rows], max(round(page_rows), 1))]
     return measure_reads(table, files[order].astype(np.int64), order, target, predicates)
 
 

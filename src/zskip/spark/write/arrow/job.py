@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from zskip.errors import ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
+from zskip.layout.page_order import PageOrder
 from zskip.records import Ints, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import lookup
@@ -92,7 +93,7 @@ class ArrowRewrite:
         import pyspark.sql.functions as F
 
         schema = self._check()
-        snapshot, options = self.schema.snapshot, self._options(schema)
+        snapshot, options = self.schema.snapshot, self._options(schema, layout.page_order)
         tasks = split_into_tasks(snapshot, _TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)
         placement = Placement(
             reach=self._reach_source(),
@@ -180,7 +181,7 @@ class ArrowRewrite:
             raise NotArrow(f'executors reach "{self.source.root}" only through Spark')
         return reach
 
-    def _options(self, schema: pa.Schema) -> FileOptions:
+    def _options(self, schema: pa.Schema, page_order: PageOrder | None = None) -> FileOptions:
         reach = reach_of(self.target)
         if reach is None:
             raise NotArrow(f'executors reach "{self.target.root}" only through Spark')
@@ -196,6 +197,7 @@ class ArrowRewrite:
                 "org.apache.spark.version": self.spark.version,
                 "org.apache.spark.sql.parquet.row.metadata": self.schema.data.json(),
             },
+            page_order=page_order,
         )
 
     @contextmanager

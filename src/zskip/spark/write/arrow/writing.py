@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.layout.cells import Keys
+from zskip.layout.page_order import PageOrder
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.forms import has_nan
@@ -52,16 +53,21 @@ class FileOptions:
         page_rows: int,
         row_bytes: float,
         metadata: Mapping[str, str],
+        page_order: PageOrder | None = None,
     ) -> None:
-        """directory: relative to the table; row_bytes: of a row in the files as they are; metadata: of the footers."""
+        """directory: relative to the table; row_bytes: of a row in the files as they are; metadata: of the footers;
+        page_order: of rows with keys, which lie by key without."""
         self.reach = reach
         self.directory = directory
         self.schema = schema
         self.codec = codec
         self.level = _LEVELS.get(codec) if level is None else level
         self.page_rows = page_rows
-        self.group_rows = max(1, int(_ROW_GROUP_BYTES / max(row_bytes, 1e-9)))
+        # Whole pages, so that those of a second row group begin where the page order has them begin.
+        rows = max(1, int(_ROW_GROUP_BYTES / max(row_bytes, 1e-9)))
+        self.group_rows = rows - rows % page_rows or rows
         self.metadata = dict(metadata)
+        self.page_order = page_order
 
 
 class _Shipped(NamedTuple):
@@ -116,7 +122,7 @@ def _write_file(options: FileOptions, access: Access, parts: list[_Shipped]) -> 
     in_memory = sum(part.size for part in parts) <= _PENDING_BYTES
     with _Runs(parts, in_memory=in_memory) as runs:
         parts.clear()
-        pieces = runs.sorted_pieces(options.schema)
+        pieces = runs.sorted_pieces(options)
         if in_memory:
             table = pa.Table.from_batches(pieces, options.schema)
             runs.forget()
@@ -175,16 +181,17 @@ class _Runs:
             self._spilled.add(batch)
         self._batches = self._spilled.table().to_batches()
 
-    def sorted_pieces(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def sorted_pieces(self, options: FileOptions) -> Iterator[pa.RecordBatch]:
         """Yield all rows by their keys, or in their old order, some bytes at a time."""
-        batches = self._batches
+        batches, schema = self._batches, options.schema
         if len(batches[0].schema) == len(schema):
             yield from (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in batches)
             return
-        keys = [_keys(batch.column(len(schema))) for batch in batches]
+        keys = np.concatenate([_keys(batch.column(len(schema))) for batch in batches])
         batches = [pa.RecordBatch.from_arrays(batch.columns[: len(schema)], schema=schema) for batch in batches]
         self._batches = batches
-        order = np.argsort(np.concatenate(keys), kind="stable")
+        by_page = options.page_order
+        order = np.argsort(keys, kind="stable") if by_page is None else by_page.sort(keys, options.page_rows)
         ends = np.cumsum([batch.num_rows for batch in batches])
         step = max(1, int(_PIECE_BYTES / max(sum(batch.nbytes for batch in batches) / len(order), 1.0)))
         for start in range(0, len(order), step):
@@ -211,20 +218,20 @@ def _keys(column: pa.Array) -> Keys:
 
 
 def _piece(batches: Sequence[pa.RecordBatch], ends: Ints, rows: Ints) -> pa.RecordBatch:
-    """Take some rows of all batches; those of one batch are contiguous, since it is sorted.
+    """Take some rows of all batches, in their order.
 
     ends: of the batches, counted in rows; rows: positions in all batches.
     """
-    batch_of = np.searchsorted(ends, rows, side="right")
-    starts = ends - np.array([batch.num_rows for batch in batches])
-    parts, before, place = [], 0, np.empty(len(rows), np.int64)
-    for i in np.unique(batch_of).tolist():
-        mine = batch_of == i
-        low, high = int(rows[mine].min()), int(rows[mine].max()) + 1
-        parts.append(batches[i].slice(low - int(starts[i]), high - low))
-        place[mine] = rows[mine] - low + before
-        before += high - low
-    return pa.concat_batches(parts).take(pa.array(place))
+    ascending = np.argsort(rows)
+    positions = rows[ascending]
+    edges = np.searchsorted(positions, ends).tolist()
+    parts = [
+        batch.take(pa.array(positions[low:high] - (end - batch.num_rows)))
+        for batch, end, low, high in zip(batches, ends.tolist(), [0, *edges[:-1]], edges, strict=True)
+    ]
+    places = np.empty(len(rows), np.int64)
+    places[ascending] = np.arange(len(rows))
+    return pa.concat_batches(parts).take(pa.array(places))
 
 
 def _write_parquet(
