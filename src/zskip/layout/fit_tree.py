@@ -51,7 +51,7 @@ def fit_tree(
     beside: Sequence[tuple[Values, Floats]] = (),
     guide: Layout | None = None,
 ) -> Layout:
-    """Fit a tree of cuts to a workload; inside a leaf rows lie in the Z-order of the columns.
+    """Fit a tree of cuts to a workload; inside a leaf each page is a box of rows.
 
     files, partition_rows, beside: as `fit` takes them; workload: over the dense ranks of the sample; guide: a layout of
     the same columns, whose tree's cuts are reused as far as the sample has rows for them. Raises InputError unless

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from zskip.layout.cells import Keys
 from zskip.layout.curves import Pattern, gather, pattern_widths
-from zskip.records import Ints
+from zskip.records import Bools, Ints
 
 
 class PageOrder:
@@ -23,21 +24,27 @@ class PageOrder:
 
     def sort(self, keys: Keys, page_rows: int) -> Ints:
         """Sort the rows of one file, given their keys (int64); inside a page rows lie by key."""
-        positions = cast(Ints, keys)
-        columns = [gather(positions, self._pattern, column) for column in range(len(self._scales))]
-        codes = np.array(columns, np.int32).reshape(len(columns), len(keys))
-        pending, pages = [np.arange(len(keys))], []
+        order = np.argsort(keys)
+        ordered = cast(Ints, keys[order])
+        columns = [gather(ordered, self._pattern, column).astype(np.int32) for column in range(len(self._scales))]
+        pending, pages = [(order, columns)], []
         while pending:
-            rows = pending.pop()
-            part = codes[:, rows]
-            spreads = part.max(axis=1, initial=0) - part.min(axis=1, initial=np.iinfo(np.int32).max)
+            rows, columns = pending.pop()
             count = -(-len(rows) // page_rows)
-            if count < 2 or not spreads.any():
-                pages.append(rows[np.argsort(keys[rows])])
+            spreads = np.array([np.ptp(codes) for codes in columns]) if count > 1 else np.zeros(1)
+            if not spreads.any():
+                pages.append(rows)
                 continue
             merits = spreads * self._scales
-            column = int(np.argmax(merits if merits.any() else spreads))
-            middle = count // 2 * page_rows
-            rows = rows[np.argpartition(part[column], middle)]
-            pending += [rows[middle:], rows[:middle]]
+            is_left = _first_rows(columns[int(np.argmax(merits if merits.any() else spreads))], count // 2 * page_rows)
+            for side in (~is_left, is_left):
+                pending.append((rows[side], [codes[side] for codes in columns]))
         return np.concatenate(pages)
+
+
+def _first_rows(codes: npt.NDArray[np.int32], count: int) -> Bools:
+    """Whether each row is among the `count` of the least codes; of equal ones the first are."""
+    last = np.partition(codes, count)[count]
+    is_first: Bools = codes < last
+    is_first[np.flatnonzero(codes == last)[: count - np.count_nonzero(is_first)]] = True
+    return is_first
