@@ -59,7 +59,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     refit_text = "" if refit is None else str(refit)
     if request.dry_run:
         return _predict(handle, table, started, refit_text)
-    if refit is not None and request.refit:
+    if isinstance(refit, Refit) and request.refit:
         files = refit.choose_files(table, request.budget)
         _rewrite_by_new_tree(handle, request, table, refit, files, progress)
         refit_text += f"; {len(files):,} of {len(table.snapshot):,} files were rewritten by one"

@@ -50,13 +50,13 @@ class Refit:
         return np.sort(order[: int(np.searchsorted(spent, budget, side="right"))])
 
 
-def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable) -> Refit | None:
+def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable) -> Refit | str | None:
     """Compare the table with a tree fitted anew to its workload; None where that would not read 20 % less.
 
-    Only a table whose rows lie by a tree is looked at, and only if Spark can draw a sample, one job, which is saved
-    where queries read about what the tree was fitted to let them read.
+    Only a table whose rows lie by a tree is looked at. Spark draws a sample, one job, which is saved where queries read
+    about what the tree was fitted to let them read; without Spark the answer is a sentence.
     """
-    if handle.spark is None or table.layout is None or table.layout.tree is None or table.clustering is None:
+    if table.layout is None or table.layout.tree is None or table.clustering is None:
         return None
     workload, parsed = parse_workload(handle, table.snapshot, request.workload)
     parsed = parsed.draw(_MOST_QUERIES, 0)
@@ -70,6 +70,11 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     predicted = table.clustering.largest_run.operation.share_after
     if predicted is not None and _GAIN * now <= predicted:
         return None
+    if handle.spark is None:
+        return (
+            f"the workload may have moved: a query reads files with {100 * now:.1f} % of the rows; only with Spark is "
+            "that compared with a new tree of cuts"
+        )
     partitions = len(table.snapshot.partitions)
     sizes = np.bincount(table.snapshot.partition_of, table.snapshot.sizes, partitions)
     partition_rows = np.bincount(table.snapshot.partition_of, table.rows, partitions).astype(np.int64)
