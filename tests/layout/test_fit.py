@@ -367,3 +367,36 @@ def test_a_layout_cannot_be_changed():
 def test_other_json_is_no_layout(text):
     with pytest.raises(InputError, match="layout"):
         Layout.from_json(text)
+
+
+@pytest.mark.parametrize(("curve", "build"), ALL)
+def test_new_rows_lie_between_the_cuts_of_an_old_layout(curve, build):
+    old = fitted(uniform(), 64, curve=curve, build=build)
+    new = uniform(5_000, seed=7)
+    layout = fitted(new, 8, curve=curve, build=build, like=old)
+    assert 6 <= layout.file_count <= 8
+    assert set(layout.cut_keys.tolist()) <= set(old.cut_keys.tolist())
+    assert (layout.pattern, [b.tolist() for b in layout.bounds]) == (old.pattern, [b.tolist() for b in old.bounds])
+    # Rows of one segment of the old layout lie in one file.
+    ids, segments = ids_of(layout, new), old.segment(old.keys(new.columns, new.nulls), 0)
+    for segment in np.unique(segments):
+        assert len(np.unique(ids[segments == segment])) == 1
+
+
+def test_a_segment_with_too_many_new_rows_is_cut():
+    old = fitted(uniform(columns=2), 16)
+    random = np.random.default_rng(3)
+    late = sample_of([random.integers(10**9, 2 * 10**9, 4_000), random.integers(0, 10**9, 4_000)], ["long"] * 2)
+    layout = fitted(late, 8, like=old)
+    assert 6 <= layout.file_count <= 8
+    assert np.bincount(ids_of(layout, late)).max() <= 1.5 * 500
+
+
+def test_nulls_that_an_old_layout_has_no_rank_for():
+    old = fitted(uniform(columns=2), 16)
+    values = [None if i % 3 else i for i in range(2_000)]
+    new = sample_of([values, list(range(2_000))], ["long"] * 2)
+    layout = fitted(new, 4, like=old)
+    assert layout.null_ranks == (True, False)
+    assert [b.tolist() for b in layout.bounds] == [b.tolist() for b in old.bounds]
+    assert np.bincount(ids_of(layout, new), minlength=4).sum() == 2_000

@@ -21,7 +21,7 @@ from zskip.layout.curves import (
 )
 from zskip.layout.layout import BUILDS, CURVES, Layout, first_files
 from zskip.layout.predict import boxes, sample_ranks
-from zskip.layout.program import Cells, cut_cells, own_files
+from zskip.layout.program import LARGEST, Cells, cut_cells, own_files
 from zskip.layout.ranks import BOUNDS, bounds_of, needed_bits
 from zskip.layout.workload import Ranks, Touch, Workload, column_weights, synthetic_workload
 from zskip.records import Floats, Ints, Sample, Values
@@ -44,7 +44,7 @@ def fit(
     pattern: Sequence[int] | None = None,
     workload: Workload | None = None,
     beside: Sequence[tuple[Values, Floats]] = (),
-    bounds: tuple[Values, ...] | None = None,
+    like: Layout | None = None,
     seed: int = 0,
 ) -> Layout:
     """Fit bounds and cuts to a sample.
@@ -52,29 +52,39 @@ def fit(
     files: (partitions,) number of files for each Hive partition, at least 1; partition_rows: (partitions,) rows of the
     table; pattern: the column of each bit of a separable key, most significant first, instead of the curve's pattern;
     workload: over the dense ranks of the sample, synthetic by default; beside: for each column values from the rest of
-    the table and how many rows each stands for, so that the bounds fit the whole table; bounds: the table's existing
-    bounds, instead of new ones; seed: of the synthetic workload. Raises InputError and ColumnError if the columns or
-    options do not go together.
+    the table and how many rows each stands for, so that the bounds fit the whole table; like: a layout by the same
+    columns, curve and build, whose bounds are kept, and whose cuts are kept, too, except inside segments that hold too
+    many rows for one file (in an unpartitioned table); seed: of the synthetic workload. Raises InputError and
+    ColumnError if the columns or options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
     file_counts = np.maximum(np.asarray(files, np.int64), 1)
-    if bounds is None:
-        bounds = column_bounds(sample, curve, build, int(file_counts.max(initial=1)), beside)
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
+    old_cuts = None
+    if like is not None:
+        bounds = like.bounds
+    else:
+        bounds = column_bounds(sample, curve, build, int(file_counts.max(initial=1)), beside)
+    if like is not None and all(old or not new for old, new in zip(like.null_ranks, null_ranks, strict=True)):
+        # With the same ranks, keys are the same.
+        null_ranks, key_pattern = like.null_ranks, like.pattern
+        old_cuts = like.cut_keys if like.partitions == len(file_counts) == 1 else None
+    else:
+        key_pattern = _choose_pattern(bounds, null_ranks, curve, build, pattern)
     shape = Layout(
         fields=sample.fields,
         curve=curve,
         build=build,
         bounds=bounds,
         null_ranks=null_ranks,
-        pattern=_choose_pattern(bounds, null_ranks, curve, build, pattern),
+        pattern=key_pattern,
         cut_keys=np.empty(0, np.int64),
         cut_starts=np.zeros(2, np.int64),
         first_file=np.zeros(1, np.int32),
         spread=np.ones(1, np.int32),
         column_weights=() if workload is None else column_weights(workload, sample_ranks(sample)),
     )
-    return _fit_cuts(shape, sample, file_counts, np.asarray(partition_rows, np.float64), workload, seed)
+    return _fit_cuts(shape, sample, file_counts, np.asarray(partition_rows, np.float64), workload, seed, old_cuts)
 
 
 def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
@@ -151,9 +161,18 @@ def _choose_pattern(
 
 
 def _fit_cuts(
-    shape: Layout, sample: Sample, file_counts: Ints, partition_rows: Floats, workload: Workload | None, seed: int
+    shape: Layout,
+    sample: Sample,
+    file_counts: Ints,
+    partition_rows: Floats,
+    workload: Workload | None,
+    seed: int,
+    old_cuts: Keys | None,
 ) -> Layout:
-    """Add the cuts to a layout without any, and the files to each long run of one key."""
+    """Add the cuts to a layout without any, and the files to each long run of one key.
+
+    old_cuts: cuts of the only partition that are kept where there are rows for them.
+    """
     file_counts = np.minimum(file_counts, np.maximum(partition_rows, 1)).astype(np.int64)
     sampled = np.bincount(sample.partition, sample.weights, len(file_counts))
     cut = np.flatnonzero((file_counts > 1) & (sampled > 0))
@@ -170,11 +189,17 @@ def _fit_cuts(
         workload = synthetic_workload(ranks, seed=seed) if workload is None else workload
         ordinal = np.searchsorted(cut, sample.partition[rows])
         edges = _find_edges(keys, sizes, ordinal)
+        if old_cuts is not None:
+            edges = _keep_edges(edges, np.searchsorted(keys, old_cuts), sizes)
         cells = _build_cells(ranks, rows, edges, sizes, ordinal, file_counts[cut], touch := Touch(workload))
         first_cell = np.searchsorted(cells.partition, np.arange(len(cut)))
         for partition, start, cuts in zip(cut.tolist(), first_cell.tolist(), cut_cells(cells, touch), strict=True):
             offsets = edges[cuts]
             cut_keys[partition] = shortest_between(keys[offsets - 1], keys[offsets])
+            if old_cuts is not None:
+                offsets_of_cuts = np.searchsorted(keys, old_cuts)
+                is_old = np.isin(offsets, offsets_of_cuts)
+                cut_keys[partition][is_old] = old_cuts[np.searchsorted(offsets_of_cuts, offsets[is_old])]
             spread[partition] = _count_files(cells.size, np.concatenate([[start], cuts]))
     per_segment = np.concatenate(spread) if spread else np.ones(0, np.int32)
     return replace(
@@ -193,6 +218,17 @@ def _find_edges(keys: Keys, sizes: Floats, ordinal: Ints) -> Ints:
     heavy = np.add.reduceat(sizes, edges[:-1]) > 1 / CELLS_PER_FILE
     keep = np.append(heavy, True) | np.append(True, heavy) | np.isin(edges, breaks)
     return thin(edges, prefix, sizes, 1 / (4 * CELLS_PER_FILE), keep)
+
+
+def _keep_edges(edges: Ints, offsets: Ints, sizes: Floats) -> Ints:
+    """The edges at old cuts, and those inside segments that hold more rows than a file.
+
+    offsets: of the first row after each old cut.
+    """
+    old = np.unique(np.concatenate([[0], offsets, [len(sizes)]]))
+    is_large = np.add.reduceat(sizes, old[:-1]) > LARGEST
+    segment = np.searchsorted(old, edges[:-1], side="right") - 1
+    return np.union1d(old, edges[:-1][is_large[segment]])
 
 
 def _build_cells(

@@ -60,7 +60,7 @@ class OptimizeRequest:
     unseen: float = UNSEEN
     """Share (0 to 1) of tomorrow's queries that the workload does not tell."""
     guide: Layout | None = None
-    """A fitted layout of the same columns, by whose cuts, or bits, rows are placed as far as there are enough."""
+    """A layout by the same columns, curve and build, by whose cuts rows are placed as far as there are enough."""
     beside: tuple[tuple[Values, Floats], ...] = ()
     """For each clustering column, values of the files that stay and the number of rows that each stands for."""
     depths: Depths | None = None

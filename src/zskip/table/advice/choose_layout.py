@@ -70,6 +70,7 @@ def choose_layout(
 
     snapshot: the files to rewrite; files, partition_rows: (partitions,) of it.
     """
+    guide = request.guide if _fits(request.guide, sample) else None
     if not request.needs_workload:
         layout = fit(
             sample,
@@ -78,6 +79,7 @@ def choose_layout(
             curve=request.curve,
             build=request.build,
             beside=request.beside if _have_types(request, sample) else (),
+            like=guide,
             seed=request.seed,
         )
         return ChosenLayout(layout=layout, curve=request.curve, workload=None, fitted_to=None)
@@ -98,7 +100,6 @@ def choose_layout(
     if boxes is not None and not len(boxes):
         _warn_of_other_columns(sample, parsed)
     beside = request.beside if _have_types(request, sample) else ()
-    guide = request.guide if _fits(request.guide, sample) else None
     if guide is not None and guide.tree is None:
         # A layout of an older version: an order of the key's bits.
         layout = fit(sample, files, partition_rows=partition_rows, pattern=guide.pattern, beside=beside)
