@@ -2,7 +2,7 @@
 
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.sql import disable, enable, enabled, scans, sql
-from zskip.table import KeptFile, Table, open, table
+from zskip.table import KeptFile, Table, open, table, write
 from zskip.version import __version__
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "scans",
     "sql",
     "table",
+    "write",
 ]

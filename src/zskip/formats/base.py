@@ -39,7 +39,8 @@ class BatchId:
 class TableFormat(Protocol):
     """Knows which files of a table are live, and commits rewrites of them, and new files.
 
-    An append works as a rewrite does, with `check_appendable` and `append`.
+    An append works as a rewrite does, with `check_appendable` and `append`. So does the replacement of all rows by
+    others, with `check_appendable` and `overwrite`.
 
     A rewrite calls `check_replaceable` and `stage`, writes files into the staging directory (`list_data_files` lists
     them), and calls `replace`, or `abort` on failure. No reader sees any of it until `replace` has committed. A process
@@ -81,6 +82,9 @@ class TableFormat(Protocol):
     def check_appendable(self) -> None:
         """Raise UnsupportedError, with the reason and a way out, if `append` could not commit; reads only."""
 
+    def required_columns(self) -> Sequence[str]:
+        """The columns that must not be null."""
+
     def append(
         self,
         base: Snapshot,
@@ -93,6 +97,12 @@ class TableFormat(Protocol):
         base: the snapshot that has the columns of the files; info: as in `replace`; batch: the files' number. Returns
         None, and changes nothing, if the table holds this batch or a later one of its application.
         Raises ConflictError, and changes nothing, if the columns are no longer those of `base`.
+        """
+
+    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
+        """Commit the staged files, with other rows, in place of all files that are live then; returns the version.
+
+        base, info: as in `append`. Raises as `append` does.
         """
 
     def last_batch(self, application: str) -> int | None:

@@ -45,13 +45,13 @@ def _sweep(parent: Storage, name: str) -> None:
 
 
 def _taken_error(parent: Storage, name: str) -> InputError:
-    return InputError(f'into="{parent.uri(name)}" is taken already; name a directory that does not exist yet')
+    return InputError(f'"{parent.uri(name)}" is taken already; name a directory that does not exist yet')
 
 
 def find_abandoned(parent: Storage, name: str) -> list[str]:
     """Directories for the table `name` whose processes are dead; never one with a commit."""
     if parent.kind == "objects":
-        committed = parent.list_dir(f"{name}/{HOME}/log")
+        committed = parent.list_dir(f"{name}/{HOME}/log") or parent.list_dir(f"{name}/_delta_log")
         is_dead = claims.is_claimed(parent, name) and claims.is_abandoned(parent, FileInfo(name, 0, 0, True))
         return [name] if is_dead and not committed else []
     siblings = [s for s in parent.list_dir("") if s.is_dir and s.path.startswith(_prefix(name))]
@@ -73,4 +73,4 @@ def publish(parent: Storage, hidden: str, name: str) -> None:
     try:
         parent.rename(hidden, name)
     except FileExistsError as error:
-        raise InputError(f'into="{parent.uri(name)}" was taken meanwhile; name another directory') from error
+        raise InputError(f'"{parent.uri(name)}" was taken meanwhile; name another directory') from error

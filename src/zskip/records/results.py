@@ -97,11 +97,11 @@ class WriteResult:
     curve: str
     """`input order` where the table was never clustered."""
     predicted_share: float | None
-    """Mean share of the new rows (0 to 1) that a query reads; None where unknown."""
+    """Predicted mean share of the new rows (0 to 1) that a query reads; None for rows in input order."""
     seconds: dict[str, float]
     """By step, in the order the steps ran."""
     jobs: int
-    """Spark jobs that ran meanwhile."""
+    """Spark jobs that the call ran."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +164,7 @@ class Operation:
     time_ms: int
     """When it was committed, in milliseconds since 1970."""
     operation: str
-    """`optimize`, `maintain`, `compact` or `append`."""
+    """`optimize`, `maintain`, `compact`, `write` or `append`."""
     by: tuple[str, ...] = ()
     """Clustering columns; none where small files were merged."""
     curve: str | None = None

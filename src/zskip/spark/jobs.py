@@ -10,7 +10,8 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PROPERTIES = ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel")
+_counted_groups: ContextVar[list[str] | None] = ContextVar("counted_groups", default=None)
 _CANCEL_SECONDS = 20.0
 _TICK_SECONDS = 0.1
 _log = logging.getLogger(__name__)
@@ -37,6 +39,9 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     context = spark.sparkContext
     before = [context.getLocalProperty(name) for name in _PROPERTIES]
     group = f"zskip-{uuid.uuid4()}"
+    counted = _counted_groups.get()
+    if counted is not None:
+        counted.append(group)
     context.setJobGroup(group, f"zskip: {text}")
     try:
         with interruptible(context, group), show_progress(context, group, text):
@@ -49,6 +54,24 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     finally:
         for name, value in zip(_PROPERTIES, before, strict=True):
             _set(context, name, value)
+
+
+@contextmanager
+def counting_jobs() -> Iterator[Callable[[SparkSession], int]]:
+    """Give a function that counts the jobs of the steps that this thread has begun within the block."""
+    groups: list[str] = []
+
+    def count(spark: SparkSession) -> int:
+        with suppress(Exception):  # other jobs may keep Spark's listeners busy for longer than it waits
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+        tracker = spark.sparkContext.statusTracker()
+        return sum(len(tracker.getJobIdsForGroup(group)) for group in groups)
+
+    token = _counted_groups.set(groups)
+    try:
+        yield count
+    finally:
+        _counted_groups.reset(token)
 
 
 @contextmanager

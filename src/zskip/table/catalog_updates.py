@@ -28,7 +28,7 @@ def notifying_catalog(handle: Handle) -> Iterator[Handle]:
 
 
 @contextmanager
-def registering_new_table(into: str | None, handle: Handle) -> Iterator[str | None]:
+def registering_new_table(into: str | None, handle: Handle, format_name: str = "parquet") -> Iterator[str | None]:
     """Give the path of a new table made from `handle`, and register it in the catalog once it is there.
 
     into: its path, or a name like "db.t".
@@ -46,6 +46,6 @@ def registering_new_table(into: str | None, handle: Handle) -> Iterator[str | No
     if root is None:
         yield into
         return
-    creation = create_statement(spark, parts, root, handle.catalog_table)
+    creation = create_statement(spark, parts, root, handle.catalog_table, format_name)
     yield storage_at(root, spark).root
     register_table(spark, parts, creation)

@@ -29,7 +29,7 @@ from zskip.records import Bools, Field, Operation, Snapshot
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 
-CLUSTERING_OPERATIONS = ("optimize", "maintain")
+CLUSTERING_OPERATIONS = ("optimize", "maintain", "write", "append")
 """Operations that put rows in the order of a layout."""
 _FORMAT = 1
 _NOT_STORED = ("share_measured", "scans")

@@ -1,4 +1,4 @@
-"""Open a table: with a Spark session, or without one for what needs only files.
+"""Open a table: with a Spark session, or without one for what needs only files; or make one of a DataFrame.
 
 Each function imports what it needs, so that `import zskip` and `zskip --help` take no time.
 """
@@ -6,14 +6,19 @@ Each function imports what it needs, so that `import zskip` and `zskip --help` t
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from zskip.table.table import Table
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from pyiceberg.table import Table as IcebergTable
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.records import WriteResult
+    from zskip.table.optimize_request import Given
 
 
 def table(
@@ -76,3 +81,63 @@ def open(
     if index_path is not None:
         index_storage = storage_for(index_path, options if is_remote(index_path) else {})
     return Table(resolve_address(path, None, index_storage, format, options))
+
+
+def write(
+    df: DataFrame,
+    target: str | PathLike[str],
+    *,
+    by: Sequence[str] | str,
+    curve: str = "zorder",
+    files: int | None = None,
+    target_file_size: int | str | None = None,
+    partition_by: Sequence[str] | str = (),
+    format: str = "parquet",
+    mode: str = "error",
+    workload: Given = None,
+    unseen: float = 0.2,
+    sort_within_files: bool = True,
+    compression: str = "zstd",
+    seed: int = 0,
+) -> WriteResult:
+    """Write a DataFrame as a clustered and indexed table, in one pass.
+
+    target: a path, or a name of the session's catalogs, "db.table" or "catalog.db.table"; by, curve, files,
+    target_file_size, workload, unseen, sort_within_files, seed: as in `Table.optimize`; partition_by: columns that
+    become Hive partitions; format: "parquet", "delta" (with `deltalake`, no jar) or "iceberg" (by a name in a catalog,
+    without partitions); compression: of the files, such as "zstd", "zstd:3" or "snappy".
+
+    mode: "error" refuses a target that exists; "append" adds the rows, by the table's own layout if it is clustered;
+    "overwrite" replaces all rows in one commit. A new table appears whole or not at all (an Iceberg table first appears
+    empty); until the commit, an existing one stays as it is. An overwritten Delta or Iceberg table, or one with a name,
+    keeps its columns and partition columns; a directory of Parquet files takes those of the DataFrame.
+
+    A DataFrame that reads a directory of Parquet files as it is takes the way of `optimize`. The plan of any other runs
+    twice, first for a sample of the columns `by`, then for the rows; before that, Spark reads its first rows to learn
+    how large they are, and counts the rows of each partition if there are partitions. Persist it (`df.persist()`) if it
+    is slow or gives other rows each time.
+
+    Raises InputError for arguments that do not fit, for a DataFrame without rows or columns, for a stream, and for one
+    that reads the table that it would overwrite; ColumnError for columns that are missing, doubled, of another type or
+    without an order; UnsupportedError for Hudi, Spark Connect and what a format cannot hold; ConflictError if rows or
+    columns changed meanwhile. In each case the target is as it was.
+    """
+    from zskip.table.optimize_request import check_request
+    from zskip.table.write.write import write as write_table
+
+    request = check_request(
+        by=by,
+        curve=curve,
+        build="sample",
+        files=files,
+        target_file_size=target_file_size,
+        where=None,
+        into=None,
+        sort_within_files=sort_within_files,
+        sampling="reservoir",
+        seed=seed,
+        compression=compression,
+        workload=workload,
+        unseen=unseen,
+    )
+    return write_table(df, target, request, format_name=format, mode=mode, partition_by=partition_by)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from zskip.table.handle import Handle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def is_case_sensitive(handle: Handle) -> bool:
     """Whether the session tells column names apart by case."""
     spark = handle.spark or handle.connected
-    return spark is not None and str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    return spark is not None and is_session_case_sensitive(spark)
+
+
+def is_session_case_sensitive(spark: SparkSession) -> bool:
+    """Whether a session tells column names apart by case."""
+    return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
 def merges_schemas(handle: Handle) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from format_tables import FORMATS, Maker, content, opened, rows_of
+from new_rows import frame_of, points
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -21,18 +20,6 @@ def maker(request: pytest.FixtureRequest) -> Maker:
     """Each format in turn."""
     table_maker: Maker = request.param
     return table_maker
-
-
-def points(start: int, rows: int = 4000) -> pa.Table:
-    rng = np.random.default_rng(start)
-    return pa.table(
-        {"id": np.arange(start, start + rows), "a": rng.integers(0, 5000, rows), "b": rng.integers(0, 900, rows)}
-    )
-
-
-def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    columns = [f"{f.name} {str(f.type).replace('int64', 'bigint')}" for f in rows.schema]
-    return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ", ".join(columns))
 
 
 def test_new_rows_lie_in_the_order_of_the_table(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
@@ -231,18 +218,3 @@ def test_a_stream_killed_after_a_commit_adds_no_row_twice(name: str, tmp_path: P
     assert len(maker.read(path)) == 200
     run()
     assert rows_of(maker.read(path)) == sum((rows_of(points(100 * i, 100)) for i in range(3)), rows_of(points(0, 0)))
-
-
-def test_two_appends_and_a_maintain_at_once(tmp_path: Path, spark: SparkSession) -> None:
-    maker, path = FORMATS[0], tmp_path / "t"
-    maker.append(path, points(0), partitioned=False)
-    zskip.table(spark, str(path)).optimize(["a", "b"], files=4)
-    with ThreadPoolExecutor(3) as pool:
-        for i in range(1, 4):
-            new = [frame_of(spark, points(10_000 * i + 100 * j, 100)) for j in range(2)]
-            calls = [pool.submit(zskip.table(spark, str(path)).append, rows) for rows in new]
-            calls.append(pool.submit(zskip.table(spark, str(path)).maintain))  # type: ignore[arg-type]
-            assert [call.result() is None for call in calls] == [False] * 3
-    ids = sorted(row["id"] for row in maker.read(path).to_pylist())
-    expected = [*range(4000), *(10_000 * i + k for i in range(1, 4) for k in range(200))]
-    assert ids == expected

@@ -30,6 +30,8 @@ MARK = "zskip"
 """The key of zskip's entry in a commit's information."""
 _SEARCHED_VERSIONS = 100
 """Versions that are searched for the latest rewrite."""
+REWRITE, APPEND, OVERWRITE = "Rewrite", "Append", "Overwrite"
+"""The kinds of transactions: the same rows in other files, new rows, or new rows in place of all."""
 _OPERATION_PARAMETERS = ("curve", "build", "where")
 
 
@@ -104,19 +106,19 @@ def commit_transaction(
     rewrite: str,
     info: Mapping[str, Any],
     *,
-    appends: bool = False,
+    mode: str = REWRITE,
     batch: BatchId | None = None,
 ) -> None:
     """Commit the version that follows the one in which the table was opened, or raise deltalake's error.
 
-    appends: whether the rows are new to the table; batch: their number in the log.
+    mode: REWRITE, APPEND or OVERWRITE; batch: the number of an append's rows in the log.
     """
     from deltalake import CommitProperties, PostCommitHookProperties, Transaction
     from deltalake.transaction import AddAction, RemoveAction
 
-    now = int(time.time() * 1000)
+    now, changes = int(time.time() * 1000), mode != REWRITE
     removes = [
-        RemoveAction(f.path, False, now, f.size, parse_partition(old.partitions[f.partition].directory)) for f in old
+        RemoveAction(f.path, changes, now, f.size, parse_partition(old.partitions[f.partition].directory)) for f in old
     ]
     adds = []
     for file in new:
@@ -129,13 +131,13 @@ def commit_transaction(
                 size=stat.size,
                 partition_values=file.partition,
                 modification_time=stat.mtime_ms,
-                data_change=appends,
+                data_change=changes,
                 stats=file.statistics,
             )
         )
     parameters = {"zOrderBy": json.dumps(list(info.get("by", ()))), "predicate": "[]", "auto": "false"}
-    if appends:
-        parameters = {"mode": "Append", "partitionBy": json.dumps(table.metadata().partition_columns)}
+    if changes:
+        parameters = {"mode": mode, "partitionBy": json.dumps(table.metadata().partition_columns)}
     parameters |= {name: str(info[name]) for name in _OPERATION_PARAMETERS if info.get(name) is not None}
     options: dict[str, Any] = {
         "mode": "append",
@@ -145,7 +147,7 @@ def commit_transaction(
             custom_metadata={
                 "operationParameters": parameters,
                 "readVersion": old.version,
-                "isBlindAppend": appends,
+                "isBlindAppend": mode == APPEND,
                 MARK: {"rewrite": rewrite, **info},
             },
             # With deltalake's own retries, two stale rewrites would both be committed, and rows doubled.

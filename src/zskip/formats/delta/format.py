@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import logging
 import re
@@ -26,6 +27,9 @@ from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.columns import sound_fields, stored_paths
 from zskip.formats.delta.commit import (
+    APPEND,
+    OVERWRITE,
+    REWRITE,
     NewFile,
     commit_transaction,
     committed_version,
@@ -177,13 +181,39 @@ class DeltaFormat:
 
         Raises InputError for a null in a column that is declared NOT NULL.
         """
-        operation, table = dict(info or {}), self._open()
+        return self._commit_new_rows(base.select(np.zeros(len(base), np.bool_)), added, dict(info or {}), APPEND, batch)
+
+    def required_columns(self) -> Sequence[str]:
+        """The columns that are declared NOT NULL."""
+        return _required_columns(self._open())
+
+    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
+        """Commit the staged files in place of all live ones, in one transaction with a data change.
+
+        Raises UnsupportedError for a table that rows may only be appended to.
+        """
+        if str(self._open().metadata().configuration.get("delta.appendOnly")).lower() == "true":
+            raise UnsupportedError(
+                f'rows may only be appended to the Delta table "{self._storage.root}" (delta.appendOnly); append, or '
+                "unset that property. Nothing was written"
+            )
+        version = self._commit_new_rows(base, added, dict(info or {}), OVERWRITE)
+        assert version is not None, "only batches are left out"
+        return version
+
+    def _commit_new_rows(
+        self,
+        old: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any],
+        mode: str,
+        batch: BatchId | None = None,
+    ) -> int | None:
+        table = self._open()
         _check_appendable(self._storage.root, table)
-        fields = json.loads(table.schema().to_json())["fields"]
-        required = [field["name"] for field in fields if not field["nullable"]]
-        old, configuration = base.select(np.zeros(len(base), np.bool_)), table.metadata().configuration
-        new = describe_files(self._storage, old, added, configuration, operation.get("by", ()), required)
-        return self._move_and_commit(old, new, added, operation, appends=True, batch=batch)
+        configuration = table.metadata().configuration
+        new = describe_files(self._storage, old, added, configuration, info.get("by", ()), _required_columns(table))
+        return self._move_and_commit(old, new, added, info, mode=mode, batch=batch)
 
     def last_batch(self, application: str) -> int | None:
         """The version of the latest transaction of an application in the log."""
@@ -196,7 +226,7 @@ class DeltaFormat:
         added: Sequence[StagedFile],
         info: Mapping[str, Any],
         *,
-        appends: bool = False,
+        mode: str = REWRITE,
         batch: BatchId | None = None,
     ) -> int | None:
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
@@ -205,7 +235,7 @@ class DeltaFormat:
         for file in new:
             self._storage.rename(file.staged.path, file.target)
         name = staging_directory.rpartition("/")[2]
-        version = self._commit(old, new, name, info, appends=appends, batch=batch)
+        version = self._commit(old, new, name, info, mode=mode, batch=batch)
         if version is not None:
             self._storage.delete(staging_directory)
         return version
@@ -217,7 +247,7 @@ class DeltaFormat:
         rewrite: str,
         info: Mapping[str, Any],
         *,
-        appends: bool,
+        mode: str,
         batch: BatchId | None,
     ) -> int | None:
         from deltalake.exceptions import DeltaError
@@ -226,7 +256,9 @@ class DeltaFormat:
         for _ in range(_TRIES):
             table = self._open()
             current = self._read(table)
-            (_check_appendable if appends else _check_writable)(root, table)
+            (_check_writable if mode == REWRITE else _check_appendable)(root, table)
+            if mode == OVERWRITE:
+                old = dataclasses.replace(current, version=old.version, declared=old.declared)
             check_live(current, old)
             if current.declared != old.declared:
                 raise ConflictError(
@@ -237,7 +269,7 @@ class DeltaFormat:
                 if last is not None and last >= batch.version:
                     return None
             try:
-                commit_transaction(table, self._storage, old, new, rewrite, info, appends=appends, batch=batch)
+                commit_transaction(table, self._storage, old, new, rewrite, info, mode=mode, batch=batch)
             except (DeltaError, OSError) as error:
                 newest = self._open()
                 # A failed call may have committed all the same: only the log knows.
@@ -354,6 +386,10 @@ def _check_appendable(root: str, table: DeltaTable) -> None:
             'rows by it. Append with df.write.format("delta").mode("append"), and let maintain() put the new rows in '
             "order. Nothing was written"
         )
+
+
+def _required_columns(table: DeltaTable) -> list[str]:
+    return [field["name"] for field in json.loads(table.schema().to_json())["fields"] if not field["nullable"]]
 
 
 def _last_batch(table: DeltaTable, application: str) -> int | None:

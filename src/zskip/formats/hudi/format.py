@@ -159,6 +159,15 @@ class HudiFormat:
         self.check_appendable()
         return None
 
+    def required_columns(self) -> Sequence[str]:
+        """None that zskip knows."""
+        return ()
+
+    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
+        """Raise UnsupportedError, as `check_appendable` does."""
+        self.check_appendable()
+        return 0
+
     def last_batch(self, application: str) -> int | None:
         """Raise UnsupportedError, as `check_appendable` does."""
         self.check_appendable()

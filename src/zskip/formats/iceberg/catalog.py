@@ -11,6 +11,7 @@ from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundE
 from zskip.formats.schema import first_line
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
 
@@ -54,6 +55,12 @@ class IcebergCatalog(Protocol):
         """The table's current location.
 
         Raises TableNotFoundError if the catalog has no such table, and StorageError if it is unavailable.
+        """
+
+    def create(self, columns: pa.Schema, ddl: str) -> None:
+        """Create the table, empty and without partitions.
+
+        ddl: the same columns in Spark's SQL. Raises StorageError if the catalog refuses.
         """
 
     def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
@@ -103,6 +110,11 @@ class PyIcebergCatalog:
         """The table's current location."""
         table = self._load()
         return CurrentTable(root=table.location(), metadata=table.metadata_location)
+
+    def create(self, columns: pa.Schema, ddl: str) -> None:
+        """Create the table where the catalog's warehouse puts it."""
+        with _translating_errors(f'create "{self._table}" in its catalog'):
+            self._call(lambda: self._open_catalog().create_table(self._identifier, columns))
 
     def _load(self) -> Table:
         from pyiceberg.exceptions import NoSuchTableError

@@ -28,6 +28,8 @@ REWRITE = "zskip.rewrite"
 INFO = "zskip.info"
 """The key of the rewrite's info, in JSON, in a snapshot's summary."""
 
+REPLACE, APPEND, OVERWRITE = "replace", "append", "overwrite"
+"""The kinds of commits, as Iceberg names them: the same rows in other files, new rows, or new rows in place of all."""
 _MOST_VERSION = 2
 _CHANGED_TYPES = (UUIDType, FixedType, TimeType)
 """Types that Spark reads, and would write, as other types."""
@@ -54,8 +56,8 @@ class Rewrite:
     old: Snapshot
     """The files that are removed."""
     new: tuple[NewFile, ...]
-    appends: bool
-    """Whether the rows are new to the table."""
+    mode: str
+    """REPLACE, APPEND or OVERWRITE."""
     by_name: bool
     """Whether files lack column ids, so that the table needs a name mapping."""
     info: Mapping[str, Any]
@@ -114,18 +116,18 @@ def prepare_rewrite(
     name: str,
     info: Mapping[str, Any],
     *,
-    appends: bool = False,
+    mode: str = REPLACE,
 ) -> Rewrite:
     """Read the staged files and describe them for a manifest.
 
-    old: the files that they replace; appends: whether their rows are new to the table. Raises CorruptFileError for one
+    old: the files that they replace; mode: as in `Rewrite`. Raises CorruptFileError for one
     that cannot be read, ConflictError if their rows in each partition do not match the old ones, and InputError for a
     null in a required column.
     """
     storage, schema = contents.storage, contents.metadata.schema()
     files = sorted(added, key=lambda file: file.path)
     index = read_staged_footers(storage, old, files)
-    if appends:
+    if mode != REPLACE:
         check_required(index, [field.name for field in schema.fields if field.required])
     else:
         check_rows(old, zip((file.directory for file in files), index.rows.tolist(), strict=True))
@@ -138,7 +140,7 @@ def prepare_rewrite(
             NewFile(staged=file, target=data_path(file.directory, file.path.rpartition("/")[2]), metrics=part)
             for file, part in zip(files, metrics, strict=True)
         ),
-        appends=appends,
+        mode=mode,
         by_name=any(without_ids),
         info=info,
     )

@@ -99,7 +99,7 @@ class IcebergFormat:
         `replace` then adds them and removes the others. Raises ConflictError if one of the removed files is no longer
         live.
         """
-        return self._move_and_commit(base.select(removed), added, info or {}, appends=False)
+        return self._move_and_commit(base.select(removed), added, info or {}, "replace")
 
     def check_appendable(self) -> None:
         """Raise UnsupportedError if the catalog is unknown, or zskip would not write new rows as Iceberg does."""
@@ -123,8 +123,16 @@ class IcebergFormat:
         if batch is not None:
             self.last_batch(batch.application)
         self.check_appendable()
-        none = base.select(np.zeros(len(base), np.bool_))
-        return self._move_and_commit(none, added, info or {}, appends=True)
+        return self._move_and_commit(base.select(np.zeros(len(base), np.bool_)), added, info or {}, "append")
+
+    def required_columns(self) -> Sequence[str]:
+        """The required columns."""
+        return [field.name for field in self._metadata().schema().fields if field.required]
+
+    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
+        """Commit the staged files in place of all live ones, as one snapshot of the operation `overwrite`."""
+        self.check_appendable()
+        return self._move_and_commit(base.select(np.zeros(len(base), np.bool_)), added, info or {}, "overwrite")
 
     def last_batch(self, application: str) -> int | None:
         """Raise UnsupportedError: Iceberg's metadata has no place for the batches of an application."""
@@ -133,9 +141,8 @@ class IcebergFormat:
             "without a batch, or to a Delta or Parquet table"
         )
 
-    def _move_and_commit(
-        self, old: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any], *, appends: bool
-    ) -> int:
+    def _move_and_commit(self, old: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any], mode: str) -> int:
+        """mode: as in `commit.Rewrite`."""
         catalog, contents = self._need_catalog(), self._contents()
 
         def read(current: CurrentTable) -> Contents:
@@ -148,7 +155,7 @@ class IcebergFormat:
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         name = staging_directory.rpartition("/")[2]
-        rewrite = prepare_rewrite(contents, old, added, name, info, appends=appends)
+        rewrite = prepare_rewrite(contents, old, added, name, info, mode=mode)
         moves: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in rewrite.new:

@@ -1,4 +1,4 @@
-"""Snapshots of the operation `replace`, which pyiceberg does not support itself, and appends of existing files."""
+"""Snapshots of the operation `replace`, which pyiceberg does not support itself, and those that add existing files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pyiceberg.table.update import (
 from pyiceberg.table.update.snapshot import _SnapshotProducer
 from pyiceberg.typedef import EMPTY_DICT, Record
 
-from zskip.formats.iceberg.commit import Rewrite
+from zskip.formats.iceberg.commit import APPEND, OVERWRITE, REPLACE, Rewrite
 from zskip.formats.iceberg.table import Contents
 from zskip.formats.iceberg.values import LiveFile
 
@@ -38,12 +38,12 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
 
     def __init__(self, table: Table, contents: Contents, rewrite: Rewrite, commit_uuid: UUID) -> None:
         # pyiceberg counts files for the summary of three operations; `replace` is not among them.
-        operation = Operation.APPEND if rewrite.appends else Operation.OVERWRITE
+        operation = Operation.APPEND if rewrite.mode == APPEND else Operation.OVERWRITE
         super().__init__(operation, table.transaction(), table.io, commit_uuid, snapshot_properties=rewrite.summary)
         self._contents = contents
         self._rewrite = rewrite
-        paths = set(rewrite.old.paths)
-        self._removed = {live.data.file_path: live for live in contents.files if live.path in paths}
+        paths, removes_all = set(rewrite.old.paths), rewrite.mode == OVERWRITE
+        self._removed = {f.data.file_path: f for f in contents.files if removes_all or f.path in paths}
         self._deleted_data_files = {live.data for live in self._removed.values()}
         self._added = self._new_files({live.path: live for live in self._removed.values()})
         self._added_data_files = [file for files in self._added.values() for file in files]
@@ -56,8 +56,8 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             live = removed[path]
             spec_and_partition[old.partitions[old.partition_of[i]].directory] = live.spec, live.data.partition
         new_files: dict[int, list[DataFile]] = defaultdict(list)
-        if self._rewrite.appends:
-            # Only an unpartitioned table is appended to.
+        if self._rewrite.mode != REPLACE:
+            # Only an unpartitioned table takes new rows.
             spec_and_partition[""] = self._contents.metadata.default_spec_id, Record()
         for file in self._rewrite.new:
             spec, partition = spec_and_partition[file.staged.directory]
@@ -92,7 +92,7 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
 
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
         summary = super()._summary(snapshot_properties)
-        if self._rewrite.appends:
+        if self._rewrite.mode != REPLACE:
             return summary
         return Summary(Operation.REPLACE, **summary.additional_properties)
 

@@ -18,6 +18,8 @@ from zskip.records import Bools, Field, Partition, Snapshot
 from zskip.storage import FileInfo, Storage
 
 _TRIES = 5
+_OVERWRITES = "overwrites"
+"""In the info of an entry of the log: whether it has replaced all rows by others."""
 
 Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
 """Maps directories to partition columns and, in the same order, partitions."""
@@ -211,8 +213,21 @@ class ParquetFormat:
         info: Mapping[str, Any] | None = None,
         batch: BatchId | None = None,
     ) -> int | None:
-        """Commit the staged files beside the live ones; returns the new version, None if the log holds the batch."""
-        return self._commit((), added, dict(info or {}), batch)
+        """Commit the staged files beside the live ones; returns the new version, None if the log holds the batch.
+
+        Raises ConflictError if the table was overwritten since `base` was read.
+        """
+        return self._commit((), added, dict(info or {}), batch, since=base.version)
+
+    def required_columns(self) -> Sequence[str]:
+        """None: in Spark's tables of files every column may be null."""
+        return ()
+
+    def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
+        """Commit the staged files in place of all files that are live then; returns the new version."""
+        version = self._commit(None, added, {**(info or {}), _OVERWRITES: True})
+        assert version is not None, "only batches are left out"
+        return version
 
     def last_batch(self, application: str) -> int | None:
         """The version of the latest batch that an application has appended; each entry of the log has it."""
@@ -223,11 +238,17 @@ class ParquetFormat:
 
     def _commit(
         self,
-        old: Sequence[log.Removed],
+        old: Sequence[log.Removed] | None,
         added: Sequence[StagedFile],
         info: Mapping[str, Any],
         batch: BatchId | None = None,
+        since: int | None = None,
     ) -> int | None:
+        """Publish an entry of the log.
+
+        old: the files to remove, None for all live ones; since: a version since which nobody may have overwritten the
+        table.
+        """
         new = tuple(
             log.Added(staged=f.path, target=_join(f.directory, f.path.rpartition("/")[2]), size=f.size) for f in added
         )
@@ -238,15 +259,18 @@ class ParquetFormat:
                     f'cannot finish an earlier rewrite of "{self._storage.root}"; see who may write there'
                 )
             version = max(versions[0], default=0) + 1
-            self._check_unchanged(old)
+            removed = self._list_removed() if old is None else tuple(old)
+            self._check_unchanged(() if old is None else removed)
             if not old:
                 self._check_free(new)
+            if since is not None:
+                self._check_not_overwritten(since, versions[0])
             batches = dict(self._batches(versions[0]))
             if batch is not None:
                 if batches.get(batch.application, -1) >= batch.version:
                     return None
                 batches[batch.application] = batch.version
-            entry = log.Entry(version=version, added=new, removed=tuple(old), info=info, batches=batches)
+            entry = log.Entry(version=version, added=new, removed=removed, info=info, batches=batches)
             try:
                 log.publish(self._storage, entry)
             except FileExistsError:
@@ -254,6 +278,23 @@ class ParquetFormat:
             log.finish(self._storage, entry)
             return version
         raise ConflictError(f'"{self._storage.root}" is being rewritten constantly; try again later')
+
+    def _list_removed(self) -> tuple[log.Removed, ...]:
+        return tuple(log.Removed(path=f.path, size=f.size, mtime_ms=f.mtime_ms) for f in self._live_files()[1])
+
+    def _check_not_overwritten(self, since: int, versions: Sequence[int]) -> None:
+        """Raise ConflictError if the table has other rows, and maybe other columns, than in an earlier version."""
+        newer = [version for version in versions if version > since]
+        if newer and newer[0] > since + 1:
+            # Only the oldest entries are swept: what they did is unknown.
+            raise self._overwritten_error()
+        if any(log.read_entry(self._storage, version).info.get(_OVERWRITES) for version in newer):
+            raise self._overwritten_error()
+
+    def _overwritten_error(self) -> ConflictError:
+        return ConflictError(
+            f'another writer replaced the rows of "{self._storage.root}" meanwhile; nothing was committed, call again'
+        )
 
     def _check_free(self, files: Sequence[log.Added]) -> None:
         for file in files:

@@ -13,7 +13,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
 from zskip.formats.iceberg.catalog import CurrentTable, UnknownCommitError, call_with_timeout, reread_contents
-from zskip.formats.iceberg.commit import NewFile, Rewrite, check_unchanged, find_committed
+from zskip.formats.iceberg.commit import APPEND, REPLACE, NewFile, Rewrite, check_unchanged, find_committed
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import root_cause, text_with_causes
@@ -21,6 +21,7 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import is_java_error
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from zskip.formats.iceberg.table import Contents
@@ -76,6 +77,12 @@ class SessionCatalog:
             metadata = table.operations().current()
             return CurrentTable(root=table.location(), metadata=metadata.metadataFileLocation())
 
+    def create(self, columns: pa.Schema, ddl: str) -> None:
+        """Create the table where the catalog puts it."""
+        name = ".".join(f"`{part}`" for part in self._table.split("."))
+        with self._translate_errors("create the table in the catalog of"):
+            self._spark.sql(f"CREATE TABLE {name} ({ddl}) USING iceberg")
+
     def _load(self) -> JavaObject:
         """The current `org.apache.iceberg.BaseTable`."""
         with self._translate_errors("reach the catalog of"):
@@ -122,9 +129,9 @@ class SessionCatalog:
             return False
 
     def _prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """The `RewriteFiles` of a rewrite, validated from the snapshot that was read, or an `AppendFiles`."""
-        if rewrite.appends:
-            return self._prepare_append(table, contents, rewrite)
+        """The `RewriteFiles` of a rewrite, validated from the snapshot that was read, or what adds new rows."""
+        if rewrite.mode != REPLACE:
+            return self._prepare_new_rows(table, contents, rewrite)
         snapshot_id = contents.metadata.current_snapshot_id
         removed = self._find_removed(table, snapshot_id, contents, rewrite)
         operation = table.newRewrite().validateFromSnapshot(snapshot_id)
@@ -141,13 +148,20 @@ class SessionCatalog:
             operation.addFile(self._describe(table, f"{root}/{file.target}", file, sibling))
         return operation
 
-    def _prepare_append(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        operation = table.newAppend()
+    def _prepare_new_rows(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
+        """An `AppendFiles`, or an `OverwriteFiles` of all rows."""
+        if rewrite.mode == APPEND:
+            operation = table.newAppend()
+            add = operation.appendFile
+        else:
+            everything = self._jvm.call(f"{_ICEBERG}.expressions.Expressions", "alwaysTrue")()
+            operation = table.newOverwrite().overwriteByRowFilter(everything)
+            add = operation.addFile
         for key, value in rewrite.summary.items():
             operation.set(key, value)
         root = contents.metadata.location.rstrip("/")
         for file in rewrite.new:
-            operation.appendFile(self._describe(table, f"{root}/{file.target}", file, None))
+            add(self._describe(table, f"{root}/{file.target}", file, None))
         return operation
 
     def _find_removed(

@@ -118,8 +118,10 @@ def default_path(spark: SparkSession, parts: tuple[str, ...]) -> str | None:
     return unquote(str(catalog.defaultTablePath(identifier).toString()))
 
 
-def create_statement(spark: SparkSession, parts: tuple[str, ...], root: str, like: NamedTable | None) -> str:
-    """The statement that names files of plain Parquet; dropping the table leaves the files, which it does not own.
+def create_statement(
+    spark: SparkSession, parts: tuple[str, ...], root: str, like: NamedTable | None, format_name: str
+) -> str:
+    """The statement that names the files of a table; dropping the table leaves the files, which it does not own.
 
     like: the table whose columns the new table takes; by default Spark infers them from the files.
     """
@@ -129,7 +131,7 @@ def create_statement(spark: SparkSession, parts: tuple[str, ...], root: str, lik
         by = [quote_name([column.name]) for column in spark.catalog.listColumns(like.sql) if column.isPartition]
         partitioned = f" PARTITIONED BY ({', '.join(by)})" if by else ""
     location = root.replace("\\", "\\\\").replace("'", "\\'")
-    return f"CREATE TABLE {quote_name(parts)}{columns} USING parquet{partitioned} LOCATION '{location}'"
+    return f"CREATE TABLE {quote_name(parts)}{columns} USING {format_name}{partitioned} LOCATION '{location}'"
 
 
 def register_table(spark: SparkSession, parts: tuple[str, ...], statement: str) -> None:
@@ -179,7 +181,7 @@ def check_partitions(spark: SparkSession, named: NamedTable, snapshot: Snapshot)
 
 
 def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[], Snapshot]) -> None:
-    """Make Spark forget the files that a table had, and update the table's size in the catalog.
+    """Make Spark forget the files that a table had, and update the table's size and its partitions in the catalog.
 
     snapshot: reads the current snapshot of the table. A rewrite keeps all rows and values, so row counts and column
     statistics stay valid. Warns with a ZskipWarning where the catalog refuses.
@@ -187,7 +189,7 @@ def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[]
     try:
         spark.catalog.refreshTable(named.sql)
         if named.relation is not None:
-            _update_sizes(spark, named.relation, snapshot())
+            _update_sizes(spark, named, named.relation, snapshot())
     except Exception as error:
         warnings.warn(
             f'the catalog did not learn of the new files of "{".".join(named.parts)}" ({first_line(error)}); run '
@@ -197,7 +199,7 @@ def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[]
         )
 
 
-def _update_sizes(spark: SparkSession, relation: FileRelation, snapshot: Snapshot) -> None:
+def _update_sizes(spark: SparkSession, named: NamedTable, relation: FileRelation, snapshot: Snapshot) -> None:
     jvm, catalog = Jvm.of(spark), spark._jsparkSession.sessionState().catalog()
     identifier = relation.catalog.identifier()
     table = catalog.getTableMetadata(identifier)
@@ -209,14 +211,17 @@ def _update_sizes(spark: SparkSession, relation: FileRelation, snapshot: Snapsho
     partitions = jvm.to_list(catalog.listPartitions(identifier, jvm.none))
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64).tolist()
     size_by_directory = {p.directory: size for p, size in zip(snapshot.partitions, sizes, strict=True)}
-    changed = jvm.list_of()
+    changed, directories = jvm.list_of(), set()
     for i, directory, size_in_catalog in _list_partitions(jvm, partitions, relation.root):
+        directories.add(directory)
         size = size_by_directory.get(directory, 0)
         if size_in_catalog not in (None, size):
             partition = partitions.get(i)
             changed.add(_with_stats(jvm, partition, _resized_stats(jvm, partition.stats().get(), size)))
     if not changed.isEmpty():
         catalog.alterPartitions(identifier, jvm.seq(changed))
+    if size_by_directory.keys() - directories:
+        spark.catalog.recoverPartitions(named.sql)
 
 
 def _list_partitions(jvm: Jvm, partitions: JavaObject, root: str) -> list[tuple[int, str, int | None]]:

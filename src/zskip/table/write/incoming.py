@@ -13,10 +13,11 @@ import numpy as np
 from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.formats.delta.values import directory_of
 from zskip.formats.hive import DEFAULT_PARTITION
-from zskip.records import Ints
+from zskip.records import Ints, Snapshot
 from zskip.spark.forms import quote_identifier
 from zskip.spark.scan.logical import frame_of
 from zskip.spark.scan.relation import ORDINAL
+from zskip.table.session import is_session_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,13 +40,16 @@ class Incoming:
     """(directories,) rows of each; None where they were not counted."""
 
 
-def check_frame(df: Any) -> None:
-    """Raise unless `df` is a DataFrame of a classic session with columns of different names, and no stream."""
+def check_frame(df: Any) -> SparkSession:
+    """Check that `df` is a DataFrame with columns of different names, and no stream; returns its classic session.
+
+    Raises InputError, ColumnError, and UnsupportedError for Spark Connect.
+    """
     module = type(df).__module__
     if module.startswith("pyspark.sql.connect"):
         raise UnsupportedError(
             "this DataFrame is of Spark Connect, which gives no access to the JVM that writes its rows; write them "
-            'with its own writer, as in df.write.mode("append"), and run maintain() in a classic session'
+            'with its own writer, as in df.write.mode("append"), and run optimize() or maintain() in a classic session'
         )
     if not hasattr(df, "_jdf") or not hasattr(df, "isStreaming"):
         raise InputError(f"{type(df).__name__} is not a DataFrame of Spark; give one, such as spark.read.csv(path)")
@@ -56,40 +60,48 @@ def check_frame(df: Any) -> None:
         )
     if not df.columns:
         raise InputError("the DataFrame has no columns; there is nothing to write")
-    counts = Counter(name.lower() for name in df.columns)
-    repeated = [name for name in df.columns if counts[name.lower()] > 1]
+    spark: SparkSession = df.sparkSession
+    keys = [column_key(name, is_session_case_sensitive(spark)) for name in df.columns]
+    counts = Counter(keys)
+    repeated = [name for name, key in zip(df.columns, keys, strict=True) if counts[key] > 1]
     if repeated:
         raise ColumnError(f'the DataFrame has more than one column "{repeated[0]}"; rename or drop the others')
+    return spark
 
 
-def align(df: DataFrame, schema: TableSchema, *, case_sensitive: bool) -> DataFrame:
+def column_key(name: str, case_sensitive: bool) -> str:
+    """The same text for names that a session does not tell apart."""
+    return name if case_sensitive else name.lower()
+
+
+def align(df: DataFrame, schema: TableSchema, required: Sequence[str], *, case_sensitive: bool) -> DataFrame:
     """The rows with the table's columns in its order, partition columns last; missing columns are null.
 
-    Raises ColumnError that names each column that is missing, extra or of another type.
+    required: columns that must not be null. Raises ColumnError that names each column that is missing, extra or of
+    another type.
     """
     import pyspark.sql.functions as F
 
     columns = [*_read_struct(schema.data_json).fields, *_read_struct(schema.partition_json).fields]
     partition_names = {field.name for field in schema.snapshot.partition_fields}
 
-    def key(name: str) -> str:
-        return name if case_sensitive else name.lower()
-
-    given = {key(field.name): field for field in df.schema.fields}
+    sources = {column_key(field.name, case_sensitive): field for field in df.schema.fields}
     problems = []
     selected = []
     for field in columns:
-        source = given.pop(key(field.name), None)
+        source = sources.pop(column_key(field.name, case_sensitive), None)
         expected = field.dataType.simpleString()
         if source is None and field.name in partition_names:
             problems.append(f'the partition column "{field.name}" is missing')
+        elif source is None and field.name in required:
+            problems.append(f'"{field.name}", which must not be null, is missing')
         elif source is not None and source.dataType.simpleString() != expected:
             actual = source.dataType.simpleString()
             problems.append(f'"{source.name}" is of type {actual}, and {expected} in the table')
         else:
             value = F.lit(None).cast(field.dataType) if source is None else F.col(quote_identifier(source.name))
             selected.append(value.alias(field.name))
-    problems += [f'"{field.name}" is not in the table' for field in given.values()]
+    problems += [f'"{field.name}" is not in the table' for field in sources.values()]
     if problems:
         raise ColumnError(
             f'the DataFrame does not fit "{schema.snapshot.root}": {"; ".join(problems)}. Cast, rename or drop '
@@ -104,14 +116,13 @@ def _read_struct(text: str) -> StructType:
     return StructType.fromJson(json.loads(text))
 
 
-def number_partitions(spark: SparkSession, aligned: DataFrame, schema: TableSchema) -> Incoming:
+def number_partitions(spark: SparkSession, aligned: DataFrame, snapshot: Snapshot) -> Incoming:
     """Number the partitions of aligned rows, and move them to a session of their own.
 
     spark: a `writing_session`. In a partitioned table this counts the rows of each partition, which is one job.
     """
     import pyspark.sql.functions as F
 
-    snapshot = schema.snapshot
     frame = frame_of(spark, aligned._jdf.queryExecution().analyzed())
     names = [field.name for field in snapshot.partition_fields]
     if not names:
@@ -119,8 +130,8 @@ def number_partitions(spark: SparkSession, aligned: DataFrame, schema: TableSche
     for field in snapshot.partition_fields:
         if field.type.name not in _PARTITION_TYPES:
             raise UnsupportedError(
-                f'zskip does not append to "{snapshot.root}", which is partitioned by "{field.name}" of type '
-                f"{field.type}; append with Spark, and let maintain() put the new rows in order. Nothing was written"
+                f'zskip does not write to "{snapshot.root}", which is partitioned by "{field.name}" of type '
+                f"{field.type}; write with Spark, and let maintain() put the new rows in order. Nothing was written"
             )
     texts = [F.col(quote_identifier(name)).cast("string") for name in names]
     counts = frame.groupBy(*(text.alias(f"k{i}") for i, text in enumerate(texts))).count().collect()

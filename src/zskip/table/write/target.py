@@ -1,0 +1,136 @@
+"""Where new rows go: a path, or a name of a catalog, and the table that lies there already."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from zskip.errors import InputError, TableNotFoundError, UnsupportedError
+from zskip.formats import check_name
+from zskip.formats.iceberg.catalog import IcebergCatalog
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.table.address import find_catalog, is_session_name, open_in_catalog, resolve_address
+from zskip.table.handle import Handle, storage_at
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_CATALOG_NAME = re.compile(r"([^\s./:\\]+)(?:\.[^\s./:\\]+){2,}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WriteTarget:
+    """The target of a write."""
+
+    name: str
+    """As the caller writes it."""
+    existing: Handle | None
+    """The table that lies there; None where a new one is made."""
+    catalog: IcebergCatalog | None = None
+    """The catalog of an Iceberg table."""
+
+
+def resolve_target(spark: SparkSession, target: Any, format_name: str) -> WriteTarget:
+    """Find what lies at a path or under a name.
+
+    Raises InputError for a file, a table of another format, and a name that no catalog of the session can hold, and
+    UnsupportedError for Hudi.
+    """
+    check_name(format_name)
+    if not isinstance(target, str | os.PathLike) or not str(target):
+        raise InputError(f"target={target!r} is neither a path nor the name of a table")
+    name = str(target)
+    if format_name == "hudi":
+        raise UnsupportedError(
+            "zskip does not write new Hudi tables, whose record keys only Hudi computes; write with "
+            f'df.write.format("hudi"), then put the rows in order with zskip.table(spark, "{name}").optimize(by). '
+            "Nothing was written"
+        )
+    if format_name == "iceberg":
+        return _resolve_iceberg(spark, name)
+    _check_catalog(spark, name, format_name)
+    handle = resolve_address(name, spark, None, None)
+    if handle.catalog_table is None:
+        info = handle.storage.stat("")
+        if info is not None and not info.is_dir:
+            raise InputError(f'"{name}" is a file; give the path of a directory for the table')
+        if info is None or not handle.storage.list_dir(""):
+            return WriteTarget(name=name, existing=None)
+    if handle.format.name != format_name:
+        raise InputError(
+            f'"{name}" is a table of the format {handle.format.name}; write format="{handle.format.name}", or name '
+            "another target"
+        )
+    return WriteTarget(name=name, existing=handle)
+
+
+def _resolve_iceberg(spark: SparkSession, name: str) -> WriteTarget:
+    catalog = find_catalog(name, spark)
+    if catalog is None:
+        raise InputError(
+            f'"{name}" is no name in an Iceberg catalog that this session or pyiceberg knows; zskip writes Iceberg '
+            'tables through their catalog, so give a name such as "catalog.db.table"'
+        )
+    try:
+        return WriteTarget(name=name, existing=open_in_catalog(catalog, spark, None), catalog=catalog)
+    except TableNotFoundError:
+        return WriteTarget(name=name, existing=None, catalog=catalog)
+
+
+def _check_catalog(spark: SparkSession, name: str, format_name: str) -> None:
+    """Raise InputError for the name of a table in a catalog that could not hold it."""
+    match = _CATALOG_NAME.fullmatch(name)
+    if match is None or match[1] == "spark_catalog" or storage_at(name, spark).stat("") is not None:
+        return
+    if find_catalog(name, spark) is not None:
+        raise InputError(f'"{name}" is a name in an Iceberg catalog; write format="iceberg", not "{format_name}"')
+    raise InputError(
+        f'"{name}" looks like a table in the catalog "{match[1]}", which this session does not have; configure '
+        f'spark.sql.catalog.{match[1]}, or write "./{name}" for a directory'
+    )
+
+
+def check_new_name(spark: SparkSession, name: str, format_name: str) -> None:
+    """Raise UnsupportedError where the session's catalog could not read a new table of a format by its name."""
+    from zskip.spark.engines import has_own_reader
+
+    is_name = "." in name and is_session_name(name) and spark.catalog.databaseExists(name.rpartition(".")[0])
+    if is_name and format_name == "delta" and not has_own_reader(spark, "delta"):
+        raise UnsupportedError(
+            f'the session has not loaded Delta Lake, so its catalog cannot hold the Delta table "{name}"; give a path. '
+            "Nothing was written"
+        )
+
+
+def check_does_not_read(df: DataFrame, target: WriteTarget) -> None:
+    """Raise InputError if a DataFrame reads the table that it would overwrite."""
+    handle = target.existing
+    assert handle is not None, "only a table that exists is overwritten"
+    jvm, plan = Jvm.of(df.sparkSession), df._jdf.queryExecution().analyzed()
+    for node in [plan, *jvm.to_list(plan.subqueriesAll())]:
+        for leaf in jvm.to_list(node.collectLeaves()):
+            if any(_is_inside(source, handle, target.name) for source in _sources(jvm, leaf)):
+                raise InputError(
+                    f'the DataFrame reads "{target.name}", which it would overwrite; write to another target, or use '
+                    "optimize() if only the order of the rows should change"
+                )
+
+
+def _sources(jvm: Jvm, leaf: JavaObject) -> list[str]:
+    """The paths, or the name, of the table that a leaf of a plan reads."""
+    kind = str(leaf.getClass().getSimpleName())
+    if kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
+        return [str(path.toString()) for path in jvm.to_list(leaf.relation().location().rootPaths())]
+    if kind == "HiveTableRelation":
+        return [str(leaf.tableMeta().location().toString())]
+    if kind.startswith("DataSourceV2"):
+        return [str(leaf.table().name())]
+    return []
+
+
+def _is_inside(source: str, handle: Handle, name: str) -> bool:
+    """Whether a path lies in the table or around it, or is the table's name."""
+    path, root = (text.removeprefix("file:").rstrip("/") for text in (source, handle.storage.root))
+    return source.replace("`", "") == name or path == root or path.startswith(f"{root}/") or root.startswith(f"{path}/")

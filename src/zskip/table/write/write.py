@@ -1,0 +1,317 @@
+"""Make a clustered table of a DataFrame in one pass, or replace or extend one.
+
+    target -> columns -> sample -> layout -> write in Spark -> the format's commit -> index
+
+A new table appears whole or not at all; until the commit a table that exists stays as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zskip.errors import ColumnError, InputError, UnsupportedError
+from zskip.formats.delta.create import check_new_columns, create_table
+from zskip.formats.schema import fields_from_json
+from zskip.records import Snapshot, WriteResult
+from zskip.spark.forms import quote_identifier
+from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation
+from zskip.spark.write.rewrite import check_writable
+from zskip.table.address import open_in_catalog
+from zskip.table.advice.choose_layout import check_columns_and_curve
+from zskip.table.catalog_updates import notifying_catalog, registering_new_table
+from zskip.table.handle import Handle, storage_at
+from zskip.table.index_binding import check_index_version
+from zskip.table.optimize_request import OptimizeRequest, clustering_fields
+from zskip.table.rewrite.optimize import optimize
+from zskip.table.rewrite.step_timer import StepTimer
+from zskip.table.rewrite.writers import open_target
+from zskip.table.session import is_session_case_sensitive
+from zskip.table.snapshot import read_table_schema
+from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
+from zskip.table.write.incoming import align, check_frame, column_key
+from zskip.table.write.stage_rows import StagedRows, WritePlan
+from zskip.table.write.target import WriteTarget, check_does_not_read, check_new_name, resolve_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MODES = ("error", "append", "overwrite")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class _NewColumns:
+    """The columns of a new table."""
+
+    frame: DataFrame
+    """Partition columns last."""
+    names: tuple[str, ...]
+    """Of the partition columns."""
+    schema_json: str
+    """All columns, in Spark's JSON."""
+
+
+def write(
+    df: DataFrame, target: Any, request: OptimizeRequest, *, format_name: str, mode: str, partition_by: Sequence[str]
+) -> WriteResult:
+    """Write rows to a new table, or to one that exists; `zskip.write` describes the arguments."""
+    spark, request = check_frame(df), dataclasses.replace(request, operation="write")
+    if mode not in MODES:
+        raise InputError(f'mode={mode!r} is none of "error", "append", "overwrite"')
+    if not request.by:
+        raise InputError('by="auto" needs a table with a workload; name columns, such as by=["a", "b"]')
+    check_columns_and_curve(request)
+    found = resolve_target(spark, target, format_name)
+    if found.existing is None:
+        columns = _new_columns(spark, df, partition_by)
+        plan = _plan(spark, found.name, columns, request)
+        if found.catalog is not None:
+            return _write_to_new_iceberg_table(spark, found, columns, request)
+        return _write_new_table(spark, df, found, columns, plan, request, format_name)
+    if mode == "error" and not _is_empty_iceberg_table(found):
+        raise InputError(
+            f'"{found.name}" exists already; write with mode="append" or mode="overwrite", or name another target'
+        )
+    with notifying_catalog(found.existing) as handle:
+        if mode != "overwrite":
+            _check_partitions(found, partition_by)
+            return append(handle, df, None, request)
+        return _overwrite(spark, df, found, partition_by, request)
+
+
+def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]) -> _NewColumns:
+    """Move the partition columns to the end; raises ColumnError for one that is not there."""
+    import pyspark.sql.functions as F
+
+    case_sensitive = is_session_case_sensitive(spark)
+    names = {column_key(name, case_sensitive): name for name in df.columns}
+    wanted = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    keys = [column_key(str(name), case_sensitive) for name in wanted]
+    for name, key in zip(wanted, keys, strict=True):
+        if key not in names:
+            raise ColumnError(
+                f'partition_by names "{name}", which is no column; the columns are {", ".join(df.columns)}'
+            )
+        if keys.count(key) > 1:
+            raise ColumnError(f'partition_by names "{name}" twice; name each column once')
+    if len(keys) == len(names):
+        raise InputError("partition_by names all columns, which leaves none for the files; leave one out")
+    order = [*(name for key, name in names.items() if key not in keys), *(names[key] for key in keys)]
+    frame = df.select(*(F.col(quote_identifier(name)) for name in order))
+    schema_json = _without_metadata(frame._jdf.schema().asNullable().json())
+    return _NewColumns(frame=frame, names=tuple(names[key] for key in keys), schema_json=schema_json)
+
+
+def _without_metadata(schema_json: str) -> str:
+    """The columns without what another table's writer has noted at them."""
+
+    def clear(part: dict[str, Any]) -> dict[str, Any]:
+        return part | {"metadata": {}} if "metadata" in part else part
+
+    return json.dumps(json.loads(schema_json, object_hook=clear))
+
+
+def _plan(spark: SparkSession, root: str, columns: _NewColumns, request: OptimizeRequest) -> WritePlan:
+    """Plan a write to a table of which nothing is known but the columns; raises ColumnError for `by`."""
+    check_writable(columns.frame)
+    fields = fields_from_json(columns.schema_json)
+    data = len(fields) - len(columns.names)
+    snapshot = Snapshot(
+        root=root,
+        version=0,
+        fields=fields[:data],
+        partition_fields=fields[data:],
+        partitions=(),
+        paths=(),
+        sizes=np.zeros(0, np.int64),
+        mtimes_ms=np.zeros(0, np.int64),
+        partition_of=np.zeros(0, np.int32),
+    )
+    by = clustering_fields(request.by, snapshot, case_sensitive=is_session_case_sensitive(spark))
+    return plan_new_rows(snapshot, by, request)
+
+
+def _write_new_table(
+    spark: SparkSession,
+    df: DataFrame,
+    target: WriteTarget,
+    columns: _NewColumns,
+    plan: WritePlan,
+    request: OptimizeRequest,
+    format_name: str,
+) -> WriteResult:
+    if format_name == "delta":
+        check_new_columns(columns.schema_json)
+        check_new_name(spark, target.name, format_name)
+    beside = Handle(storage_at(target.name, spark), spark)
+    source = _find_scanned_table(spark, df, columns) if format_name == "parquet" else None
+    with registering_new_table(target.name, beside, format_name) as path:
+        assert path is not None, "the target has a path"
+        root = storage_at(path, spark).root
+        with open_target(beside, path) as handle:
+            result = None if source is None else _rewrite_into(source, handle, request, root)
+            if result is None:
+
+                def commit(staged: StagedRows) -> int | None:
+                    info = describe_write("write", staged, plan)
+                    if format_name == "delta":
+                        return create_table(
+                            handle.storage, columns.schema_json, columns.names, plan.snapshot, staged.files, info
+                        )
+                    return handle.format.append(plan.snapshot, staged.files, info)
+
+                result = write_and_commit(handle, columns.frame, plan, "write", commit, StepTimer())
+            _check_has_rows(result, target)
+    return dataclasses.replace(result, path=root)
+
+
+def _check_has_rows(result: WriteResult, target: WriteTarget) -> None:
+    if not result.rows:
+        raise InputError(f'the DataFrame has no rows; nothing was written to "{target.name}"')
+
+
+def _find_scanned_table(spark: SparkSession, df: DataFrame, columns: _NewColumns) -> Handle | None:
+    """The plain Parquet table that a DataFrame reads whole and as it is; None for other plans."""
+    jvm, plan = Jvm.of(spark), df._jdf.queryExecution().analyzed()
+    while plan.nodeName() == "SubqueryAlias":
+        plan = plan.child()
+    relation = read_relation(jvm, plan)
+    if not isinstance(relation, FileRelation) or obstacle(jvm, relation) is not None:
+        return None
+    handle = Handle(storage_at(relation.root, spark), spark)
+    if handle.format.name != "parquet":
+        return None
+    schema = read_table_schema(handle)
+    names = tuple(field.name for field in schema.snapshot.partition_fields)
+    data, partition = (json.loads(text)["fields"] for text in (schema.data_json, schema.partition_json))
+    listed = {str(file) for file in relation.files.inputFiles()}
+    is_same = names == columns.names and _types(data + partition) == _types(json.loads(columns.schema_json)["fields"])
+    return handle if is_same and listed == _uris(jvm, handle, schema.snapshot) else None
+
+
+def _types(fields: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    return [(field["name"], json.dumps(field["type"], sort_keys=True)) for field in fields]
+
+
+def _uris(jvm: Jvm, handle: Handle, snapshot: Snapshot) -> set[str]:
+    """The live files as Spark's listings spell them."""
+    path = jvm.find("org.apache.hadoop.fs.Path")
+    return {str(path(handle.storage.uri(name)).toUri().toString()) for name in snapshot.paths}
+
+
+def _rewrite_into(source: Handle, target: Handle, request: OptimizeRequest, root: str) -> WriteResult | None:
+    """Write the rows of a plain Parquet table as a rewrite does, through Arrow; None where it cannot."""
+    from zskip.spark.jobs import counting_jobs
+
+    request = dataclasses.replace(request, into=root, sampling="bernoulli")
+    with counting_jobs() as count_jobs:
+        try:
+            result = optimize(source, request, target)
+        except UnsupportedError:
+            return None
+        jobs = count_jobs(source.need_spark("write"))
+    return WriteResult(
+        path=root,
+        version=result.version,
+        rows=result.rows,
+        files=result.files_after,
+        bytes=result.bytes_after,
+        by=result.by,
+        curve=result.curve,
+        predicted_share=result.predicted_share_after,
+        seconds=result.seconds,
+        jobs=jobs,
+    )
+
+
+def _write_to_new_iceberg_table(
+    spark: SparkSession, target: WriteTarget, columns: _NewColumns, request: OptimizeRequest
+) -> WriteResult:
+    """Let the catalog make an empty table, and append to it.
+
+    If the append fails, the empty table stays, and counts as new.
+    """
+    import pyspark.sql.functions as F
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    assert target.catalog is not None, "Iceberg tables have a catalog"
+    if columns.names:
+        raise _partitioned_iceberg()
+    # Iceberg has no smaller integers.
+    wide = [
+        F.col(quote_identifier(field.name)).cast("int").alias(field.name)
+        if field.dataType.typeName() in ("byte", "short")
+        else F.col(quote_identifier(field.name))
+        for field in columns.frame.schema.fields
+    ]
+    frame = columns.frame.select(*wide)
+    if not frame.take(1):
+        raise InputError(f'the DataFrame has no rows; nothing was written to "{target.name}"')
+    struct = frame._jdf.schema().asNullable()
+    target.catalog.create(to_arrow_schema(_read_struct(struct.json())), str(struct.toDDL()))
+    return append(open_in_catalog(target.catalog, spark, None), frame, None, request)
+
+
+def _read_struct(text: str) -> Any:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(text))
+
+
+def _partitioned_iceberg() -> UnsupportedError:
+    return UnsupportedError(
+        "zskip writes Iceberg tables without partitions only; leave partition_by out, since clustering columns do "
+        "their work, or write with df.writeTo(...) and let optimize() put the rows in order. Nothing was written"
+    )
+
+
+def _is_empty_iceberg_table(target: WriteTarget) -> bool:
+    """Whether a table has never held a row, as after an interrupted first write."""
+    return target.catalog is not None and target.existing is not None and not target.existing.format.snapshot().version
+
+
+def _check_partitions(target: WriteTarget, partition_by: Sequence[str]) -> None:
+    """Raise InputError if partition columns are given that are not the table's."""
+    assert target.existing is not None, "the table exists"
+    given = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    names = [field.name for field in target.existing.format.snapshot().partition_fields]
+    if given and [name.lower() for name in given] != [name.lower() for name in names]:
+        now = f"partitioned by {', '.join(names)}" if names else "not partitioned"
+        raise InputError(f'partition_by={given}: "{target.name}" is {now}; leave partition_by out')
+
+
+def _overwrite(
+    spark: SparkSession, df: DataFrame, target: WriteTarget, partition_by: Sequence[str], request: OptimizeRequest
+) -> WriteResult:
+    """Replace all rows; a plain Parquet table without a name takes the columns of the DataFrame, too."""
+    handle = target.existing
+    assert handle is not None, "only a table that exists is overwritten"
+    check_does_not_read(df, target)
+    handle.format.check_appendable()
+    timer = StepTimer()
+    with timer.step("check"):
+        check_index_version(handle)
+        if handle.format.name == "parquet" and handle.catalog_table is None:
+            columns = _new_columns(spark, df, partition_by)
+            frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
+        else:
+            _check_partitions(target, partition_by)
+            schema = read_table_schema(handle)
+            case_sensitive = is_session_case_sensitive(spark)
+            frame = align(df, schema, handle.format.required_columns(), case_sensitive=case_sensitive)
+            check_writable(frame)
+            by = clustering_fields(request.by, schema.snapshot, case_sensitive=case_sensitive)
+            plan = plan_new_rows(schema.snapshot, by, request)
+
+    def commit(staged: StagedRows) -> int:
+        info = describe_write("write", staged, plan)
+        return handle.format.overwrite(plan.snapshot, staged.files, info)
+
+    result = write_and_commit(handle, frame, plan, "write", commit, timer)
+    _check_has_rows(result, target)
+    return result
