@@ -21,6 +21,7 @@ from zskip.sql.statements.statement import (
 )
 from zskip.sql.statements.text import string_of, tokens
 from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload
+from zskip.sql.statements.write import CreateTable, Insert
 
 T = Target(parts=("t",))
 READ: list[tuple[str, Statement]] = [
@@ -94,6 +95,21 @@ READ: list[tuple[str, Statement]] = [
     ),
     ("DESCRIBE SKIPPING INDEX ON t", DescribeIndex(target=T)),
     ("desc skipping index on t;", DescribeIndex(target=T)),
+    ("create table t cluster by (a, b) as select 1;", CreateTable(target=T, query="select 1", by=("a", "b"))),
+    (
+        "CREATE TABLE '/d/t' USING delta PARTITIONED BY (p) CLUSTER BY a WITH (files = 3) AS "
+        "WITH x AS (SELECT 1) SELECT 2",
+        CreateTable(
+            target=Target(path="/d/t"),
+            query="WITH x AS (SELECT 1) SELECT 2",
+            by=("a",),
+            format_name="delta",
+            partition_by=("p",),
+            options=(("files", 3),),
+        ),
+    ),
+    ("INSERT INTO TABLE t SELECT ';' ;", Insert(target=T, query="SELECT ';' ")),
+    ("insert into t (a, b) values (1, 2)", Insert(target=T, query="(a, b) values (1, 2)")),
     ("EXPLAIN SKIPPING SELECT 1;", ExplainSkipping(query=" " * 16 + " SELECT 1;")),
 ]
 
@@ -120,6 +136,12 @@ def test_statements(sql: str, expected: Statement) -> None:
         "DESC skipping index -- of a table of that name",
         "OPTIMIZER t",
         "`OPTIMIZE` t",
+        "CREATE TABLE t CLUSTER BY (a, b)",
+        "CREATE TABLE t USING orc CLUSTER BY (a) AS SELECT 1",
+        "CREATE TABLE t AS SELECT 1 AS a CLUSTER BY a",
+        "CREATE TABLE t (a INT)",
+        "INSERT INTO t VALUES ('no end",
+        "INSERT OVERWRITE t SELECT 1",
         "SELECT 'no end",
         "/* no end",
     ],

@@ -188,7 +188,8 @@ def run_sql(
     """
     from zskip.cli.show import flat, print_json, print_pairs, print_rows
     from zskip.rows import scan_summary
-    from zskip.sql.run import run, run_query
+    from zskip.sql.queries.pruned_query import run_query
+    from zskip.sql.run import run
     from zskip.sql.statements.statement import Optimize, Query, Verify, read_statement
 
     statement = read_statement(text)

@@ -20,6 +20,7 @@ from zskip.records import (
     SketchInfo,
     TableInfo,
     Verification,
+    WriteResult,
 )
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ _HISTORY = (
     "time timestamp, version bigint, operation string, by array<string>, where string, rows bigint, "
     "files_removed bigint, files_added bigint, bytes_removed bigint, bytes_added bigint, share_before double, "
     "share_after double, share_measured double, scans bigint, seconds double"
+)
+_WRITTEN = (
+    "path string, version bigint, rows bigint, files bigint, bytes bigint, by array<string>, curve string, "
+    "predicted_share double, seconds double, jobs bigint"
 )
 _INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
 _DESCRIBED = (
@@ -115,6 +120,23 @@ def optimize_frame(
         "numTableColumnsWithStats": 0 if info.index is None else info.index.columns,
     }
     return _frame(spark, [(result.path, metrics)], _OPTIMIZED)
+
+
+def write_frame(spark: SparkSession, result: WriteResult) -> DataFrame:
+    """One row for a write of new rows."""
+    row = (
+        result.path,
+        result.version,
+        result.rows,
+        result.files,
+        result.bytes,
+        list(result.by),
+        result.curve,
+        result.predicted_share,
+        sum(result.seconds.values()),
+        result.jobs,
+    )
+    return _frame(spark, [row], _WRITTEN)
 
 
 def _sizes(sizes: FileSizes) -> dict[str, Any]:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, PredicateError
 from zskip.spark.jvm.compat import check_session
-from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.logical import is_command
 from zskip.sql import results
-from zskip.sql.queries.pruned_query import PrunedQuery, finish_rewrites, prune_query
+from zskip.sql.queries.pruned_query import run_query
 from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
 from zskip.sql.statements.statement import (
     OPTIONS,
@@ -26,8 +24,9 @@ from zskip.sql.statements.statement import (
 )
 from zskip.sql.statements.text import marked_error
 from zskip.sql.statements.workload import Advise, RecordWorkload, ShowWorkload, WorkloadStatement
+from zskip.sql.statements.write import CreateTable, Insert
 from zskip.sql.targets import TargetTable, find_table
-from zskip.table.workload.recording import record_session
+from zskip.sql.write import run_write
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,17 +60,9 @@ def run(spark: SparkSession, text: str) -> DataFrame:
         return _explain(spark, statement)
     if isinstance(statement, Advise | RecordWorkload | ShowWorkload):
         return _workload(spark, statement)
+    if isinstance(statement, CreateTable | Insert):
+        return run_write(spark, text, statement)
     return _index(spark, statement)
-
-
-def run_query(spark: SparkSession, text: str) -> PrunedQuery:
-    """A query of Spark's, or a command, with its tables read through zskip; raises what Spark raises."""
-    record_session(spark)
-    frame = spark.sql(text)
-    query = prune_query(spark, frame)
-    if finish_rewrites(spark, query) and not is_command(Jvm.of(spark), frame._jdf.queryExecution().analyzed()):
-        return prune_query(spark, spark.sql(text))
-    return query
 
 
 def _index(spark: SparkSession, statement: IndexStatement) -> DataFrame:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 from zskip.errors import StorageError, ZskipWarning
 from zskip.formats.parquet.log import finish, list_pending
 from zskip.records import ScanReport
+from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.hadoop import storage_for
-from zskip.spark.scan.logical import frame_of
+from zskip.spark.scan.logical import frame_of, is_command
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import latest
+from zskip.table.workload.recording import record_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -106,3 +108,13 @@ def finish_rewrites(spark: SparkSession, query: PrunedQuery) -> bool:
 
 def _warn(text: str) -> None:
     warnings.warn(text, ZskipWarning, stacklevel=3)
+
+
+def run_query(spark: SparkSession, text: str) -> PrunedQuery:
+    """A query of Spark's, or a command, with its tables read through zskip; raises what Spark raises."""
+    record_session(spark)
+    frame = spark.sql(text)
+    query = prune_query(spark, frame)
+    if finish_rewrites(spark, query) and not is_command(Jvm.of(spark), frame._jdf.queryExecution().analyzed()):
+        return prune_query(spark, spark.sql(text))
+    return query

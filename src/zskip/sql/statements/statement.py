@@ -12,6 +12,7 @@ from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
 from zskip.sql.statements.text import Token, tokens
 from zskip.sql.statements.workload import WORKLOAD_READERS, WorkloadStatement, read_advise
+from zskip.sql.statements.write import WriteStatement, writer_of
 
 OPTIONS: dict[str, tuple[type, ...]] = {
     "build": (str,),
@@ -114,6 +115,7 @@ Statement = (
     | DescribeHistory
     | IndexStatement
     | WorkloadStatement
+    | WriteStatement
     | Query
 )
 
@@ -143,6 +145,8 @@ def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
         return _verify
     if words[:1] == ("ADVISE",):
         return read_advise
+    if words[:2] in (("CREATE", "TABLE"), ("INSERT", "INTO")):
+        return writer_of(sql)
     if words[1:3] == ("WORKLOAD", "ON"):
         return WORKLOAD_READERS.get(words[0])
     if words[1:3] == ("SKIPPING", "INDEX"):

@@ -1,0 +1,131 @@
+"""The command that makes a clustered table of files."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import zskip
+from zskip.cli.app import app
+from zskip.cli.options import AsJson, Curve, Unseen, WorkloadFile
+from zskip.cli.tables import column_names, explain_spark_errors, start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Source(str, Enum):
+    """What is read."""
+
+    parquet = "parquet"
+    csv = "csv"
+    json = "json"
+
+
+class Format(str, Enum):
+    """What is written."""
+
+    parquet = "parquet"
+    delta = "delta"
+    iceberg = "iceberg"
+
+
+class Mode(str, Enum):
+    """What happens to a table that exists."""
+
+    error = "error"
+    append = "append"
+    overwrite = "overwrite"
+
+
+_ENDINGS = {"csv": Source.csv, "tsv": Source.csv, "json": Source.json, "jsonl": Source.json, "ndjson": Source.json}
+
+
+@app.command()
+def write(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Files: a file, a directory, or a pattern.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The table: a path, or a name in a catalog.")],
+    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas.")],
+    source_format: Annotated[
+        Source | None, typer.Option("--from", help="The format of the files; by default their ending tells.")
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option("--schema", metavar="DDL", help='Columns of CSV or JSON, such as "id BIGINT, day DATE".'),
+    ] = None,
+    header: Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV files begin with names.")] = True,
+    delimiter: Annotated[str, typer.Option("--delimiter", metavar="TEXT", help="Between the values of a CSV.")] = ",",
+    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
+    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")] = None,
+    target_file_size: Annotated[
+        str | None,
+        typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default."),
+    ] = None,
+    partition_by: Annotated[
+        str | None, typer.Option("--partition-by", metavar="A,B", help="Columns that become Hive partitions.")
+    ] = None,
+    format_name: Annotated[Format, typer.Option("--format", help="The format of the table.")] = Format.parquet,
+    mode: Annotated[Mode, typer.Option("--mode", help="What happens to a table that exists.")] = Mode.error,
+    workload: WorkloadFile = None,
+    unseen: Unseen = 0.2,
+    sort_within_files: Annotated[
+        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
+    ] = True,
+    compression: Annotated[
+        str, typer.Option("--compression", metavar="CODEC", help="Of the files, such as zstd:3 or snappy.")
+    ] = "zstd",
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Make a clustered and indexed table of Parquet, CSV or JSON lines, in one pass.
+
+    Example: zskip write raw/*.csv events --by user_id,day --mode append
+    """
+    from zskip.cli.show import print_json, print_result
+
+    spark = start_session()
+    with explain_spark_errors():
+        df = _read(spark, source, source_format or _guess_format(source), schema, header, delimiter)
+    result = zskip.write(
+        df,
+        target,
+        by=column_names(by),
+        curve=curve.value,
+        files=files,
+        target_file_size=target_file_size,
+        partition_by=() if partition_by is None else column_names(partition_by),
+        format=format_name.value,
+        mode=mode.value,
+        workload=workload,
+        unseen=unseen,
+        sort_within_files=sort_within_files,
+        compression=compression,
+        seed=seed,
+    )
+    print_json(result) if as_json else print_result(result)
+
+
+def _guess_format(source: str) -> Source:
+    """The format by the ending of a path, or of the files in a directory; Parquet where they tell nothing."""
+    from pathlib import Path
+
+    path = Path(source)
+    names = [source] if not path.is_dir() else sorted(file.name for file in path.rglob("*") if file.name[0] not in "._")
+    for name in names:
+        for ending in reversed(name.lower().rpartition("/")[2].split(".")[1:]):
+            if ending in _ENDINGS:
+                return _ENDINGS[ending]
+    return Source.parquet
+
+
+def _read(
+    spark: SparkSession, source: str, source_format: Source, schema: str | None, header: bool, delimiter: str
+) -> DataFrame:
+    reader = spark.read
+    if schema is not None:
+        reader = reader.schema(schema)
+    if source_format is Source.csv:
+        return reader.csv(source, header=header, sep=delimiter, inferSchema=schema is None)
+    return reader.json(source) if source_format is Source.json else reader.parquet(source)
