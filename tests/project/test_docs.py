@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import tables
@@ -16,6 +18,9 @@ from typer.main import get_command
 
 import zskip
 from zskip import cli, errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,7 +55,46 @@ def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
         # The JVM keeps the directory in which it was started.
         placed = code.replace('"events"', repr(str(events / "events")), 1)
         placed = placed.replace("'events'", f"'{events}/events'").replace("`events`", f"`{events}/events`")
+        placed = placed.replace('"ordered"', repr(str(events / "ordered")))
         exec(compile(placed, page, "exec"), {"spark": spark})
+
+
+@pytest.mark.spark
+def test_recipes_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In their order, as written, but for the paths; the stream is killed after a commit and started again."""
+    rows = spark.range(300).selectExpr(
+        "id % 40 AS user_id", "DATE '2024-03-01' AS day", "id / 2 AS amount", "concat('n', id) AS note"
+    )
+    rows.write.csv(str(tmp_path / "landing" / "csv"), header=True)
+    rows.limit(50).write.json(str(tmp_path / "landing" / "2024-03-02"))
+    rows.limit(60).repartition(3).write.json(str(tmp_path / "incoming"))
+    monkeypatch.setattr(sys, "argv", ["nightly.py"])
+    load, nightly, dbt, stream = (
+        re.sub(r'"((?:landing|lake|incoming|checkpoints)\b)', rf'"{tmp_path}/\1', code)
+        for code in blocks("docs/recipes.md", "python")
+    )
+    for code in (load, nightly, nightly):
+        exec(code, {})
+    table = zskip.table(spark, str(tmp_path / "lake" / "events"))
+    assert table.df().count() == 350
+    scope: dict[str, Any] = {}
+    exec(dbt, scope)
+    project = SimpleNamespace(config=lambda **options: None, ref=lambda name: rows)
+    for _ in range(2):
+        assert scope["model"](project, spark).collect()[0]["rows"] == 300
+    append, deaths = zskip.Table.append, [RuntimeError("killed")]
+
+    def append_and_die(*arguments: Any, **options: Any) -> Any:
+        result = append(*arguments, **options)
+        if result.version % 2 and deaths:
+            raise deaths.pop()
+        return result
+
+    monkeypatch.setattr(zskip.Table, "append", append_and_die)
+    with pytest.raises(Exception, match="killed"):
+        exec(stream, {})
+    exec(stream, {})
+    assert table.df().count() == 410
 
 
 @pytest.mark.spark
@@ -97,7 +141,7 @@ def test_public_signatures_are_as_written_down() -> None:
     page = (ROOT / "tests" / "project" / "api.txt").read_text().splitlines()
     found = [
         f"{name}{inspect.signature(getattr(zskip, name))}"
-        for name in ("disable", "enable", "enabled", "open", "scans", "sql", "table")
+        for name in ("disable", "enable", "enabled", "open", "scans", "sql", "table", "write")
     ]
     for name, member in sorted(vars(zskip.Table).items()):
         if not name.startswith("_") and callable(member):
