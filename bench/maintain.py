@@ -1,5 +1,7 @@
 """A table that grows by tenths: `maintain` after each append, beside Delta's CLUSTER BY and one full optimize.
 
+The tenths are files of another writer, or come through `zskip.write` and `Table.append`, with and without `maintain`.
+
 python bench/maintain.py --scale 0.2 --files 64 --orders random
 
 `written` counts the bytes of all files that maintenance added, over the bytes of the table at the end; `kept_pct` is
@@ -46,11 +48,19 @@ def main() -> None:
         whole = grow(common.HOME / f"maintain-{order}-full", parts, lambda path: None)
         size = sum(file.stat().st_size for file in files_of(whole))
         target = size // options.files
+        zskip.open(str(whole)).index()
+        unordered = kept_pct(whole, queries)
         zskip.table(spark, str(whole)).optimize(common.CLUSTER_BY, files=options.files)
         best = kept_pct(whole, queries)
         ours = Ours(spark, target)
         path = grow(common.HOME / f"maintain-{order}-zskip", parts, ours)
         figures |= told(f"{order}_zskip", ours.written / size, kept_pct(path, queries), best, path)
+        appender, ordered = Appends(spark, target), Ours(spark, target)
+        path = grow(common.HOME / f"maintain-{order}-appends", parts, ordered, appender)
+        figures |= told(f"{order}_appends_and_maintain", ordered.written / size, kept_pct(path, queries), best, path)
+        path = grow(common.HOME / f"maintain-{order}-alone", parts, lambda path: None, appender)
+        figures |= told(f"{order}_appends_alone", 0.0, kept_pct(path, queries), best, path)
+        figures[f"{order}_appends_alone_kept_over_plain_appends"] = round(kept_pct(path, queries) / unordered, 3)
         capped = Ours(spark, target, budget=int(options.budget * size))
         grow(common.HOME / f"maintain-{order}-budget", parts, capped)
         figures[f"{order}_budget_most_over_files"] = round(capped.over, 2)
@@ -141,6 +151,25 @@ class Ours:
             self.over = max(self.over, (gone - self._budget) / max(sizes.values()))
         self.falls &= found.batches == 0 or found.kept_after < found.kept_before
         common.log(f"{path.name}: {found}")
+
+
+class Appends:
+    """The first tenth by `zskip.write`, the others by `Table.append`."""
+
+    def __init__(self, spark: Any, target: int) -> None:
+        self._spark = spark
+        self._target = target
+
+    def __call__(self, path: Path, part: pa.Table, number: int) -> None:
+        new = path.with_name("maintain-new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir()
+        write(new, part, number)
+        rows = self._spark.read.parquet(str(new))
+        if number == 0:
+            common.log(str(zskip.write(rows, path, by=common.CLUSTER_BY, target_file_size=self._target)))
+        else:
+            common.log(str(zskip.table(self._spark, str(path)).append(rows)))
 
 
 class Delta:
