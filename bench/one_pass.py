@@ -2,7 +2,7 @@
 
 python bench/one_pass.py --scale 1 --files 64 --rounds 3
 
-The source is TPC-H lineitem as a directory of Parquet files, read as it is, and the same through a filter that keeps all
+The source is TPC-H lineitem as a directory of Parquet files, read as it is, and read through a filter that keeps all
 rows, as any other plan. `kept_pct` is the mean share of rows in the files that 100 random queries keep.
 """
 

@@ -26,8 +26,9 @@ from crashes import Countdown
 import zskip
 from zskip.storage import LocalStorage
 
-Call = tuple[str, str, str, dict[str, Any], int]
-"""Format, path of the table, method of `Table`, its arguments, and the step before which the process is killed."""
+Call = tuple[str, str, str, dict[str, Any], float]
+"""Format, path of the table, method of `Table` or "write", its arguments, and the step before which the process is
+killed, or, as a float, the seconds after which it is."""
 
 
 class Victim:
@@ -36,7 +37,7 @@ class Victim:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def call(self, form: str, path: Path, method: str, arguments: dict[str, Any], step: int) -> dict[str, Any] | None:
+    def call(self, form: str, path: Path, method: str, arguments: dict[str, Any], step: float) -> dict[str, Any] | None:
         """What the call says of itself; None where its process was killed before the step."""
         self._connection.send((form, str(path), method, arguments, step))
         status, said = self._connection.recv()
@@ -104,13 +105,21 @@ def _die(spark: Any, said: Path, call: Call) -> None:
         _kept.extend((client.thread_connection, list(client.deque)))
         client.thread_connection = threading.local()
         client.deque.clear()
-        table = zskip.table(spark, format_tables.maker(form).address(Path(path)))
-        steps = Countdown(step)
+        if isinstance(step, float):
+            threading.Timer(step, os.kill, (os.getpid(), signal.SIGKILL)).start()
+        address = format_tables.maker(form).address(Path(path))
+        steps = Countdown(0 if isinstance(step, float) else step)
         format_tables.count_commits(steps, form)
         for name in ("write", "rename", "delete"):
             setattr(LocalStorage, name, steps.counted(getattr(LocalStorage, name)))
-        found = getattr(table, method)(**arguments)
-        said.write_text(json.dumps({name: getattr(found, name) for name in ("batches", "version")} | _before(found)))
+        if method == "write":
+            rows = spark.read.parquet(arguments.pop("rows"))
+            found: Any = zskip.write(rows, address, format=form, **arguments)
+        else:
+            found = getattr(zskip.table(spark, address), method)(**arguments)
+        said.write_text(
+            json.dumps({name: getattr(found, name, None) for name in ("batches", "version")} | _before(found))
+        )
         os._exit(0)
     except BaseException:
         said.write_text(traceback.format_exc())

@@ -1,0 +1,128 @@
+"""SIGKILL at random moments of a write, and writers beside each other: each row is there once, or its write is not.
+
+ZSKIP_STRESS_ROUNDS says how many rounds there are on each format.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from format_tables import FORMATS, Maker, opened, rows_of
+from new_rows import frame_of, points
+from pyspark.sql import SparkSession
+from victims import Victim, victim
+
+import zskip
+from zskip.errors import ConflictError, StorageError
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+ROUNDS = int(os.environ.get("ZSKIP_STRESS_ROUNDS", "3"))
+ROWS = 400
+
+
+@pytest.fixture(scope="module")
+def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victim]:
+    with victim(tmp_path_factory.mktemp("victims")) as process:
+        yield process
+
+
+def all_rows(maker: Maker, path: Path) -> Any:
+    """What any engine reads once zskip has looked at the table, and so has finished what is committed."""
+    opened(path).snapshot()
+    return rows_of(maker.read(path))
+
+
+@pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
+def test_killed_at_random_moments(maker: Maker, victims: Victim, tmp_path: Path) -> None:
+    path, rng = tmp_path / "t", random.Random(maker.name)
+    maker.append(path, points(0, ROWS), partitioned=False)
+    seconds, killed, committed = 0.0, 0, 0
+    for number in range(ROUNDS + 1):
+        rows = points((number + 1) * ROWS, ROWS)
+        pq.write_table(rows, tmp_path / "new.parquet")
+        mode = "overwrite" if number % 4 == 0 else "append"
+        arguments = {"rows": str(tmp_path / "new.parquet"), "by": ["a", "b"], "files": 3, "mode": mode}
+        before = all_rows(maker, path)
+        expected = rows_of(rows) if mode == "overwrite" else before + rows_of(rows)
+        started = time.monotonic()
+        done = victims.call(maker.name, path, "write", arguments, rng.uniform(0.1, seconds) if number else 0)
+        # The first one is not killed, and tells how long it takes.
+        seconds = seconds or time.monotonic() - started
+        after = all_rows(maker, path)
+        assert after in (before, expected), number
+        assert done is None or after == expected
+        killed += done is None
+        committed += done is None and after == expected
+        if after == before:
+            assert victims.call(maker.name, path, "write", arguments, 0) is not None
+            assert all_rows(maker, path) == expected, number
+    print(f"{maker.name}: {killed} of {ROUNDS} killed, {committed} of them after the commit")
+    table = zskip.open(maker.address(path))
+    table.clean(delete=True)
+    assert (table.clean().leftovers, table.clean().unfinished) == ((), 0)
+    assert all_rows(maker, path) == expected
+
+
+@pytest.mark.parametrize("name", ["parquet", "delta"])
+def test_a_new_table_is_whole_or_not_there(name: str, victims: Victim, tmp_path: Path) -> None:
+    rng, rows, seconds, killed = random.Random(name), points(0, ROWS), 0.0, 0
+    pq.write_table(rows, tmp_path / "new.parquet")
+    maker = next(maker for maker in FORMATS if maker.name == name)
+    arguments = {"rows": str(tmp_path / "new.parquet"), "by": ["a", "b"], "files": 3, "mode": "error"}
+    for number in range(ROUNDS + 1):
+        path = tmp_path / f"t{number}"
+        started = time.monotonic()
+        done = victims.call(name, path, "write", arguments, rng.uniform(0.1, seconds) if number else 0)
+        seconds = seconds or time.monotonic() - started
+        killed += done is None
+        if not path.exists():
+            assert victims.call(name, path, "write", arguments, 0) is not None
+        assert all_rows(maker, path) == rows_of(rows)
+        assert not list(tmp_path.glob(f".t{number}.zskip-*"))
+    print(f"{name}: {killed} of {ROUNDS} killed")
+
+
+@pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
+def test_two_writers_and_a_maintain(maker: Maker, spark: SparkSession, tmp_path: Path) -> None:
+    path, tries = tmp_path / "t", 0
+    maker.append(path, points(0, ROWS), partitioned=False)
+    address = maker.address(path)
+    zskip.table(spark, address).optimize(["a", "b"], files=4)
+
+    def append(start: int) -> None:
+        nonlocal tries
+        new = frame_of(spark, points(start, 20))
+        while True:
+            tries += 1
+            try:
+                zskip.table(spark, address).append(new)
+                return
+            except (ConflictError, StorageError):
+                # SQLite does not wait for locks.
+                if maker.name != "iceberg":
+                    raise
+
+    def maintain() -> None:
+        try:
+            zskip.table(spark, address).maintain()
+        except (ConflictError, StorageError):
+            if maker.name != "iceberg":
+                raise
+
+    with ThreadPoolExecutor(3) as pool:
+        for number in range(ROUNDS):
+            start = 1000 + 40 * number
+            for call in [pool.submit(append, start), pool.submit(append, start + 20), pool.submit(maintain)]:
+                call.result()
+            ids = sorted(row["id"] for row in maker.read(path).to_pylist())
+            assert ids == [*range(ROWS), *range(1000, 1040 + 40 * number)], number
+    print(f"{maker.name}: {2 * ROUNDS} appends in {tries} tries")
+    assert zskip.table(spark, address).verify(queries=2).ok
