@@ -2,7 +2,8 @@
 
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.sql import disable, enable, enabled, scans, sql
-from zskip.table import KeptFile, Table, open, table, write
+from zskip.table import KeptFile, Table, open, table
+from zskip.table.opening import write
 from zskip.version import __version__
 
 __all__ = [

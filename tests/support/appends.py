@@ -1,4 +1,4 @@
-"""Appends of a format, without Spark."""
+"""Appends and overwrites of a format, without Spark."""
 
 from __future__ import annotations
 
@@ -37,9 +37,18 @@ def append(form: TableFormat, root: Path, batch: BatchId | None = None, name: st
     return version
 
 
-def die_in_append(path: str, step: int, after: bool) -> None:
-    """Append to a table in a process that is killed at a step; the commits of libraries are steps, too."""
+def overwrite(form: TableFormat, root: Path, rows: pa.Table = NEW, name: str = "over") -> int:
+    base, added = form.snapshot(), stage(form, root, rows, name=name)
+    try:
+        return form.overwrite(base, added, INFO)
+    except BaseException:
+        form.abort(added[0].path.rpartition("/")[0])
+        raise
+
+
+def die_in_append(path: str, step: int, after: bool, overwrites: bool = False) -> None:
+    """Write to a table in a process that is killed at a step; the commits of libraries are steps, too."""
     storage = Dying(path, step, after)
     form = opened_in(storage)
     count_commits(storage.steps, form.name)
-    append(form, Path(path), name="dead")
+    (overwrite if overwrites else append)(form, Path(path), name="dead")

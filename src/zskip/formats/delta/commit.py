@@ -158,6 +158,9 @@ def commit_transaction(
     }
     entry = _rehearse([*removes, *adds], options)
     spelled = _spell_as_logged(table, entry, removes, adds, old.root)
+    if mode == OVERWRITE:
+        # deltalake names the operation by its own argument, with which it would remove files itself.
+        spelled = [_name_overwrite(line) for line in spelled]
     if spelled == entry:
         table.create_write_transaction([*removes, *adds], **options)
     else:
@@ -201,6 +204,13 @@ def _spell_as_logged(
         for path in sorted(actions ^ paths):
             raise UnsupportedError(f'deltalake cannot write the path "{path}" into a log; "{root}" is as it was')
     return spelled
+
+
+def _name_overwrite(line: dict[str, Any]) -> dict[str, Any]:
+    if "commitInfo" not in line:
+        return line
+    parameters = line["commitInfo"]["operationParameters"] | {"mode": OVERWRITE}
+    return {"commitInfo": line["commitInfo"] | {"operationParameters": parameters}}
 
 
 def committed_version(table: DeltaTable, rewrite: str, since: int) -> int | None:

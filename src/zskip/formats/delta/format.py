@@ -38,12 +38,10 @@ from zskip.formats.delta.commit import (
 )
 from zskip.formats.delta.deletes import deleted_files, read_deletes
 from zskip.formats.delta.protocol import mapping_mode, read_by_delta, refusal, unappendable, unreadable, unwritable
-from zskip.formats.delta.values import PARTITION_TYPES, directory_of, partition_text, read_statistics, relative_path
-from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.formats.delta.values import check_partition_types, read_partitions, read_statistics, relative_path
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Bools, Field, Partition, Snapshot
+from zskip.records import Bools, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken
-from zskip.types import encode
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -98,13 +96,13 @@ class DeltaFormat:
             raise refusal(root, "read", unknown)
         data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
         fields, partition_fields = fields_from_json(data), fields_from_json(partition)
-        _check_partition_types(root, partition_fields)
+        check_partition_types(root, partition_fields)
         table, actions = self._actions(table)
         paths = [relative_path(path, root) for path in actions["path"].to_pylist()]
         order = sorted(range(len(paths)), key=paths.__getitem__)
         actions = actions.take(pa.array(order, pa.int64()))
         deleted = deleted_files(table, root, [paths[i] for i in order])
-        partitions, partition_of = _partitions(root, actions, partition_fields)
+        partitions, partition_of = read_partitions(root, actions, partition_fields)
         schema_json = table.schema().to_json()
         stored = stored_paths(schema_json, mapping_mode(metadata.configuration))
         return Snapshot(
@@ -405,38 +403,3 @@ def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, s
     data = [field for name, field in columns.items() if name not in partition_columns]
     partition = [columns[name] for name in partition_columns]
     return tuple(json.dumps({"type": "struct", "fields": fields}) for fields in (data, partition))  # type: ignore[return-value]
-
-
-def _check_partition_types(root: str, fields: Sequence[Field]) -> None:
-    for field in fields:
-        if field.type.name not in PARTITION_TYPES and not field.type.is_decimal:
-            raise UnsupportedError(
-                f'"{root}" is partitioned by "{field.name}" of type {field.type}, whose values in Delta\'s log engines '
-                "read differently; partition by a date or a string instead"
-            )
-
-
-def _partitions(
-    root: str, actions: pa.Table, fields: Sequence[Field]
-) -> tuple[tuple[Partition, ...], np.ndarray[Any, np.dtype[np.int32]]]:
-    """The partitions in the order of their first files, and each file's index into them."""
-    if not fields:
-        return (Partition(directory=""),) * bool(actions.num_rows), np.zeros(actions.num_rows, np.int32)
-    values = actions["partition"].combine_chunks()
-    columns = [values.field(values.type.get_field_index(field.name)).to_pylist() for field in fields]
-    names = [field.name for field in fields]
-    partitions: dict[str, Partition] = {}
-    directories = []
-    for row in zip(*columns, strict=True):
-        texts = [partition_text(value) for value in row]
-        if DEFAULT_PARTITION in texts:
-            raise UnsupportedError(
-                f'"{root}" has the partition value {DEFAULT_PARTITION}, which is Hive\'s name of null'
-            )
-        directory = directory_of(names, texts)
-        directories.append(directory)
-        if directory not in partitions:
-            encoded = tuple(None if v is None else encode(v, f.type) for v, f in zip(row, fields, strict=True))
-            partitions[directory] = Partition(directory=directory, values=encoded)
-    ordinals = {directory: i for i, directory in enumerate(partitions)}
-    return tuple(partitions.values()), np.array([ordinals[d] for d in directories], np.int32)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from zskip.errors import UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.index import CALENDAR_TYPES, first_unambiguous
-from zskip.records import Bools, ColumnStats, Field, Ints, Known, Values
+from zskip.records import Bools, ColumnStats, Field, Ints, Known, Partition, Values
 from zskip.types import DataType, Encoded, Form, encode
 
 PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp_ntz")
@@ -173,3 +173,39 @@ def _has_form(arrow: pa.DataType, data_type: DataType) -> bool:
     else:
         matches = pa.types.is_integer(arrow) or pa.types.is_boolean(arrow)
     return bool(matches)
+
+
+def check_partition_types(root: str, fields: Sequence[Field]) -> None:
+    """Raise UnsupportedError for a partition column whose values engines read differently."""
+    for field in fields:
+        if field.type.name not in PARTITION_TYPES and not field.type.is_decimal:
+            raise UnsupportedError(
+                f'"{root}" is partitioned by "{field.name}" of type {field.type}, whose values in Delta\'s log engines '
+                "read differently; partition by a date or a string instead"
+            )
+
+
+def read_partitions(
+    root: str, actions: pa.Table, fields: Sequence[Field]
+) -> tuple[tuple[Partition, ...], np.ndarray[Any, np.dtype[np.int32]]]:
+    """The partitions in the order of their first files, and each file's index into them."""
+    if not fields:
+        return (Partition(directory=""),) * bool(actions.num_rows), np.zeros(actions.num_rows, np.int32)
+    values = actions["partition"].combine_chunks()
+    columns = [values.field(values.type.get_field_index(field.name)).to_pylist() for field in fields]
+    names = [field.name for field in fields]
+    partitions: dict[str, Partition] = {}
+    directories = []
+    for row in zip(*columns, strict=True):
+        texts = [partition_text(value) for value in row]
+        if DEFAULT_PARTITION in texts:
+            raise UnsupportedError(
+                f'"{root}" has the partition value {DEFAULT_PARTITION}, which is Hive\'s name of null'
+            )
+        directory = directory_of(names, texts)
+        directories.append(directory)
+        if directory not in partitions:
+            encoded = tuple(None if v is None else encode(v, f.type) for v, f in zip(row, fields, strict=True))
+            partitions[directory] = Partition(directory=directory, values=encoded)
+    ordinals = {directory: i for i, directory in enumerate(partitions)}
+    return tuple(partitions.values()), np.array([ordinals[d] for d in directories], np.int32)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MODES = ("error", "append", "overwrite")
+_SCHEME = re.compile(r"^[a-zA-Z][\w+.-]*:(?://[^/]*)?")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,22 +69,22 @@ def write(
     if not request.by:
         raise InputError('by="auto" needs a table with a workload; name columns, such as by=["a", "b"]')
     check_columns_and_curve(request)
-    found = resolve_target(spark, target, format_name)
-    if found.existing is None:
+    write_target = resolve_target(spark, target, format_name)
+    if write_target.existing is None:
         columns = _new_columns(spark, df, partition_by)
-        plan = _plan(spark, found.name, columns, request)
-        if found.catalog is not None:
-            return _write_to_new_iceberg_table(spark, found, columns, request)
-        return _write_new_table(spark, df, found, columns, plan, request, format_name)
-    if mode == "error" and not _is_empty_iceberg_table(found):
+        plan = _plan(spark, write_target.name, columns, request)
+        if write_target.catalog is not None:
+            return _write_to_new_iceberg_table(spark, write_target, columns, request)
+        return _write_new_table(spark, df, write_target, columns, plan, request, format_name)
+    if mode == "error" and not _is_empty_iceberg_table(write_target):
         raise InputError(
-            f'"{found.name}" exists already; write with mode="append" or mode="overwrite", or name another target'
+            f'"{write_target.name}" exists already; write with mode="append" or mode="overwrite", or to another target'
         )
-    with notifying_catalog(found.existing) as handle:
+    with notifying_catalog(write_target.existing) as handle:
         if mode != "overwrite":
-            _check_partitions(found, partition_by)
+            _check_partitions(write_target, partition_by)
             return append(handle, df, None, request)
-        return _overwrite(spark, df, found, partition_by, request)
+        return _overwrite(spark, df, write_target, partition_by, request)
 
 
 def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]) -> _NewColumns:
@@ -90,9 +93,9 @@ def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]
 
     case_sensitive = is_session_case_sensitive(spark)
     names = {column_key(name, case_sensitive): name for name in df.columns}
-    wanted = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    keys = [column_key(str(name), case_sensitive) for name in wanted]
-    for name, key in zip(wanted, keys, strict=True):
+    partition_names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    keys = [column_key(str(name), case_sensitive) for name in partition_names]
+    for name, key in zip(partition_names, keys, strict=True):
         if key not in names:
             raise ColumnError(
                 f'partition_by names "{name}", which is no column; the columns are {", ".join(df.columns)}'
@@ -189,19 +192,14 @@ def _find_scanned_table(spark: SparkSession, df: DataFrame, columns: _NewColumns
     schema = read_table_schema(handle)
     names = tuple(field.name for field in schema.snapshot.partition_fields)
     data, partition = (json.loads(text)["fields"] for text in (schema.data_json, schema.partition_json))
-    listed = {str(file) for file in relation.files.inputFiles()}
+    listed = {unquote(urlsplit(str(uri)).path) for uri in relation.files.inputFiles()}
+    live = {_SCHEME.sub("", handle.storage.uri(path)) for path in schema.snapshot.paths}
     is_same = names == columns.names and _types(data + partition) == _types(json.loads(columns.schema_json)["fields"])
-    return handle if is_same and listed == _uris(jvm, handle, schema.snapshot) else None
+    return handle if is_same and listed == live else None
 
 
 def _types(fields: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(field["name"], json.dumps(field["type"], sort_keys=True)) for field in fields]
-
-
-def _uris(jvm: Jvm, handle: Handle, snapshot: Snapshot) -> set[str]:
-    """The live files as Spark's listings spell them."""
-    path = jvm.find("org.apache.hadoop.fs.Path")
-    return {str(path(handle.storage.uri(name)).toUri().toString()) for name in snapshot.paths}
 
 
 def _rewrite_into(source: Handle, target: Handle, request: OptimizeRequest, root: str) -> WriteResult | None:
@@ -272,17 +270,20 @@ def _partitioned_iceberg() -> UnsupportedError:
 
 def _is_empty_iceberg_table(target: WriteTarget) -> bool:
     """Whether a table has never held a row, as after an interrupted first write."""
-    return target.catalog is not None and target.existing is not None and not target.existing.format.snapshot().version
+    if target.catalog is None or target.existing is None:
+        return False
+    snapshot = target.existing.format.snapshot()
+    return not len(snapshot) and not snapshot.version
 
 
 def _check_partitions(target: WriteTarget, partition_by: Sequence[str]) -> None:
-    """Raise InputError if partition columns are given that are not the table's."""
+    """Raise InputError if partition columns are named that are not the table's."""
     assert target.existing is not None, "the table exists"
-    given = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    partition_names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     names = [field.name for field in target.existing.format.snapshot().partition_fields]
-    if given and [name.lower() for name in given] != [name.lower() for name in names]:
+    if partition_names and [name.lower() for name in partition_names] != [name.lower() for name in names]:
         now = f"partitioned by {', '.join(names)}" if names else "not partitioned"
-        raise InputError(f'partition_by={given}: "{target.name}" is {now}; leave partition_by out')
+        raise InputError(f'partition_by={partition_names}: "{target.name}" is {now}; leave partition_by out')
 
 
 def _overwrite(
