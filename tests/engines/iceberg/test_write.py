@@ -1,0 +1,103 @@
+"""New rows in Iceberg tables of the session's own catalog, through Iceberg's runtime: new, appended, overwritten."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zskip
+from zskip.errors import ColumnError, InputError, UnsupportedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COUNTER = itertools.count()
+
+
+def create(spark: SparkSession, columns: str) -> str:
+    """An empty table of the session's catalog."""
+    name = f"local.db.w{next(COUNTER)}"
+    spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg")
+    return name
+
+
+def rows(spark: SparkSession, start: int = 0, count: int = 2000) -> DataFrame:
+    return spark.range(start, start + count, 1, 4).selectExpr(
+        "id",
+        "id * 7919 % 2003 AS k",
+        "IF(id % 11 = 0, NULL, concat(repeat('é', id % 30), id)) AS name",
+        "CASE WHEN id % 13 = 0 THEN NULL WHEN id % 17 = 0 THEN double('NaN') ELSE id / 8 END AS x",
+        "named_struct('q', id * 31 % 97, 'r', string(id)) AS n",
+        "date_add(DATE'2024-01-01', int(id % 3)) AS day",
+    )
+
+
+def same(one: DataFrame, other: DataFrame) -> bool:
+    return Counter(map(str, one.collect())) == Counter(map(str, other.collect()))
+
+
+def operations(spark: SparkSession, name: str) -> list[str]:
+    return [
+        row.operation for row in spark.sql(f"SELECT operation FROM {name}.snapshots ORDER BY committed_at").collect()
+    ]
+
+
+def test_an_append_by_the_tables_layout(engine_spark: SparkSession) -> None:
+    name = create(engine_spark, "id BIGINT, k BIGINT, name STRING, x DOUBLE, n STRUCT<q: BIGINT, r: STRING>, day DATE")
+    for start in (0, 2000):
+        rows(engine_spark, start).writeTo(name).append()
+    table = zskip.table(engine_spark, name)
+    table.optimize(["id", "k"], files=8)
+    result = table.append(rows(engine_spark, 4000))
+    assert (result.rows, result.curve, result.by) == (2000, "zorder", ("id", "k"))
+    engine_spark.catalog.refreshTable(name)
+    assert operations(engine_spark, name)[-1] == "append"
+    assert same(engine_spark.table(name), rows(engine_spark, 0, 6000))
+    assert same(zskip.table(engine_spark, name).df(), rows(engine_spark, 0, 6000))
+    (inserted,) = zskip.sql(engine_spark, f"INSERT INTO {name} SELECT 9000, 1, 'x', 0.5, NULL, NULL").collect()
+    assert (inserted.rows, inserted.curve) == (1, "zorder")
+    assert engine_spark.sql(f"SELECT name FROM {name} WHERE id = 9000").collect()[0].name == "x"
+    with pytest.raises(UnsupportedError, match="without a batch"):
+        table.append(rows(engine_spark, 8000), batch=("a", 1))
+
+
+def test_required_columns(engine_spark: SparkSession) -> None:
+    name = create(engine_spark, "id BIGINT NOT NULL, k BIGINT")
+    table = zskip.table(engine_spark, name)
+    table.append(engine_spark.range(5).selectExpr("id", "id AS k"))
+    with pytest.raises(ColumnError, match='"id", which must not be null, is missing'):
+        table.append(engine_spark.range(5).selectExpr("id AS k"))
+    with pytest.raises(InputError, match="hold a null"):
+        table.append(engine_spark.sql("SELECT cast(NULL AS BIGINT) AS id, 1L AS k"))
+    assert engine_spark.table(name).count() == 5
+
+
+def test_new_and_overwritten(engine_spark: SparkSession) -> None:
+    name = f"local.db.w{next(COUNTER)}"
+    result = zskip.write(rows(engine_spark), name, by=["id", "k"], files=6, format="iceberg")
+    assert result.rows == 2000
+    assert 4 <= result.files <= 6
+    assert same(engine_spark.table(name), rows(engine_spark))
+    with pytest.raises(InputError, match="exists already"):
+        zskip.write(rows(engine_spark), name, by=["id", "k"], format="iceberg")
+    with pytest.raises(InputError, match='write format="iceberg"'):
+        zskip.write(rows(engine_spark), name, by=["id", "k"])
+    for own in (engine_spark.table(name), zskip.table(engine_spark, name).df()):
+        with pytest.raises(InputError, match="would overwrite"):
+            zskip.write(own, name, by=["id", "k"], format="iceberg", mode="overwrite")
+    zskip.write(rows(engine_spark, 7000, 100), name, by=["k", "id"], format="iceberg", mode="overwrite")
+    engine_spark.catalog.refreshTable(name)
+    assert same(engine_spark.table(name), rows(engine_spark, 7000, 100))
+    assert operations(engine_spark, name) == ["append", "overwrite"]
+    other = f"local.db.w{next(COUNTER)}"
+    zskip.sql(engine_spark, f"CREATE TABLE {other} USING iceberg CLUSTER BY (id, k) AS SELECT * FROM {name}")
+    assert same(engine_spark.table(other), rows(engine_spark, 7000, 100))
+    assert same(engine_spark.read.option("snapshot-id", _first(engine_spark, name)).table(name), rows(engine_spark))
+
+
+def _first(spark: SparkSession, name: str) -> int:
+    snapshots = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at").collect()
+    return int(snapshots[0].snapshot_id)
