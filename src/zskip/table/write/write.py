@@ -111,10 +111,11 @@ def _new_columns(spark: SparkSession, df: DataFrame, partition_by: Sequence[str]
 
 
 def _without_metadata(schema_json: str) -> str:
-    """The columns without what another table's writer has noted at them."""
+    """The columns without what another table's writer has noted at them, but for how texts compare."""
 
     def clear(part: dict[str, Any]) -> dict[str, Any]:
-        return part | {"metadata": {}} if "metadata" in part else part
+        kept = {key: value for key, value in part.get("metadata", {}).items() if key == "__COLLATIONS"}
+        return part | {"metadata": kept} if "metadata" in part else part
 
     return json.dumps(json.loads(schema_json, object_hook=clear))
 
