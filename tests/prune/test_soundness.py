@@ -238,8 +238,9 @@ def test_text_says_the_same(data, table):
         for row in file:
             assert truth(again, row) is truth(predicate, row), to_sql(predicate)
     before, after = outcomes(predicate, table), outcomes(again, table)
-    assert (before.may_true == after.may_true).all()
-    assert (before.full == after.full).all()
+    # More may be known of what is read: LIKE '%' is read as a prefix.
+    assert (after.may_true <= before.may_true).all()
+    assert (after.full >= before.full).all()
 
 
 def test_no_files():
