@@ -157,6 +157,7 @@ def _(result: WriteResult) -> list[Block]:
             ("rows", f"{result.rows:,}"),
             ("files", f"{result.files:,}"),
             ("bytes", show_size(result.bytes)),
+            ("new rows a query reads", f"{_share(result.predicted_share)} (predicted)"),
             ("seconds", _seconds(result.seconds)),
         ]
     ]

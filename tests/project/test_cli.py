@@ -278,3 +278,27 @@ def test_every_value_becomes_valid_json() -> None:
     text = json.dumps(plain(values), allow_nan=False)
     assert json.loads(text)[4:7] == ["NaN", "-Infinity", "0.10"]
     assert json.loads(text)[-1] == {"2024-01-02": 1}
+
+
+def test_write_reads_csv_json_lines_and_parquet(
+    events: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("id;day\n" + "".join(f"{i};2024-01-{1 + i % 28:02}\n" for i in range(90)))
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "b.jsonl").write_text("".join(f'{{"id": {i}, "day": "2024-02-01"}}\n' for i in range(10)))
+    target = str(tmp_path / "t")
+    options = ["--by", "id,day", "--schema", "id BIGINT, day DATE", "--json"]
+    code, out, err = call(
+        "write", str(tmp_path / "a.csv"), target, *options, "--delimiter", ";", "--files", "3", capsys=capsys
+    )
+    assert (code, err) == (0, "")
+    result = json.loads(out)
+    assert (result["rows"], result["by"], result["path"]) == (90, ["id", "day"], target)
+    code, out, _ = call("write", str(tmp_path / "more"), target, *options, "--mode", "append", capsys=capsys)
+    assert (code, json.loads(out)["rows"]) == (0, 10)
+    code, _, err = call("write", events, target, "--by", "id,day", capsys=capsys)
+    assert (code, "exists already" in err) == (2, True)
+    code, out, _ = call("write", events, str(tmp_path / "d"), "--by", "id,day", "--format", "delta", capsys=capsys)
+    assert (code, "id, day (zorder)" in out) == (0, True)
+    code, _, err = call("write", str(tmp_path / "none.csv"), target, "--by", "id,day", capsys=capsys)
+    assert (code, "Spark refuses the query" in err) == (2, True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +40,9 @@ def test_new_rows_lie_in_the_order_of_the_table(maker: Maker, tmp_path: Path, sp
     assert 12 <= result.files <= 20
     assert result.version == after.version > before.version
     assert result.bytes == int(after.sizes.sum() - before.sizes.sum())
-    assert result.jobs >= 2
+    assert 2 <= result.jobs <= 8
+    assert result.predicted_share is not None
+    assert 0 < result.predicted_share < 0.6
     assert list(result.seconds) == ["check", "partitions", "sample", "fit", "write", "commit", "index"]
     # A query of a part of both columns reads few of the new files.
     assert len([f for f in table.files("a < 500 AND b < 90") if Path(f).name not in _names(before)]) <= 5
@@ -135,6 +139,40 @@ def test_columns_and_types_are_checked(maker: Maker, tmp_path: Path, spark: Spar
     result = table.append(spark.range(100, 105))
     assert result.rows == 5
     assert rows_of(maker.read(path)) == before + rows_of(pa.table({"id": range(100, 105)}))
+
+
+def test_columns_that_must_not_be_null(tmp_path: Path, spark: SparkSession) -> None:
+    from deltalake import DeltaTable, Field, Schema
+    from deltalake.schema import PrimitiveType
+
+    fields = [Field("id", PrimitiveType("long"), nullable=False), Field("a", PrimitiveType("long"))]
+    DeltaTable.create(str(tmp_path), Schema(fields))
+    table = zskip.table(spark, str(tmp_path))
+    with pytest.raises(ColumnError, match='"id", which must not be null, is missing'):
+        table.append(spark.range(5).selectExpr("id AS a"))
+    with pytest.raises(InputError, match="hold a null"):
+        table.append(spark.sql("SELECT cast(NULL AS BIGINT) AS id"))
+    assert not list((tmp_path / "_zskip" / "staging").glob("*"))
+    assert table.append(spark.range(5)).rows == 5
+
+
+def test_jobs_are_those_of_the_call(tmp_path: Path, spark: SparkSession) -> None:
+    maker, stop = FORMATS[0], Event()
+    maker.append(tmp_path / "t", points(0), partitioned=False)
+    table = zskip.table(spark, str(tmp_path / "t"))
+    table.optimize(["a", "b"], files=4)
+    alone = table.append(frame_of(spark, points(4000, 500))).jobs
+
+    def run_others() -> None:
+        while not stop.is_set():
+            spark.range(10).collect()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(run_others)
+        try:
+            assert table.append(frame_of(spark, points(5000, 500))).jobs == alone
+        finally:
+            stop.set()
 
 
 def test_a_plan_that_gives_other_rows_is_refused(tmp_path: Path, spark: SparkSession) -> None:
