@@ -45,6 +45,15 @@ def test_rank_is_bisect_and_null_is_last(drawn, limit):
             assert actual == (len(as_list) if is_nan(value) else bisect_right(as_list, value))
 
 
+def test_integers_far_from_dense_bounds_are_ranked_by_a_table():
+    extremes = [-(2**63), -(2**63) + 1, 2**63 - 2, 2**63 - 1]
+    for low in (-(2**63) + 1, -3, 2**63 - 10):
+        bounds = np.array([low, low + 1, low + 4, low + 9])
+        values = np.array(extremes + [low + i for i in range(-1, 10)])
+        ranks = rank(values, np.zeros(len(values), bool), bounds)
+        assert ranks.tolist() == [bisect_right(bounds.tolist(), value) for value in values.tolist()]
+
+
 @given(COLUMNS)
 def test_few_values_are_all_told_apart(drawn):
     values, dtype = drawn
