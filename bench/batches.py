@@ -16,6 +16,7 @@ import numpy as np
 
 import zskip
 from shared import common
+from shared.resources import Resources
 
 BATCHES = 10
 
@@ -34,13 +35,17 @@ def main() -> None:
     size = sum(file.stat().st_size for file in raw.glob("*.parquet"))
     ways: dict[str, dict[str, Any]] = {"single": {}, "batched": {"max_batch": size // BATCHES, "jobs": options.jobs}}
     found: dict[str, dict[str, list[float]]] = {name: {"s": [], "shuffle_mb": [], "kept_pct": []} for name in ways}
+    resources: dict[str, Any] = {}
     commits = 0
     for _ in range(options.rounds):
         for name, more in ways.items():
             table = common.link_files(raw, common.HOME / f"batches-{name}")
             opened = zskip.table(spark, str(table))
-            with Peak(common.HOME / "local") as peak:
-                took = common.seconds(lambda o=opened, m=more: o.optimize(common.CLUSTER_BY, files=options.files, **m))
+            with Peak(common.HOME / "local") as peak, Resources() as used:
+                start = time.perf_counter()
+                result = opened.optimize(common.CLUSTER_BY, files=options.files, **more)
+                took = time.perf_counter() - start
+            resources |= {f"{name}_writer": result.writer, **used.figures(name)}
             forget(spark)
             commits = max(commits, len(opened.history()))
             kept = [scan.rows / scan.rows_total for scan in map(opened.prune, queries)]
@@ -53,6 +58,7 @@ def main() -> None:
         "spark": spark.version,
         "mb": round(size / 1e6),
         "batches": commits,
+        **resources,
         **{f"{name}_{figure}": value for name, of in medians.items() for figure, value in of.items()},
         **{
             f"batched_over_single_{figure}": round(medians["batched"][figure] / medians["single"][figure], 2)

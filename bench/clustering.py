@@ -14,6 +14,7 @@ import numpy as np
 
 import zskip
 from shared import common
+from shared.resources import Resources
 
 
 def main() -> None:
@@ -28,12 +29,12 @@ def main() -> None:
     spark.read.parquet(str(source)).limit(10).count()
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "files": options.files}
     figures |= rewrite_cost(spark, source, options, events)
-    figures |= steps(spark, source, options)
-    for curve in options.curves.split(","):
-        # The last of the timed runs was a sorted Z-order.
-        done = zskip.table(spark, str(common.HOME / "out" / "zorder"))
-        table = done if curve == "zorder" else cluster(spark, source, options, curve=curve)
-        figures |= {f"{curve}_{name}": value for name, value in reading(spark, table, wanted, options).items()}
+    for name in ("spark_zorder", *options.curves.split(",")):
+        # The timed runs have left a Z-order of each writer.
+        if "zorder" not in name:
+            cluster(spark, source, options, name, curve=name)
+        table = zskip.table(spark, str(common.HOME / "out" / name))
+        figures |= {f"{name}_{figure}": value for figure, value in reading(spark, table, wanted, options).items()}
     shutil.rmtree(events, ignore_errors=True)
     common.emit(figures, options.json)
 
@@ -46,72 +47,49 @@ def target(name: str) -> Path:
     return path
 
 
-def cluster(spark: Any, source: Path, options: Any, **kwargs: Any) -> zskip.Table:
+def cluster(spark: Any, source: Path, options: Any, name: str, **kwargs: Any) -> Any:
     """Cluster the source into a new table."""
-    path = target(kwargs.get("curve", "zorder"))
+    path = target(name)
     # As the session writes the copy; by default the codec of the source stays.
     more = {"files": options.files, "into": str(path), "compression": "zstd", **kwargs}
-    zskip.table(spark, str(source)).optimize(common.CLUSTER_BY, **more)
-    return zskip.table(spark, str(path))
+    return zskip.table(spark, str(source)).optimize(common.CLUSTER_BY, **more)
 
 
 def rewrite_cost(spark: Any, source: Path, options: Any, events: Path) -> dict[str, Any]:
-    """Seconds of the optimize as multiples of a plain copy, alternating in one run; jobs that read the input."""
-    times: dict[str, list[float]] = {"copy": [], "unsorted": [], "sorted": []}
+    """Cost of the optimize as multiples of a plain copy, alternating in one run; sorted by Spark itself, too."""
+
+    def copy() -> None:
+        spark.read.parquet(str(source)).write.parquet(str(target("copy")))
+
+    ways: dict[str, Any] = {
+        "copy": copy,
+        "spark_sorted": lambda: cluster(spark, source, options, "spark_zorder", writer="spark"),
+        "unsorted": lambda: cluster(spark, source, options, "unsorted", sort_within_files=False),
+        "sorted": lambda: cluster(spark, source, options, "zorder"),
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    figures: dict[str, Any] = {}
     jobs = 0
     for _ in range(options.rounds):
-        path = str(target("copy"))
-        times["copy"].append(common.seconds(lambda path=path: spark.read.parquet(str(source)).write.parquet(path)))
-        for name in ("unsorted", "sorted"):
+        for name, run in ways.items():
             start = time.time()
-            took = common.seconds(lambda name=name: cluster(spark, source, options, sort_within_files=name == "sorted"))
-            times[name].append(took)
+            with Resources() as used:
+                result = run()
+            times[name].append(time.time() - start)
+            if result is not None:
+                figures[f"{name}_writer"] = result.writer
+                figures |= {f"{name}_step_{step}_s": round(took, 2) for step, took in result.seconds.items()}
             time.sleep(0.5)
-            jobs = max(jobs, common.jobs_reading_input(events, int(start * 1000), int(time.time() * 1000)))
-        common.log(f"copy, unsorted, sorted: {[round(t[-1], 1) for t in times.values()]} s")
-    ratio = {n: common.median([a / b for a, b in zip(times[n], times["copy"], strict=True)]) for n in times}
-    return {
-        "copy_s": common.median(times["copy"]),
-        "unsorted_s": common.median(times["unsorted"]),
-        "sorted_s": common.median(times["sorted"]),
-        "unsorted_over_copy": ratio["unsorted"],
-        "sorted_over_copy": ratio["sorted"],
-        "jobs_reading_input": jobs,
-    }
-
-
-def steps(spark: Any, source: Path, options: Any) -> dict[str, float]:
-    """Seconds that each step adds to a sorted optimize by Spark itself: its query is also run up to each step."""
-    from zskip.spark.write import rewrite
-
-    passed: dict[str, float] = {}
-    routed = rewrite.routed
-
-    def timed(frame: Any, ordinal: str, layout: Any, *, sort: bool) -> Any:
-        upto = {
-            "read": frame,
-            "key": rewrite.place(frame, layout, ordinal=ordinal, key="_key", file_id="_file"),
-            "shuffle": routed(frame, ordinal, layout, sort=False),
-            "sort": routed(frame, ordinal, layout, sort=True),
-        }
-        for name, rows in upto.items():
-            passed[name] = common.seconds(rows.write.format("noop").mode("overwrite").save)
-        return upto["sort"]
-
-    rewrite.routed = timed
-    try:
-        path = str(target("steps"))
-        result = zskip.table(spark, str(source)).optimize(
-            common.CLUSTER_BY, files=options.files, into=path, compression="zstd", writer="spark"
-        )
-    finally:
-        rewrite.routed = routed
-    # What came before a step is run again with it; the write is what the rewrite took beyond all of these.
-    write = result.seconds["rewrite"] - sum(passed.values())
-    rest = sum(result.seconds.values()) - result.seconds["rewrite"]
-    upto = [0.0, *passed.values(), write]
-    added = dict(zip([*passed, "write"], np.diff(upto).tolist(), strict=True))
-    return {f"step_{name}_s": round(seconds, 2) for name, seconds in {**added, "rest": rest}.items()}
+            window = events, int(start * 1000), int(time.time() * 1000)
+            figures |= {**used.figures(name), f"{name}_shuffled_mb": common.shuffled_mb(*window)}
+            if result is not None:
+                jobs = max(jobs, common.jobs_reading_input(*window))
+        common.log(f"{', '.join(ways)}: {[round(t[-1], 1) for t in times.values()]} s")
+    for name, took in times.items():
+        figures[f"{name}_s"] = common.median(took)
+        if name != "copy":
+            figures[f"{name}_over_copy"] = common.median([a / b for a, b in zip(took, times["copy"], strict=True)])
+    return {**figures, "jobs_reading_input": jobs}
 
 
 def reading(spark: Any, table: zskip.Table, wanted: list[str], options: Any) -> dict[str, float]:

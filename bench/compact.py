@@ -6,7 +6,9 @@ python bench/compact.py --files 10000 --rounds 2
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 
 import zskip
 from shared import common
+from shared.resources import Resources
 
 ROWS = 6_000
 
@@ -32,23 +35,26 @@ def main() -> None:
     copy(spark, ours, plain, 1)
     zskip.table(spark, str(ours)).compact(target_file_size=options.target)
     times: dict[str, list[float]] = {"zskip": [], "spark": []}
-    files = 0
+    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "files": options.files}
     for _ in range(options.rounds):
         shutil.rmtree(plain)
         common.link_files(source, ours)
         opened = zskip.table(spark, str(ours))
-        times["zskip"].append(common.seconds(lambda opened=opened: opened.compact(target_file_size=options.target)))
-        files = opened.info().files
-        times["spark"].append(common.seconds(lambda files=files: copy(spark, source, plain, files)))
+        with Resources() as used:
+            start = time.perf_counter()
+            result = opened.compact(target_file_size=options.target)
+            times["zskip"].append(time.perf_counter() - start)
+        figures |= used.figures("zskip")
+        with Resources() as used:
+            times["spark"].append(common.seconds(lambda n=result.files_after: copy(spark, source, plain, n)))
+        figures |= used.figures("spark")
         common.log(f"in s: { ({name: took[-1] for name, took in times.items()}) }")
     if spark.read.parquet(str(ours)).count() != ROWS * options.files:
         raise SystemExit("rows are lost")
     total = {name: common.median(took) for name, took in times.items()}
-    figures = {
-        "machine": common.machine(),
-        "spark": spark.version,
-        "files": options.files,
-        "files_after": files,
+    figures |= {
+        "zskip_writer": result.writer,
+        "files_after": result.files_after,
         "mean_kb": round(sum(f.stat().st_size for f in source.iterdir()) / options.files / 1000),
         "zskip_s": total["zskip"],
         "spark_s": total["spark"],

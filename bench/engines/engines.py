@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 import statistics
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import zskip
 from shared import common
+from shared.resources import Resources
 from shared.table_data import MIXES, TABLES, Table, mix
 
 WAREHOUSE = common.HOME / "engines"
@@ -166,14 +168,21 @@ def main() -> None:
         train, wanted = mix(source, table, MIXES[options.mix], options.seed)
     wanted = wanted[: options.queries]
     times: dict[str, list[float]] = {"engine": [], "zskip": []}
+    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "rounds": options.rounds}
     for number in range(options.rounds):
         for who in times:
             name = f"{who}{number}"
             engine.create(spark, source, name)
             size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))
-            times[who].append(common.seconds(work(spark, engine, who, name, options.files, size, train)))
+            run = work(spark, engine, who, name, options.files, size, train)
+            with Resources() as used:
+                start = time.perf_counter()
+                result = run()
+                times[who].append(time.perf_counter() - start)
+            figures |= used.figures(who)
+            if who == "zskip":
+                figures |= {"zskip_writer": result.writer, "zskip_writer_reason": result.writer_reason}
             common.log(f"{name}: {times[who][-1]:.1f} s")
-    figures = {"machine": common.machine(), "spark": spark.version, "rounds": options.rounds}
     figures |= {f"{who}_s": common.median(took) for who, took in times.items()}
     pairs = zip(times["zskip"], times["engine"], strict=True)
     figures["time_over_engine"] = common.median([ours / theirs for ours, theirs in pairs])
@@ -193,9 +202,7 @@ def main() -> None:
     common.emit(figures, options.json)
 
 
-def work(
-    spark: Any, engine: Engine, who: str, name: str, files: int, size: int, train: list[str]
-) -> Callable[[], object]:
+def work(spark: Any, engine: Engine, who: str, name: str, files: int, size: int, train: list[str]) -> Callable[[], Any]:
     """The call that clusters a table."""
     if who == "engine":
         return lambda: engine.cluster(spark, name, int(size / files * 1.01))

@@ -170,6 +170,21 @@ def jobs_reading_input(directory: Path, since_ms: int, until_ms: int) -> int:
     )
 
 
+def shuffled_mb(directory: Path, since_ms: int, until_ms: int) -> float:
+    """Megabytes that the stages begun between two moments wrote to shuffles, by the session's event log."""
+    total = 0
+    for path in directory.iterdir():
+        for line in path.read_text().splitlines():
+            event = json.loads(line) if '"SparkListenerStageCompleted"' in line else {}
+            stage = event.get("Stage Info", {})
+            if since_ms <= stage.get("Submission Time", -1) <= until_ms:
+                written = (
+                    a for a in stage["Accumulables"] if a["Name"] == "internal.metrics.shuffle.write.bytesWritten"
+                )
+                total += sum(int(accumulable["Value"]) for accumulable in written)
+    return round(total / 1e6, 1)
+
+
 def queries(path: Path, columns: Sequence[str], count: int, seed: int) -> list[str]:
     """Random predicates: 35 % equality, 30 % one range of 0.1-5 %, 35 % two ranges of 1-20 % of the rows."""
     rng = np.random.default_rng(seed)
