@@ -73,6 +73,54 @@ DRIVER = """
     spark.stop()
 """
 
+KILLER = """
+    import os, sys, time
+    from pyspark.sql import SparkSession
+    import zskip
+    from zskip.spark.write.arrow import job
+
+    spark = (
+        SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.memory", "512m").config("spark.driver.memory", "1g").config("spark.cores.max", "2")
+        .config("spark.speculation", "true").config("spark.speculation.multiplier", "1.1")
+        .config("spark.speculation.quantile", "0.3").config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    )
+
+    def kill_worker():
+        os.kill(os.getpid(), 9)
+
+    def kill_executor():
+        with open(f"/proc/{os.getppid()}/stat") as stat:
+            os.kill(int(stat.read().rpartition(")")[2].split()[1]), 9)
+
+    def be_slow():
+        time.sleep(15)
+
+    def once(function, trouble, marker):
+        def run(batches):
+            rows = list(function(batches))
+            try:
+                os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                trouble()
+            yield from rows
+        return run
+
+    sides = {"placer": job.placer, "writer": job.writer}
+    for trouble in (kill_worker, kill_executor, be_slow):
+        for side, function in sides.items():
+            marker = f"{sys.argv[3]}/{trouble.__name__}-{side}"
+            setattr(job, side, lambda *given: once(function(*given), trouble, marker))
+            table = zskip.table(spark, sys.argv[2])
+            result = table.optimize(by=["id", "user"], files=8)
+            setattr(job, side, function)
+            print("DONE", os.path.exists(marker), result.writer, result.rows, table.df().count(), flush=True)
+    spark.stop()
+"""
+
 WITHOUT_ZSKIP = """
     import sys
 
@@ -181,3 +229,18 @@ def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
     assert {Path(f).name for f in also.files("score > 9")} >= hits
     for where in ("id BETWEEN 100 AND 199", "name = 'name-0005'", "user IS NULL", "price = 6.0"):
         assert [(f, f.row_groups) for f in found.files(where)] == [(f, f.row_groups) for f in also.files(where)]
+
+
+def test_what_is_killed_or_runs_twice_leaves_nothing_that_counts(master: str, tmp_path: Path) -> None:
+    path = tables.make_events(tmp_path / "events")
+    (tmp_path / "markers").mkdir()
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    driver = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(KILLER), master, str(path), str(tmp_path / "markers")],
+        capture_output=True, text=True, env=environment, timeout=500, check=False,
+    )  # fmt: skip
+    assert driver.returncode == 0, driver.stderr[-4000:]
+    lines = [line for line in driver.stdout.splitlines() if line.startswith("DONE")]
+    assert lines == ["DONE True arrow 6000 6000"] * 6
+    assert tables.ids(path) == list(range(tables.ROWS))
+    assert len(tables.visible(path)) == 8
