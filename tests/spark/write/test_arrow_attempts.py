@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tables
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.errors import ConflictError, InputError, StorageError
-from zskip.spark.write.arrow import job
+from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, UnsupportedError
+from zskip.spark.write.arrow import job, placing, sorting
 from zskip.spark.write.arrow.job import ArrowRewrite
 from zskip.storage import LocalStorage
 
@@ -125,6 +127,79 @@ def test_many_small_files_are_written_by_few_tasks(spark: SparkSession, tmp_path
     assert result.writer == "arrow"
     assert result.files_after == len(tables.visible(path)) > 150
     assert tables.ids(path) == list(range(tables.ROWS))
+
+
+@pytest.mark.parametrize("side", [placing, sorting], ids=["near", "far"])
+def test_rows_that_pyarrow_cannot_join_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, side: Any
+) -> None:
+    path = tables.make_events(tmp_path / "t")
+
+    def overflow(*_: Any) -> None:
+        raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+
+    monkeypatch.setattr(side, "join", overflow)
+    result = zskip.table(spark, str(path)).optimize(BY, files=4)
+    assert result.writer == "spark"
+    assert result.writer_reason == "pyarrow cannot divide or join its rows: offset overflow while concatenating arrays"
+    assert tables.ids(path) == list(range(tables.ROWS))
+
+
+def test_a_file_cut_short_in_the_middle_of_a_job_is_named(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tables.make_events(tmp_path / "t")
+    before = [f.name for f in tables.visible(path)]
+    by_layout = ArrowRewrite.write_by_layout
+
+    def cut(self: ArrowRewrite, *given: Any, **more: Any) -> Any:
+        file = tables.visible(path)[3]
+        file.write_bytes(file.read_bytes()[:-1000])
+        return by_layout(self, *given, **more)
+
+    monkeypatch.setattr(ArrowRewrite, "write_by_layout", cut)
+    with pytest.raises(CorruptFileError, match=before[3]):
+        zskip.table(spark, str(path)).optimize(BY, files=4)
+    assert [f.name for f in tables.visible(path)] == before
+
+
+def test_awkward_names(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["a.b", 'x "y"', " ", "tick`", "ünï, (cödé)"]
+    random = np.random.default_rng(1)
+    columns = {name: pa.array(random.integers(0, 9, 600).astype(str)) for name in names}
+    rows = pa.table({**columns, "a": pa.array([{"b": i} for i in range(600)]), "id": range(600)})
+    (tmp_path / "t").mkdir()
+    for i in range(3):
+        pq.write_table(rows.slice(200 * i, 200), tmp_path / "t" / f"{i}.parquet")
+    table = zskip.table(spark, str(tmp_path / "t"))
+    result = table.optimize(names, files=4)
+    assert (result.writer, result.writer_reason) == ("arrow", "")
+    assert spark.read.parquet(str(tmp_path / "t")).columns == rows.column_names
+    after = pa.concat_tables(pq.read_table(file) for file in tables.visible(tmp_path / "t"))
+    assert after.sort_by("id").to_pylist() == rows.to_pylist()
+
+
+def test_columns_in_another_order_and_columns_that_are_missing(spark: SparkSession, tmp_path: Path) -> None:
+    full = pa.Table.from_pylist([{"id": i, "user": i * 7 % 50, "more": str(i)} for i in range(300)])
+    for name in ("ordered", "missing"):
+        (tmp_path / name).mkdir()
+        pq.write_table(full, tmp_path / name / "0.parquet")
+    pq.write_table(full.select(["more", "user", "id"]), tmp_path / "ordered" / "1.parquet")
+    result = zskip.table(spark, str(tmp_path / "ordered")).optimize(BY, files=2)
+    assert (result.writer, result.writer_reason) == ("arrow", "")
+    after = pa.concat_tables(pq.read_table(file) for file in tables.visible(tmp_path / "ordered")).sort_by("id")
+    assert after.equals(pa.concat_tables([full, full]).sort_by("id"))
+    pq.write_table(full.drop_columns(["more"]), tmp_path / "missing" / "1.parquet")
+    with pytest.raises(UnsupportedError, match="mergeSchema"):
+        zskip.table(spark, str(tmp_path / "missing")).optimize(BY, files=2)
+    name = "spark.sql.parquet.mergeSchema"
+    spark.conf.set(name, "true")
+    try:
+        result = zskip.table(spark, str(tmp_path / "missing")).optimize(BY, files=2)
+    finally:
+        spark.conf.unset(name)
+    assert (result.writer, result.writer_reason) == ("spark", 'some files have no column "more"')
+    assert tables.ids(tmp_path / "missing") == sorted([*range(300), *range(300)])
 
 
 def test_no_other_writers(spark: SparkSession, tmp_path: Path) -> None:

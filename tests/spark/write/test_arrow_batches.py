@@ -12,19 +12,23 @@ import pytest
 import typed_tables
 
 from zskip.errors import StorageError
+from zskip.index.collect.footers import FooterReader
 from zskip.index.collect.trust import judge
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field, Sample
 from zskip.spark.forms import curve_form
-from zskip.spark.write.arrow import placing, writing
+from zskip.spark.shipping import by_value
+from zskip.spark.write.arrow import placing, sorting, writing
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.forms import column_values, has_nan
 from zskip.spark.write.arrow.job import split_into_tasks
+from zskip.spark.write.arrow.merging import Bin, merger
 from zskip.spark.write.arrow.placing import Placement, placer
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
-from zskip.spark.write.arrow.writing import Bin, FileOptions, merger, writer
+from zskip.spark.write.arrow.sorting import join_sorted, stable_order
+from zskip.spark.write.arrow.writing import FileOptions, writer
 from zskip.types import DataType, Form
 
 SEED = 3
@@ -118,8 +122,8 @@ def test_little_memory_changes_nothing(tmp_path: Path, source: pa.Table, monkeyp
         (placing, "_PENDING_BYTES", 3_000),
         (placing, "_SHIPPED_BYTES", 1_000),
         (placing, "_GROUP_BYTES", 500),
-        (writing, "_PENDING_BYTES", 2_000),
-        (writing, "_PIECE_BYTES", 700),
+        (writing, "PENDING_BYTES", 2_000),
+        (sorting, "_PIECE_BYTES", 700),
     ):
         monkeypatch.setattr(module, name, value)
     for file in (tmp_path / "out").iterdir():
@@ -154,6 +158,20 @@ def test_row_groups_end_with_a_page(tmp_path: Path, source: pa.Table) -> None:
     assert options(tmp_path, source.schema, page_rows=20_000, row_bytes=10_000.0).group_rows == 13_421
 
 
+def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> None:
+    from pyspark import cloudpickle
+
+    root = str(tmp_path)
+    reach = lambda: DiskAccess(root)  # noqa: E731
+    placement = Placement(
+        reach=reach, schema=source.schema, layout=fitted(source, 4), tasks=[[]], sort=True, corrected=True
+    )
+    files = options(tmp_path, source.schema)
+    with by_value():
+        for function in (placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
+            assert b"zskip" in cloudpickle.dumps(function)
+
+
 def test_a_batch_for_another_task_is_refused(tmp_path: Path, source: pa.Table) -> None:
     batches = shipped(tmp_path, source, fitted(source, 4))
     with pytest.raises(RuntimeError, match="wrong file"):
@@ -185,6 +203,45 @@ def test_parts_of_a_file_are_the_file(tmp_path: Path, source: pa.Table) -> None:
         assert list(map(repr, pa.Table.from_batches(batches).to_pylist())) == list(map(repr, source.to_pylist()))
 
 
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pa.string(),
+        pa.large_string(),
+        pa.string_view(),
+        pa.dictionary(pa.int8(), pa.string()),
+        pa.dictionary(pa.uint16(), pa.large_string()),
+    ],
+    ids=str,
+)
+def test_texts_of_few_values_keep_dictionaries(tmp_path: Path, stored: pa.DataType) -> None:
+    texts = [None if i % 7 == 3 else "abc"[i % 3] for i in range(300)]
+    distinct = [np.random.default_rng(i).bytes(200).hex() for i in range(300)]
+    rows = pa.table({"s": pa.array(texts).cast(stored), "t": pa.array(distinct).cast(pa.string())})
+    pq.write_table(rows, tmp_path / "0.parquet", row_group_size=100)
+    schema = pa.schema([("s", pa.string()), ("t", pa.string())])
+    reader = Reader(DiskAccess(str(tmp_path)), schema, corrected=True)
+    batches = list(reader.batches(Source("0.parquet", (tmp_path / "0.parquet").stat().st_size, 0)))
+    assert len(batches) == 3
+    assert all(batch.schema.types == [pa.dictionary(pa.int32(), pa.string()), pa.string()] for batch in batches)
+    table = join_sorted(batches, schema, stable_order)
+    assert [table["s"].to_pylist(), table["t"].to_pylist()] == [texts, distinct]
+
+
+def test_ids_of_old_files_are_left_behind(tmp_path: Path) -> None:
+    with_id = pa.field("v", pa.int32(), metadata={"PARQUET:field_id": "7"})
+    rows = pa.table({"u": pa.array([{"v": 1}], pa.struct([with_id])), "i": [1]})
+    (tmp_path / "t").mkdir()
+    pq.write_table(rows, tmp_path / "t" / "0.parquet")
+    schema = pa.schema([("u", pa.struct([("v", pa.int32())])), ("i", pa.int64())])
+    root = str(tmp_path)
+    one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
+    list(merger(options(tmp_path, schema), lambda: DiskAccess(root), one, corrected=True)(numbers(1)))
+    (path,) = (tmp_path / "out").iterdir()
+    assert "field_id=7" in str(pq.ParquetFile(tmp_path / "t" / "0.parquet").schema)
+    assert "field_id=7" not in str(pq.ParquetFile(path).schema)
+
+
 def test_nan_is_seen_wherever_it_is() -> None:
     nan = float("nan")
     assert has_nan(pa.array([1.0, None, nan]))
@@ -195,20 +252,29 @@ def test_nan_is_seen_wherever_it_is() -> None:
     assert not has_nan(pa.array([[1], None]))
 
 
-def test_a_column_with_nan_has_no_bounds_and_the_others_are_trusted(tmp_path: Path) -> None:
-    table = pa.table({"i": [1, 2], "s": ["a", "b"], "f": [1.0, float("nan")], "g": [1.0, 2.0]})
+@pytest.mark.parametrize("row_bytes", [1.0, 64 << 20], ids=["one row group", "three"])
+def test_a_column_with_nan_has_null_counts_but_no_bounds_and_the_others_are_trusted(
+    tmp_path: Path, row_bytes: float
+) -> None:
+    table = pa.table({"i": [1, 2, 3], "s": ["a", "b", "c"], "f": [1.0, None, float("nan")], "g": [1.0, 2.0, None]})
     (tmp_path / "t").mkdir()
     pq.write_table(table, tmp_path / "t" / "0.parquet")
     pq.write_table(table, tmp_path / "t" / "1.parquet")
-    given = options(tmp_path, table.schema, metadata={"org.apache.spark.version": "4.1.4"})
+    given = options(tmp_path, table.schema, metadata={"org.apache.spark.version": "4.1.4"}, row_bytes=row_bytes)
     one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
     root = str(tmp_path)
     list(merger(given, lambda: DiskAccess(root), one, corrected=True)(numbers(1)))
-    metadata = pq.read_metadata(next((tmp_path / "out").iterdir()))
+    (path,) = (tmp_path / "out").iterdir()
+    metadata = pq.read_metadata(path)
     group = metadata.row_group(0)
     bounded = [group.column(i).statistics is not None for i in range(4)]
     assert bounded == [True, True, False, True]
     assert judge(b"", 4, metadata.created_by, metadata.metadata).nan_in_bounds
+    with path.open("rb") as stream:
+        footer = FooterReader().read(stream, path.stat().st_size, row_groups=True)
+    assert len(footer.row_groups) == (1 if row_bytes == 1.0 else 3)
+    assert [(leaf.nulls, leaf.lower) for leaf in footer.stats] == [(0, 1), (0, b"a"), (2, None), (2, 1.0)]
+    assert sum(group.leaves.nulls[2] for group in footer.row_groups) == 2
 
 
 @pytest.mark.parametrize(
@@ -270,7 +336,7 @@ def test_days_without_a_calendar(tmp_path: Path) -> None:
         check_file(pq.read_metadata(tmp_path / "t.parquet"), table.schema, corrected=False)
 
 
-def test_int96_is_not_for_arrow(tmp_path: Path) -> None:
+def test_int96_of_other_writers_is_not_for_arrow(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([1], pa.timestamp("us", "UTC"))})
     pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
     with pytest.raises(NotArrow, match="96 bits"):

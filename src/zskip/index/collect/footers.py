@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, NamedTuple
 
@@ -13,6 +14,8 @@ from zskip.index.collect.trust import Trust, find_special_columns, judge
 from zskip.index.store.leaves import Column, Decode, Leaf, Leaves, read_leaves
 from zskip.types import Encoded, Form
 
+NULL_COUNTS = b"zskip.null_counts"
+"""The key under which the rewrite through Arrow records the nulls of columns that have no statistics because of NaN."""
 MAX_BOUND_BYTES = 64
 """Longer bounds of strings are shortened: the lower one is cut, the upper one cut and rounded up."""
 
@@ -99,6 +102,8 @@ class FooterReader:
         if sum(rows) != metadata.num_rows:
             raise ValueError("its row groups do not add up to its rows")
         group_leaves = [read_group_stats(plan, group) for group in groups]
+        if keys is not None and NULL_COUNTS in keys:
+            _add_null_counts(plan, rows, group_leaves, json.loads(keys[NULL_COUNTS]))
 
         def make_stats(count: int, leaves: LeafLists, row_group_stats: tuple[FooterStats, ...] = ()) -> FooterStats:
             return FooterStats(
@@ -249,6 +254,18 @@ def read_group_stats(plan: Plan, group: Any) -> LeafLists:
         add_upper(upper)
         add_nans(0 if tells_nan and lower is not None else -1)
     return lists
+
+
+def _add_null_counts(
+    plan: Plan, rows: Sequence[int], groups: Sequence[LeafLists], counts: Mapping[str, Sequence[int]]
+) -> None:
+    """Add null counts from a file's metadata; counts: for each top-level column those of all row groups."""
+    for i, step in enumerate(plan.steps):
+        path = plan.columns[step.column].path
+        known = counts.get(path[0], ()) if len(path) == 1 else ()
+        for group, group_rows, nulls in zip(groups, rows, known, strict=False):
+            if group.nulls[i] < 0 and 0 <= nulls <= group_rows:
+                group.nulls[i] = nulls
 
 
 def _merge_groups(plan: Plan, rows: Sequence[int], groups: Sequence[LeafLists]) -> LeafLists:

@@ -22,8 +22,10 @@ def column_values(column: pa.Array, data_type: DataType) -> tuple[Values, Bools]
     nulls = _nulls(column)
     form = curve_form(data_type)
     if form is Form.BYTES:
-        prefixes = pc.binary_slice(column.cast(pa.binary()), 0, PREFIX_BYTES)
-        return cast(Values, prefixes.to_numpy(zero_copy_only=False)), nulls
+        if not pa.types.is_dictionary(column.type):
+            return _prefixes(column), nulls
+        prefixes = np.append(_prefixes(column.dictionary), np.array([b""], object))
+        return prefixes[column.indices.fill_null(len(column.dictionary)).to_numpy()], nulls
     if form is Form.FLOAT:
         if data_type.is_decimal:
             return column.cast(pa.float64()).fill_null(0.0).to_numpy(), nulls
@@ -32,9 +34,14 @@ def column_values(column: pa.Array, data_type: DataType) -> tuple[Values, Bools]
     if pa.types.is_boolean(column.type):
         return column.cast(pa.int8()).fill_null(0).to_numpy().astype(np.int64), nulls
     if data_type.is_decimal:
-        # The low half of 128 bits: at most 18 digits fit there.
-        return np.ascontiguousarray(_content(column, np.int64, 2)[::2]), nulls
+        # Of 128 bits the low half: at most 18 digits fit there.
+        each = column.type.bit_width // 64
+        return np.ascontiguousarray(_content(column, np.int64, each)[::each]), nulls
     return _content(column, np.dtype(f"i{column.type.bit_width // 8}")).astype(np.int64), nulls
+
+
+def _prefixes(texts: pa.Array) -> Values:
+    return cast(Values, pc.binary_slice(texts.cast(pa.binary()), 0, PREFIX_BYTES).to_numpy(zero_copy_only=False))
 
 
 def _nulls(column: pa.Array) -> Bools:

@@ -22,10 +22,11 @@ from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.schema import TableSchema
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
+from zskip.spark.write.arrow.merging import Bin, merger
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, placer
 from zskip.spark.write.arrow.reading import Source
 from zskip.spark.write.arrow.schema import FIELD_ID, NotArrow, arrow_schema, check_file, check_pyarrow, reason_in
-from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, Bin, FileOptions, merger, writer
+from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions, writer
 from zskip.spark.write.routing import routes
 from zskip.storage import Storage
 
@@ -46,7 +47,10 @@ _CHANGE_VALUES = (
 )
 _FAILURES = (
     (
-        re.compile(r"No module named '(pyarrow|numpy|pandas|obstore|hdfs_native)|must be installed"),
+        re.compile(
+            r"No module named '(pyarrow|numpy|pandas|obstore|hdfs_native)|must be installed|"
+            r"Can't get attribute '\w+' on <module 'pyarrow|module 'pyarrow[\w.]*' has no attribute"
+        ),
         "executors have no pyarrow, or one that is too old",
     ),
     (re.compile("MissingDependencyError"), "executors do not reach its storage"),

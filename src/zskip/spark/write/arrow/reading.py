@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.spark.write.arrow.access import Access
-from zskip.spark.write.arrow.schema import NotArrow, check_file
+from zskip.spark.write.arrow.columns import DICTIONARY, narrow
+from zskip.spark.write.arrow.schema import NotArrow, check_file, first_line, int96_columns
 
 _MOST_ROWS = 65_536
-_FIRST_ROWS = 8_192
+_PROBED_ROWS = 64
+"""Rows read first to learn how many bytes a row takes."""
 _BATCH_BYTES = 16 << 20
 _STREAMED = 256 << 20
 """Of row groups of more bytes columns are read piece by piece."""
 _BUFFER = 1 << 20
+_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
+"""Seconds since 1970, the range of Spark's type."""
+_DICTIONARY_BYTES = 8 << 10
+"""A text column keeps its dictionaries if their pages take at most so many bytes; no writer gives those up midway."""
 
 
 class Source(NamedTuple):
@@ -32,7 +39,7 @@ class Source(NamedTuple):
 
 
 class Reader:
-    """Reads the files of one table in the columns, and the types, of a schema."""
+    """Reads the files of one table in the columns, and the types, of a schema; texts may be in dictionaries."""
 
     def __init__(self, access: Access, schema: pa.Schema, *, corrected: bool) -> None:
         """corrected: as `check_file` takes it."""
@@ -49,24 +56,32 @@ class Reader:
                 yield from self._batches(stream, source)
         except (pa.ArrowException, OSError, ZskipError) as error:
             # Spark reads more, and says in its own words what it cannot read.
-            raise NotArrow(f'pyarrow cannot read "{source.path}": {str(error).splitlines()[0]}') from error
+            raise NotArrow(f'pyarrow cannot read "{source.path}": {first_line(error)}') from error
 
     def _batches(self, stream: Any, source: Source) -> Iterator[pa.RecordBatch]:
         metadata = pq.read_metadata(stream)
         check_file(metadata, self._schema, corrected=self._corrected)
         groups = _row_groups(metadata, source)
+        _check_int96(stream, metadata, groups)
         largest = max((metadata.row_group(i).total_byte_size for i in groups), default=0)
         file = pq.ParquetFile(
-            stream, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER if largest > _STREAMED else 0
+            stream,
+            metadata=metadata,
+            read_dictionary=self._with_dictionaries(metadata, groups),
+            coerce_int96_timestamp_unit="us",
+            pre_buffer=False,
+            buffer_size=_BUFFER if largest > _STREAMED else 0,
         )
         columns = self._columns(file.schema_arrow)
         for group in groups:
-            rows = _FIRST_ROWS if not self._row_bytes else int(_BATCH_BYTES / self._row_bytes)
-            for batch in file.iter_batches(
-                min(max(rows, 1), _MOST_ROWS), row_groups=[group], columns=columns, use_threads=False
-            ):
+            if not self._row_bytes:
+                for probe in file.iter_batches(_PROBED_ROWS, row_groups=[group], columns=columns, use_threads=False):
+                    self._row_bytes = max(probe.nbytes / max(probe.num_rows, 1), 1.0)
+                    break
+            rows = min(max(int(_BATCH_BYTES / max(self._row_bytes, 1.0)), 1), _MOST_ROWS)
+            for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
                 if batch.num_rows:
-                    self._row_bytes = max(self._row_bytes, batch.nbytes / batch.num_rows, 1.0)
+                    self._row_bytes = max(self._row_bytes, batch.nbytes / batch.num_rows)
                     yield self._typed(batch)
 
     def _columns(self, stored: pa.Schema) -> list[str] | None:
@@ -74,10 +89,48 @@ class Reader:
         names = self._schema.names
         return None if set(names) == set(stored.names) or any("." in name for name in names) else names
 
+    def _with_dictionaries(self, metadata: pq.FileMetaData, groups: Sequence[int]) -> list[int]:
+        """Find the text columns with few values, by the size of their dictionaries."""
+        texts = {f.name for f in self._schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
+        # A path with a dot may also be one of a nested column.
+        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+        numbers = [i for i, path in enumerate(paths) if path in texts and "." not in path]
+        return [i for i in numbers if all(_has_small_dictionary(metadata.row_group(g).column(i)) for g in groups)]
+
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [batch.column(batch.schema.get_field_index(name)) for name in self._schema.names]
-        typed = [c if c.type == f.type else c.cast(f.type) for c, f in zip(columns, self._schema, strict=True)]
-        return pa.RecordBatch.from_arrays(typed, schema=self._schema)
+        columns = (batch.column(batch.schema.get_field_index(name)) for name in self._schema.names)
+        typed = [_as_type(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        return pa.RecordBatch.from_arrays(typed, self._schema.names)
+
+
+def _check_int96(stream: Any, metadata: pq.FileMetaData, groups: Sequence[int]) -> None:
+    """Raise NotArrow for timestamps of 96 bits that pyarrow takes for others.
+
+    It reads days before 4713 BC as days far in the future, and wraps around those whose microseconds take more than 64
+    bits. Seconds never do.
+    """
+    columns = int96_columns(metadata)
+    if not columns:
+        return
+    file = pq.ParquetFile(stream, metadata=metadata, pre_buffer=False, coerce_int96_timestamp_unit="s")
+    for batch in file.iter_batches(_MOST_ROWS, row_groups=groups, columns=columns, use_threads=False):
+        for column in batch.columns:
+            ends = pc.min_max(column.cast(pa.int64()))
+            if ends["min"].is_valid and not _YEAR_1 <= ends["min"].as_py() <= ends["max"].as_py() < _YEAR_10000:
+                raise NotArrow("it holds timestamps of 96 bits outside the years 1 to 9999")
+
+
+def _has_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
+    start = chunk.dictionary_page_offset
+    return start is not None and 0 < chunk.data_page_offset - start <= _DICTIONARY_BYTES
+
+
+def _as_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    if column.type == data_type:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices.cast(DICTIONARY), column.dictionary.cast(data_type))
+    return narrow(column) if pa.types.is_decimal128(column.type) else column.cast(data_type)
 
 
 def _row_groups(metadata: pq.FileMetaData, source: Source) -> list[int]:

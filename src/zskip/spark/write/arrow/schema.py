@@ -6,6 +6,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +29,8 @@ _ATOMIC = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_LONG_DIGITS = 18
+"""Decimals of at most so many digits fit into 64 bits."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _REQUIRED = ("max_rows_per_page", "store_decimal_as_integer", "write_page_index")
@@ -42,6 +45,20 @@ class NotArrow(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(_MARK + reason)
         self.reason = reason
+
+
+@contextmanager
+def explain_limits() -> Iterator[None]:
+    """Raise what pyarrow cannot do with rows, such as join texts of more than 2 GB, as NotArrow."""
+    try:
+        yield
+    except (pa.ArrowException, MemoryError) as error:
+        raise NotArrow(f"pyarrow cannot divide or join its rows: {first_line(error)}") from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, or its type."""
+    return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def reason_in(text: str) -> str | None:
@@ -64,7 +81,14 @@ def arrow_schema(schema_json: str) -> pa.Schema:
     >>> arrow_schema('{"fields": [{"name": "a", "type": "short", "nullable": true, "metadata": {}}]}').field(0)
     pyarrow.Field<a: int16>
     """
-    return pa.schema([_to_arrow_field(field, field["name"]) for field in json.loads(schema_json)["fields"]])
+    fields = [_to_arrow_field(field, field["name"]) for field in json.loads(schema_json)["fields"]]
+    return pa.schema([field.with_type(_narrow(field.type)) for field in fields])
+
+
+def _narrow(data_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(data_type) and data_type.precision <= _LONG_DIGITS:
+        return pa.decimal64(data_type.precision, data_type.scale)
+    return data_type
 
 
 def _to_arrow_field(spark_field: Mapping[str, Any], column: str) -> pa.Field:
@@ -96,8 +120,8 @@ def _to_arrow_type(spark_type: Any, column: str) -> pa.DataType:
 def same_values(stored: pa.DataType, target: pa.DataType) -> bool:
     """Check that a cast keeps every value: the types differ only in names of list items or in nullability.
 
-    Large strings, dictionaries and names of time zones, which Arrow writers note about their own types, count as the
-    same.
+    Large strings, dictionaries, names of time zones, which Arrow writers note about their own types, and the width of
+    decimals count as the same.
 
     >>> same_values(pa.list_(pa.large_string()), pa.list_(pa.field("element", pa.string())))
     True
@@ -106,6 +130,8 @@ def same_values(stored: pa.DataType, target: pa.DataType) -> bool:
         return True
     if pa.types.is_dictionary(stored):
         return same_values(stored.value_type, target)
+    if pa.types.is_decimal64(target) and pa.types.is_decimal128(stored):
+        return bool((stored.precision, stored.scale) == (target.precision, target.scale))
     if pa.types.is_string(target):
         return bool(pa.types.is_large_string(stored) or pa.types.is_string_view(stored))
     if pa.types.is_binary(target):
@@ -130,26 +156,33 @@ def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool)
     schema: from `arrow_schema`; corrected: whether Spark reads days and timestamps unchanged if a file does not name
     its writer.
     """
-    stored = metadata.schema
-    columns = [stored.column(i) for i in range(len(stored))]
-    if any(column.physical_type == "INT96" for column in columns):
-        raise NotArrow("it holds timestamps of 96 bits")
     keys = metadata.metadata or {}
     version = keys.get(_SPARK_VERSION)
+    int96 = int96_columns(metadata)
+    if int96 and (version is None or not metadata.created_by.startswith("parquet-mr")):
+        raise NotArrow("it holds timestamps of 96 bits that Spark did not write")
     old = version is not None and not (version.split(b".")[0].isdigit() and int(version.split(b".")[0]) >= 3)
     if old or any(key in keys for key in _LEGACY):
         raise NotArrow("its files may count days by the old calendar")
     if version is None and not corrected and any(_has_days(field.type) for field in schema):
         raise NotArrow("its files do not say by which calendar they count days")
-    arrow = stored.to_arrow_schema()
+    arrow = metadata.schema.to_arrow_schema()
     fields = {field.name: field for field in arrow}
     if len(fields) < len(arrow):
         raise NotArrow("some columns of a file have the same name")
     for field in schema:
         if field.name not in fields:
             raise NotArrow(f'some files have no column "{field.name}"')
+        if field.name in int96 and field.type == _ATOMIC["timestamp"]:
+            continue
         if not same_values(fields[field.name].type, field.type):
             raise NotArrow(f'column "{field.name}" is stored as {fields[field.name].type}, which Spark converts')
+
+
+def int96_columns(metadata: pq.FileMetaData) -> list[str]:
+    """List the columns of a file that hold timestamps of 96 bits."""
+    columns = (metadata.schema.column(i) for i in range(metadata.num_columns))
+    return [column.path for column in columns if column.physical_type == "INT96"]
 
 
 def _has_days(data_type: pa.DataType) -> bool:

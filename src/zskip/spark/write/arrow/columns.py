@@ -1,0 +1,93 @@
+"""Columns on their way from old files to new ones, in as few bytes as is cheap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+DICTIONARY = pa.int32()
+"""The type of the indices of dictionaries."""
+_WIDTHS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+
+
+def narrow(column: pa.Array) -> pa.Array:
+    """Halve decimals of at most 18 digits.
+
+    >>> narrow(pa.array([-1], pa.decimal128(5, 2)))[0]
+    <pyarrow.Decimal64Scalar: Decimal('-1.00')>
+    """
+    kind, end = column.type, column.offset + len(column)
+    valid, values = column.buffers()
+    low = np.ascontiguousarray(np.frombuffer(values, np.int64, 2 * end)[::2])
+    narrowed = pa.decimal64(kind.precision, kind.scale)
+    return pa.Array.from_buffers(narrowed, len(column), [valid, pa.py_buffer(low)], offset=column.offset)
+
+
+def shrink(column: pa.Array) -> pa.Array:
+    """Hold integers, days, times, decimals of 64 bits and indices of dictionaries in the fewest bytes.
+
+    >>> shrink(pa.array([3, None, 300])).type
+    DataType(int16)
+    """
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(shrink(column.indices), column.dictionary)
+    numbers = _numbers(column.type)
+    if numbers is None:
+        return column
+    column = column.view(numbers)
+    least, greatest = (end.as_py() or 0 for end in pc.min_max(column).values())
+    bits = 1 + max(least, ~least, greatest, ~greatest).bit_length()
+    # What nulls hide need not fit.
+    return column.cast(next(kind for kind in _WIDTHS if kind.bit_width >= bits), safe=False)
+
+
+def grow(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Undo `shrink`; data_type: of the column, or of the values of its dictionary.
+
+    >>> grow(shrink(pa.array([3, None, 300])), pa.int64()).type
+    DataType(int64)
+    """
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices.cast(DICTIONARY), column.dictionary)
+    numbers = _numbers(data_type)
+    return column if numbers is None else column.cast(numbers).view(data_type)
+
+
+def _numbers(data_type: pa.DataType) -> pa.DataType | None:
+    """The integers that a type consists of; None for other types."""
+    if pa.types.is_date32(data_type):
+        return pa.int32()
+    if pa.types.is_timestamp(data_type) or pa.types.is_decimal64(data_type):
+        return pa.int64()
+    return data_type if pa.types.is_signed_integer(data_type) else None
+
+
+def join(columns: Sequence[pa.Array]) -> pa.Array:
+    """Concatenate arrays of one column, some of which may have dictionaries."""
+    if len({column.type for column in columns}) > 1:
+        columns = [plain(column) for column in columns]
+    return columns[0] if len(columns) == 1 else pa.concat_arrays(columns)
+
+
+def plain(column: pa.Array) -> pa.Array:
+    """Replace a dictionary by its values."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def without_unused(column: pa.DictionaryArray) -> pa.DictionaryArray:
+    """Drop values of a dictionary that no row has, so that readers can skip a file by its dictionary.
+
+    >>> without_unused(pa.DictionaryArray.from_arrays([1, None], ["a", "b"])).dictionary.to_pylist()
+    ['b']
+    """
+    rows = column.indices.drop_null().to_numpy()
+    used = np.bincount(rows, minlength=len(column.dictionary)) > 0
+    if used.all():
+        return column
+    numbers = pa.array((np.cumsum(used) - 1).astype(np.int32))
+    return pa.DictionaryArray.from_arrays(
+        numbers.take(column.indices), column.dictionary.take(pa.array(np.flatnonzero(used)))
+    )

@@ -1,0 +1,97 @@
+"""Rows of one file in the order of their keys, which travel in a last column of batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from zskip.layout.cells import Keys
+from zskip.records import Ints
+from zskip.spark.write.arrow.columns import join, plain
+
+Sort = Callable[[Keys], Ints]
+"""Sorts keys; returns positions."""
+_PIECE_BYTES = 32 << 20
+"""Bytes of rows to merge at once."""
+
+
+def key_array(keys: Keys) -> pa.Array:
+    """Make the column of some keys."""
+    if keys.dtype == np.int64:
+        return pa.array(keys)
+    width = keys.dtype.itemsize
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), len(keys), [None, pa.py_buffer(keys.tobytes())])
+
+
+def _keys(column: pa.Array) -> Keys:
+    if pa.types.is_int64(column.type):
+        return cast(Keys, column.to_numpy())
+    width = column.type.byte_width
+    return np.frombuffer(column.buffers()[1], f"S{width}", len(column), column.offset * width)
+
+
+def join_sorted(batches: list[pa.RecordBatch], schema: pa.Schema, sort: Sort) -> pa.Table:
+    """Join batches, with their rows sorted if they have keys; empties `batches`."""
+    arrays = [batch.columns for batch in batches]
+    batches.clear()
+    order = None
+    if len(arrays[0]) > len(schema):
+        order = pa.array(sort(np.concatenate([_keys(columns.pop()) for columns in arrays])))
+    joined = []
+    for _ in schema:
+        column = join([columns.pop(0) for columns in arrays])
+        joined.append(column if order is None else column.take(order))
+    return pa.Table.from_arrays(joined, schema.names)
+
+
+def stable_order(keys: Keys) -> Ints:
+    """Sort keys; equal ones keep their order. Returns positions.
+
+    >>> stable_order(np.array([7, 5, 7, 5])).tolist()
+    [1, 3, 0, 2]
+    """
+    bits = len(keys).bit_length()
+    if keys.dtype == np.int64 and len(keys) and (int(keys.max()) - int(keys.min())).bit_length() + bits < 64:
+        # Numbers sort much faster than positions.
+        packed = (keys - keys.min()) << bits | np.arange(len(keys))
+        packed.sort()
+        return cast(Ints, packed & ((1 << bits) - 1))
+    return np.argsort(keys, kind="stable")
+
+
+def decode(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Replace dictionaries by their values, so that all batches of a file have the same types."""
+    return pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], batch.schema.names)
+
+
+def sorted_pieces(batches: Sequence[pa.RecordBatch], schema: pa.Schema, sort: Sort) -> Iterator[pa.RecordBatch]:
+    """Yield all rows in the order of their keys, some bytes at a time; without keys they stay as they are."""
+    if len(batches[0].schema) == len(schema):
+        yield from batches
+        return
+    order = sort(np.concatenate([_keys(batch.column(len(schema))) for batch in batches]))
+    batches = [batch.select(list(range(len(schema)))) for batch in batches]
+    ends = np.cumsum([batch.num_rows for batch in batches])
+    step = max(1, int(_PIECE_BYTES / max(sum(batch.nbytes for batch in batches) / len(order), 1.0)))
+    for start in range(0, len(order), step):
+        yield _piece(batches, ends, order[start : start + step])
+
+
+def _piece(batches: Sequence[pa.RecordBatch], ends: Ints, rows: Ints) -> pa.RecordBatch:
+    """Take some rows of all batches, in their order.
+
+    ends: of the batches, counted in rows; rows: positions in all batches.
+    """
+    ascending = np.argsort(rows)
+    positions = rows[ascending]
+    edges = np.searchsorted(positions, ends).tolist()
+    parts = [
+        batch.take(pa.array(positions[low:high] - (end - batch.num_rows)))
+        for batch, end, low, high in zip(batches, ends.tolist(), [0, *edges[:-1]], edges, strict=True)
+    ]
+    places = np.empty(len(rows), np.int64)
+    places[ascending] = np.arange(len(rows))
+    return pa.concat_batches(parts).take(pa.array(places))
