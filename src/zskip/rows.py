@@ -188,6 +188,7 @@ def _(result: Maintenance) -> list[Block]:
             ("batches", f"{result.batches:,}{' (not done: a dry run)' * result.dry_run}"),
             ("files", f"{result.files_removed:,} -> {result.files_added:,}"),
             ("bytes written", show_size(result.bytes_written)),
+            *([("deleted rows dropped", f"{result.deleted_rows:,}")] if result.deleted_rows else []),
             ("rows a query reads", f"{_share(result.kept_before)} -> {_share(result.kept_after)} (predicted)"),
             ("stopped", result.stopped),
             *([("refit", result.refit)] if result.refit else []),

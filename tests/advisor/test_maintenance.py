@@ -126,6 +126,31 @@ def test_files_clustered_together_are_not_clustered_again_alone() -> None:
     assert plan_maintenance(snapshot, np.full(8, 100), columns, **arguments).batches
 
 
+def test_a_file_that_is_mostly_deleted_is_rewritten() -> None:
+    boxes, snapshot = tiles(10), plan(tiles(10))[1]
+    columns = [
+        Bounds(lower=np.array(boxes)[:, i], upper=np.array(boxes)[:, i + 1], bounded=np.ones(100, bool)) for i in (0, 2)
+    ]
+    deleted = np.zeros(100, np.int64)
+    deleted[[7, 50]] = 40, 20
+    result = plan_maintenance(snapshot, np.full(100, 100), columns, target=100, deleted=deleted)
+    (batch,) = result.batches
+    assert (batch.positions.tolist(), batch.files, batch.bytes, batch.deleted, batch.merges) == ([7], 1, 60, 40, True)
+    assert result.kept_after < result.kept
+    assert plan_maintenance(snapshot, np.full(100, 100), columns, target=100, deleted=deleted, budget=59).batches == ()
+    # Files that have become small are merged, also where all their rows are gone.
+    deleted[[7, 8, 9]] = 80, 80, 100
+    (batch,) = plan_maintenance(snapshot, np.full(100, 100), columns, target=100, deleted=deleted).batches
+    assert (batch.positions.tolist(), batch.files, batch.bytes, batch.deleted) == ([7, 8, 9], 1, 41, 260)
+
+
+def test_deleted_rows_do_not_count_as_rows_to_write() -> None:
+    snapshot = plan([WIDE] * 8)[1]
+    columns = [Bounds(lower=np.zeros(8, np.int64), upper=np.full(8, 999), bounded=np.ones(8, np.bool_))] * 2
+    (batch,) = plan_maintenance(snapshot, np.full(8, 100), columns, target=100, deleted=np.full(8, 50)).batches
+    assert (batch.files, batch.bytes, batch.deleted) == (4, 400, 400)
+
+
 def test_settled_files_stay() -> None:
     result, _ = plan([WIDE] * 8, settled=list(range(8)))
     assert result.batches == ()

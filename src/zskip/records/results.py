@@ -153,6 +153,8 @@ class Maintenance:
     """Whether nothing was done and all figures are predictions."""
     refit: str = ""
     """What a tree of cuts fitted anew would read, or that one was fitted; empty where the workload has not moved."""
+    deleted_rows: int = 0
+    """Rows that deletion vectors and delete files took from the rewritten files, estimated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from zskip.spark.jvm.statuses import file_statuses, path_maker, qualify_root
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _TYPE = "org.apache.spark.sql.types.DataType"
@@ -52,6 +52,8 @@ class TableSchema:
     """`java.util.List` of one InternalRow per partition."""
     data_json: str
     partition_json: str
+    read_rows: Callable[[SparkSession, Snapshot, str], DataFrame] | None = None
+    """Reads the rows of files with the number of each row's partition; None where zskip reads the files."""
 
 
 def read_schema(

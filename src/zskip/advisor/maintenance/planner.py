@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -34,6 +34,8 @@ _CANDIDATES = 8, 96, 16_000
 """Batch sizes to try in each partition, twice: the fewest, the most, and the total over all partitions."""
 _GRID, _ROUNDING = 1 << 13, 1e-6
 """Steps of the scale of synthetic queries, and the distance within which two ends are equal."""
+_MOSTLY_DELETED = 0.3
+"""The share of deleted rows from which a file is worth a rewrite by itself: Iceberg's `delete-ratio-threshold`."""
 _CALIBRATED = (0.4, 2.5)
 """Bounds of the ratio between a layout's reads and the formula's."""
 
@@ -58,11 +60,13 @@ class Batch:
     files: int
     """Number of new files."""
     bytes: int
-    """Of the removed files."""
+    """Of the removed files, without deleted rows."""
     saves: float
     """Mean number of rows that a query no longer reads; negative if merged small files were apart."""
     merges: bool = False
-    """Whether files are only concatenated, to have fewer of them."""
+    """Whether files are only concatenated, to have fewer of them or to drop deleted rows."""
+    deleted: int = 0
+    """Deleted rows in the removed files, estimated."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -88,6 +92,9 @@ class _Costs:
 
     snapshot: Snapshot
     rows: Ints
+    """(files,) without deleted rows."""
+    deleted: Ints
+    """(files,) deleted rows, which queries read in vain."""
     first: tuple[Floats, ...]
     """For each column (files,): the start of a file's box on the scale."""
     last: tuple[Floats, ...]
@@ -108,6 +115,7 @@ def plan_maintenance(
     columns: Sequence[Bounds],
     *,
     target: int,
+    deleted: Ints | None = None,
     budget: int | None = None,
     linear: bool = False,
     reference: Ints | None = None,
@@ -119,13 +127,18 @@ def plan_maintenance(
 ) -> MaintenancePlan:
     """Choose the batches that are worth their bytes.
 
-    rows: (files,); target: the desired bytes of a new file; budget: bytes for all batches together, which the last may
-    exceed by one file; linear: whether rows are ordered by the first column before all others; reference: positions of
-    files that were clustered together and calibrate the predictions; settled: (files,) whether a file stays as it is;
-    runs: (files,) one number for all files that were clustered together, -1 for others: clustering only such files
-    again would change nothing; queries: ranges with weights; unseen: the weight of synthetic queries beside them.
+    rows: (files,) including deleted ones; target: the desired bytes of a new file; deleted: (files,) estimated deleted
+    rows; budget: bytes for all batches together, which the last may exceed by one file; linear: whether rows are
+    ordered by the first column before all others; reference: positions of files that were clustered together and
+    calibrate the predictions; settled: (files,) whether a file stays as it is; runs: (files,) one number for all files
+    that were clustered together, -1 for others: clustering only such files again would change nothing; queries: ranges
+    with weights; unseen: the weight of synthetic queries beside them.
     """
-    costs = _costs(snapshot, rows, columns, linear, queries, unseen)
+    deleted = np.zeros(len(rows), np.int64) if deleted is None else np.minimum(deleted, rows)
+    if deleted.any():
+        sizes = np.ceil(snapshot.sizes * (1 - deleted / np.maximum(rows, 1))).astype(np.int64)
+        snapshot = replace(snapshot, sizes=np.maximum(sizes, 1))
+    costs = _costs(snapshot, rows, deleted, columns, linear, queries, unseen)
     free = np.ones(len(snapshot), np.bool_) if settled is None else ~settled
     batches = []
     by_partition = np.argsort(snapshot.partition_of, kind="stable")
@@ -145,7 +158,7 @@ def plan_maintenance(
         batches += [] if batch is None else [batch]
     batches.sort(key=lambda batch: -batch.saves / batch.bytes)
     chosen, remaining = _within(batches, budget)
-    merged, merges_left_out = _merges(snapshot, free, chosen, target, None if budget is None else remaining)
+    merged, merges_left_out = _merges(costs, free, chosen, target, None if budget is None else remaining)
     more = len(chosen) < len(batches) or merges_left_out
     return MaintenancePlan(
         batches=(*chosen, *merged),
@@ -160,11 +173,12 @@ def kept_share(snapshot: Snapshot, rows: Ints, columns: Sequence[Bounds], *, lin
 
     The queries are synthetic; rows, linear: as in `plan_maintenance`.
     """
-    return _kept(_costs(snapshot, rows, columns, linear, (), UNSEEN))
+    return _kept(_costs(snapshot, rows, np.zeros(len(rows), np.int64), columns, linear, (), UNSEEN))
 
 
 def _kept(costs: _Costs) -> float:
-    return min(1.0, float((costs.met * costs.rows).sum() / max(int(costs.rows.sum()), 1)))
+    rows = costs.rows + costs.deleted
+    return min(1.0, float((costs.met * rows).sum() / max(int(rows.sum()), 1)))
 
 
 def _limited(chosen: Sequence[Batch], budget: int | None) -> bool:
@@ -174,6 +188,7 @@ def _limited(chosen: Sequence[Batch], budget: int | None) -> bool:
 def _costs(
     snapshot: Snapshot,
     rows: Ints,
+    deleted: Ints,
     columns: Sequence[Bounds],
     linear: bool,
     queries: Sequence[tuple[Ranges, float]],
@@ -191,7 +206,8 @@ def _costs(
     free = (workload.lower == ANY_LOWER) & (workload.upper == ANY_UPPER)
     return _Costs(
         snapshot=snapshot,
-        rows=rows,
+        rows=rows - deleted,
+        deleted=deleted,
         first=tuple(start for start, _ in spans),
         last=tuple(end for _, end in spans),
         met=touch.share(*touch.classes(low, high)),
@@ -323,8 +339,20 @@ def _prefix(
         saves = float(reads[k - 1]) - after
         net = saves / least - worth * float(bytes_[k - 1]) / size
         if saves > 0 and net > (0.0 if best is None else best[0]):
-            best = net, Batch(positions=np.sort(order[:k]), files=files, bytes=int(bytes_[k - 1]), saves=saves)
+            best = net, _batch(costs, np.sort(order[:k]), files, saves)
     return best
+
+
+def _batch(costs: _Costs, positions: Ints, files: int, saves: float) -> Batch:
+    """A batch that saves reads of live rows, and all reads of deleted ones."""
+    deleted = costs.deleted[positions]
+    return Batch(
+        positions=positions,
+        files=files,
+        bytes=int(costs.snapshot.sizes[positions].sum()),
+        saves=saves + float(costs.met[positions] @ deleted),
+        deleted=int(deleted.sum()),
+    )
 
 
 def _ks(most: int, tries: int) -> list[int]:
@@ -354,19 +382,26 @@ def _within(batches: Sequence[Batch], budget: int | None) -> tuple[list[Batch], 
 
 
 def _merges(
-    snapshot: Snapshot, free: Bools, chosen: Sequence[Batch], target: int, remaining: int | None
+    costs: _Costs, free: Bools, chosen: Sequence[Batch], target: int, remaining: int | None
 ) -> tuple[list[Batch], bool]:
-    """Merge the remaining small files; also tell whether the budget leaves some out."""
+    """Merge the remaining small files, and rewrite those that are mostly deleted.
+
+    Also tells whether the budget leaves some out.
+    """
+    snapshot, deleted = costs.snapshot, costs.deleted
     others = free.copy()
     for batch in chosen:
         others[batch.positions] = False
     positions = np.flatnonzero(others)
+    bins = [positions[small] for small in pack(snapshot.take(positions), target, -(-target // 2))]
+    is_alone = others & (deleted > 0) & (deleted >= _MOSTLY_DELETED * (costs.rows + deleted))
+    is_alone[[position for files in bins for position in files]] = False
     merges, limited = [], False
-    for small in pack(snapshot.take(positions), target, -(-target // 2)):
-        size = int(snapshot.sizes[positions[small]].sum())
-        if remaining is not None and size > remaining:
+    for files in [*np.flatnonzero(is_alone).reshape(-1, 1), *bins]:
+        batch = replace(_batch(costs, files, 1, 0.0), merges=True)
+        if remaining is not None and batch.bytes > remaining:
             limited = True
             continue
-        remaining = None if remaining is None else remaining - size
-        merges.append(Batch(positions=positions[small], files=1, bytes=size, saves=0.0, merges=True))
+        remaining = None if remaining is None else remaining - batch.bytes
+        merges.append(batch)
     return merges, limited

@@ -31,8 +31,8 @@ INFO = "zskip.info"
 REPLACE, APPEND, OVERWRITE = "replace", "append", "overwrite"
 """The kinds of commits, as Iceberg names them: the same rows in other files, new rows, or new rows in place of all."""
 _MOST_VERSION = 2
-_CHANGED_TYPES = (UUIDType, FixedType, TimeType)
-"""Types that Spark reads, and would write, as other types."""
+_CHANGED_TYPES = (UUIDType, FixedType)
+"""Types that Spark reads, and would write, as other types; Arrow writes times that are not nested as times."""
 _ID = b"PARQUET:field_id"
 
 
@@ -69,24 +69,52 @@ class Rewrite:
 
 
 def check_rewritable(contents: Contents) -> None:
-    """Raise UnsupportedError for a table that would lose something in a rewrite."""
-    root, metadata = contents.storage.root, contents.metadata
+    """Raise UnsupportedError for a table that zskip's own rewrite would change, or that nobody can rewrite."""
+    check_partition_columns(contents)
+    feature = find_unsupported_feature(contents)
+    if feature is not None:
+        raise UnsupportedError(
+            f'only Iceberg itself rewrites the table "{contents.storage.root}", which has {feature}: start Spark with '
+            "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 (as fits the version of "
+            "Spark), set spark.sql.catalog.<name>=org.apache.iceberg.spark.SparkCatalog for the table's catalog, and "
+            'open it by its name there, as in zskip.table(spark, "name.db.table"). Nothing was written'
+        )
+
+
+def find_unsupported_feature(contents: Contents) -> str | None:
+    """The feature for which only Iceberg's own code can rewrite the table, if any."""
+    metadata = contents.metadata
+    if contents.reader is not None:
+        return contents.reader
     if metadata.format_version > _MOST_VERSION:
-        _refuse(root, f"the format version {metadata.format_version}, whose rows have ids that a rewrite would lose")
+        return f"the format version {metadata.format_version}, whose rows have ids"
+    top_level = {field.field_id for field in metadata.schema().fields}
+    for field_id, field in index_by_id(metadata.schema()).items():
+        is_nested_time = isinstance(field.field_type, TimeType) and field_id not in top_level
+        if isinstance(field.field_type, _CHANGED_TYPES) or is_nested_time:
+            return f'the type {field.field_type} (column "{field.name}"), which Spark alone would write as another'
+    return None
+
+
+def check_partition_columns(contents: Contents) -> None:
+    """Raise UnsupportedError where files are partitioned by a column that the table no longer has."""
+    metadata = contents.metadata
     columns = index_by_id(metadata.schema())
-    for field in columns.values():
-        if isinstance(field.field_type, _CHANGED_TYPES):
-            _refuse(root, f'the type {field.field_type} (column "{field.name}"), which Spark would write as another')
     for spec_id in {file.spec for file in contents.files}:
         for part in metadata.specs()[spec_id].fields:
             if part.source_id not in columns:
-                _refuse(root, f'files that are partitioned by a dropped column ("{part.name}")')
+                _refuse(contents.storage.root, f'files that are partitioned by a dropped column ("{part.name}")')
 
 
 def check_appendable(contents: Contents) -> None:
     """Raise UnsupportedError for a table whose new rows zskip would not write as Iceberg does."""
     root, metadata = contents.storage.root, contents.metadata
-    check_rewritable(contents)
+    check_partition_columns(contents)
+    feature = find_unsupported_feature(contents)
+    if feature is not None:
+        _refuse_append(root, f"has {feature}")
+    if any(isinstance(field.field_type, TimeType) for field in metadata.schema().fields):
+        _refuse_append(root, "has columns of the type time")
     if not metadata.spec().is_unpartitioned():
         _refuse_append(root, "is partitioned")
     top_level = {field.field_id for field in metadata.schema().fields}

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
 
-from zskip.errors import UnsupportedError
+from zskip.formats.iceberg.protocol import OwnReaderNeeded
 
 _FILE_PATH_ID = 2147483546
 """The id of the column with data file paths in positional deletes."""
 
 
 def check_deletes(location: str, deletes: Sequence[ManifestEntry], files: Sequence[ManifestEntry]) -> None:
-    """Raise UnsupportedError if a live delete file may apply to a live data file."""
+    """Raise OwnReaderNeeded if a live delete file may apply to a live data file."""
     if not deletes:
         return
     oldest = min((entry.sequence_number or 0 for entry in files), default=None)
@@ -43,8 +43,9 @@ def _refuse(location: str, delete: ManifestEntry) -> None:
         kind = "deletion vectors"
     else:
         kind = "equality deletes" if file.content == DataFileContent.EQUALITY_DELETES else "positional deletes"
-    raise UnsupportedError(
+    raise OwnReaderNeeded(
         f'the Iceberg table "{location}" has {kind} ("{file.file_path}"), which only Iceberg\'s own reader applies to '
         "its data files; rewrite those with rewrite_data_files (delete-file-threshold=1, remove-dangling-deletes=true)"
-        ", or read it with Iceberg. Nothing was written"
+        ", or read it with Iceberg. Nothing was written",
+        kind,
     )

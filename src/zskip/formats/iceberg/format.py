@@ -48,20 +48,36 @@ class IcebergFormat:
         self._storage = storage
         self._catalog = catalog
 
+    @property
+    def storage(self) -> Storage:
+        """Where the table lies."""
+        return self._storage
+
+    @property
+    def catalog(self) -> IcebergCatalog | None:
+        """The table's catalog; None for a table that is named by its path."""
+        return self._catalog
+
     def snapshot(self) -> Snapshot:
         """The live files of the current snapshot, with the manifests' statistics.
 
         Raises TableNotFoundError if there is no metadata, and UnsupportedError for tables that zskip would read
-        wrongly.
+        wrongly, and that are not in a catalog of the session, whose Iceberg reads them.
         """
-        return self._contents().snapshot()
+        return self._contents_for_session().snapshot()
 
-    def _contents(self, current: CurrentTable | None = None, known: Contents | None = None) -> Contents:
+    def _contents_for_session(self) -> Contents:
+        """The table's contents, also where only Iceberg in the session reads its rows."""
+        return self._contents(has_own_reader=self._catalog is not None and self._catalog.in_session)
+
+    def _contents(
+        self, current: CurrentTable | None = None, known: Contents | None = None, *, has_own_reader: bool = False
+    ) -> Contents:
         """The table's contents, now or at a location from its catalog; known: earlier contents."""
         check_installed(self._storage.root)
         from zskip.formats.iceberg.table import read_contents
 
-        return read_contents(self._storage, self._metadata_path(current), known)
+        return read_contents(self._storage, self._metadata_path(current), known, has_own_reader=has_own_reader)
 
     def _metadata(self) -> TableMetadata:
         from zskip.formats.iceberg.table import read_metadata
@@ -84,6 +100,19 @@ class IcebergFormat:
         from zskip.formats.iceberg.commit import check_rewritable
 
         check_rewritable(contents)
+
+    def unsupported_feature(self) -> str | None:
+        """The feature for which only Iceberg in the session can rewrite the table, if any.
+
+        Raises UnsupportedError for tables that it cannot rewrite either.
+        """
+        if self._catalog is None or not self._catalog.in_session:
+            return None
+        from zskip.formats.iceberg.commit import check_partition_columns, find_unsupported_feature
+
+        contents = self._contents_for_session()
+        check_partition_columns(contents)
+        return find_unsupported_feature(contents)
 
     def stage(self) -> str:
         """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""

@@ -23,6 +23,15 @@ _TYPE = re.compile(
 _NESTED = ("struct", "list", "map")
 
 
+class OwnReaderNeeded(UnsupportedError):
+    """zskip would read a table wrongly, and Iceberg's own reader would not."""
+
+    def __init__(self, message: str, feature: str) -> None:
+        """feature: what the table uses, as in `Snapshot.reader`."""
+        super().__init__(message)
+        self.feature = feature
+
+
 def check_metadata_json(root: str, metadata: Mapping[str, Any]) -> None:
     """Raise UnsupportedError for features in the JSON of a table's metadata that zskip does not know."""
     version = metadata.get("format-version")
@@ -51,7 +60,7 @@ def _types(schema: Any) -> Iterator[str]:
 
 
 def check_columns(root: str, metadata: TableMetadata) -> None:
-    """Raise UnsupportedError if a column's name in some file may differ from its current name."""
+    """Raise OwnReaderNeeded if a column's name in some file may differ from its current name."""
     current = index_name_by_id(metadata.schema())
     _check_history(root, metadata)
     ids = {name.lower(): field_id for field_id, name in current.items()}
@@ -77,7 +86,10 @@ def _check_history(root: str, metadata: TableMetadata) -> None:
 def _check_written_names(root: str, schema: Schema) -> None:
     for field in index_by_id(schema).values():
         if field.initial_default is not None:
-            _refuse(root, f'the default value of the column "{field.name}", which files that lack it do not hold')
+            raise OwnReaderNeeded(
+                _refusal(root, f'the default value of the column "{field.name}", which files that lack it do not hold'),
+                f'a default value (of the column "{field.name}")',
+            )
         if make_compatible_name(field.name) != field.name:
             written = make_compatible_name(field.name)
             _refuse_names(root, f'the column "{field.name}" is called "{written}" in its files')
@@ -102,14 +114,19 @@ def _mapped_names(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[
 
 
 def _refuse_names(root: str, reason: str) -> NoReturn:
-    raise UnsupportedError(
+    raise OwnReaderNeeded(
         f'zskip finds columns in files by their names, which are not sure in the Iceberg table "{root}": {reason}; '
-        "copy it into a new table (CREATE TABLE ... AS SELECT), or read it with Iceberg itself. Nothing was written"
+        "copy it into a new table (CREATE TABLE ... AS SELECT), or read it with Iceberg itself. Nothing was written",
+        f"columns that Iceberg finds by their ids ({reason})",
     )
 
 
 def _refuse(root: str, feature: str) -> NoReturn:
-    raise UnsupportedError(
+    raise UnsupportedError(_refusal(root, feature))
+
+
+def _refusal(root: str, feature: str) -> str:
+    return (
         f'zskip cannot read the Iceberg table "{root}", which uses {feature}; read it with Iceberg itself. '
         "Nothing was written"
     )

@@ -30,7 +30,7 @@ from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, Zsk
 from zskip.formats.iceberg.avro import check_blocks, check_count
 from zskip.formats.iceberg.deletes import check_deletes
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
-from zskip.formats.iceberg.protocol import check_columns, check_metadata_json
+from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot
@@ -52,6 +52,8 @@ class Contents:
     """With their live entries, including those of delete files."""
     files: tuple[LiveFile, ...]
     """The live data files, in path order."""
+    reader: str | None = None
+    """As in `Snapshot`."""
 
     @property
     def version(self) -> int:
@@ -78,14 +80,18 @@ class Contents:
             declared=(data, json.dumps({"type": "struct", "fields": []})),
             known=read_statistics(files, schema, fields),
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
+            reader=self.reader,
         )
 
 
-def read_contents(storage: Storage, metadata_path: str, known: Contents | None = None) -> Contents:
+def read_contents(
+    storage: Storage, metadata_path: str, known: Contents | None = None, *, has_own_reader: bool = False
+) -> Contents:
     """The current snapshot of a table, from its metadata file.
 
-    known: an earlier one, whose manifests need not be read again. Raises UnsupportedError for tables that zskip would
-    read wrongly, and StorageError for unreadable metadata.
+    known: an earlier one, whose manifests need not be read again; has_own_reader: whether Iceberg's own reader is
+    available for tables that zskip would read wrongly. Raises UnsupportedError for those without it, and StorageError
+    for unreadable metadata.
     """
     metadata = read_metadata(storage, metadata_path)
     resolver = PathResolver(storage, metadata.location)
@@ -94,7 +100,15 @@ def read_contents(storage: Storage, metadata_path: str, known: Contents | None =
     paths = {file.path for file in files}
     if len(paths) < len(files):
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
-    return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files))
+    try:
+        reader = None
+        _translate_errors(storage, metadata_path, lambda: check_columns(storage.root, metadata))
+        _check_deletes(manifests, metadata)
+    except OwnReaderNeeded as error:
+        if not has_own_reader:
+            raise
+        reader = error.feature
+    return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files), reader=reader)
 
 
 def files_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set[str]:
@@ -127,9 +141,7 @@ def read_metadata(storage: Storage, path: str) -> TableMetadata:
         if not isinstance(metadata_json, dict):
             raise ValueError("no JSON object")
         check_metadata_json(storage.root, metadata_json)
-        metadata = TableMetadataUtil.parse_obj(metadata_json)
-        check_columns(storage.root, metadata)
-        return metadata
+        return TableMetadataUtil.parse_obj(metadata_json)
 
     return _translate_errors(storage, path, parse)
 
@@ -272,13 +284,9 @@ def _live_files(
     manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]], metadata: TableMetadata, resolver: PathResolver
 ) -> Iterator[LiveFile]:
     is_imported = metadata.name_mapping() is not None
-    deletes: list[ManifestEntry] = []
-    files: list[ManifestEntry] = []
     for manifest, entries in manifests:
         if manifest.content == ManifestContent.DELETES:
-            deletes += entries
             continue
-        files += entries
         spec = _spec_of(metadata, manifest)
         for entry in entries:
             file = entry.data_file
@@ -288,7 +296,13 @@ def _live_files(
                 _check_imported(metadata.location, file, identity)
                 identity = {}
             yield LiveFile(path=resolver.relative(file.file_path), data=file, spec=spec.spec_id, identity=identity)
-    check_deletes(metadata.location, deletes, files)
+
+
+def _check_deletes(manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]], metadata: TableMetadata) -> None:
+    entries: dict[ManifestContent, list[ManifestEntry]] = {content: [] for content in ManifestContent}
+    for manifest, part in manifests:
+        entries[manifest.content] += part
+    check_deletes(metadata.location, entries[ManifestContent.DELETES], entries[ManifestContent.DATA])
 
 
 def _spec_of(metadata: TableMetadata, manifest: ManifestFile) -> PartitionSpec:

@@ -54,6 +54,8 @@ _SPARK: dict[type[IcebergType], str] = {
     TimeType: "long",
 }
 """As Spark reads the files: it does not know Parquet's UUIDs, and reads times as microseconds."""
+_TIME = {"iceberg.type": "time"}
+"""Spark's metadata of a column whose values only Arrow writes as times."""
 _WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
     BooleanType: (1,),
     IntegerType: (4,),
@@ -105,7 +107,8 @@ def _spark_type(kind: IcebergType, with_ids: bool) -> Any:
                 "name": f.name,
                 "type": _spark_type(f.field_type, with_ids),
                 "nullable": True,
-                "metadata": {_FIELD_ID: f.field_id} if with_ids else {},
+                "metadata": ({_FIELD_ID: f.field_id} if with_ids else {})
+                | (_TIME if isinstance(f.field_type, TimeType) else {}),
             }
             for f in kind.fields
         ]

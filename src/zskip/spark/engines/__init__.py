@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from zskip.formats import DeltaFormat, HudiFormat, TableFormat
+from zskip.formats import DeltaFormat, HudiFormat, IcebergFormat, TableFormat
 from zskip.formats.iceberg.format import check_installed
 from zskip.records import Snapshot
 from zskip.spark.engines import delta, hudi
@@ -13,7 +13,7 @@ from zskip.spark.engines.base import Engine, EngineCommit, RoutedRows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.engines.iceberg import SessionCatalog
+    from zskip.spark.engines.iceberg.catalog import SessionCatalog
 
 __all__ = [
     "Engine",
@@ -45,6 +45,12 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
         return hudi.HudiEngine(spark, table)
     if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.unsupported_feature() is not None:
         return delta.DeltaEngine(spark, root)
+    if isinstance(table, IcebergFormat) and table.unsupported_feature() is not None:
+        from zskip.spark.engines.iceberg.catalog import SessionCatalog
+        from zskip.spark.engines.iceberg.engine import IcebergEngine
+
+        assert isinstance(table.catalog, SessionCatalog), "no other catalog has Iceberg's runtime"
+        return IcebergEngine(spark, table.storage, table.catalog)
     return None
 
 
@@ -57,7 +63,7 @@ def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
     if not str(spark.conf.get(setting, "")).startswith("org.apache.iceberg.spark."):
         return None
     check_installed(table)
-    from zskip.spark.engines.iceberg import SessionCatalog
+    from zskip.spark.engines.iceberg.catalog import SessionCatalog
 
     return SessionCatalog(spark, table)
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from zskip.formats.compression import Compression
-from zskip.records import Snapshot
+from zskip.records import Ints, Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -19,12 +22,18 @@ class RoutedRows:
 
     frame: DataFrame
     """Spark's partition i holds the rows of file i, in order; with exactly the columns of the table."""
-    files: int
+    partition_of_file: npt.NDArray[np.integer[Any]]
+    """(files,) the number of each new file's partition in the snapshot."""
     rows: int
     """Expected number."""
     compression: Compression
     page_rows: int
     """The most rows in a page, where the format's writer lets one choose."""
+
+    @property
+    def files(self) -> int:
+        """Number of new files."""
+        return len(self.partition_of_file)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,6 +45,8 @@ class EngineCommit:
     """Bytes of each added file."""
     names: tuple[str, ...] = ()
     """Names of the added files, without directories."""
+    rows: int | None = None
+    """Rows in the added files; None where they are those of the old files, deleted ones included."""
 
 
 class Engine(Protocol):
@@ -47,9 +58,21 @@ class Engine(Protocol):
     def check(self) -> None:
         """Raise UnsupportedError where `commit` would be impossible, with the reason and the way out; only reads."""
 
+    def read_rows(self, session: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFrame:
+        """The rows in a snapshot's files, with the number of each row's partition; only called where `reads` is set.
+
+        ordinal: the name of the column with that number.
+        """
+
+    def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
+        """(files,) the deleted rows of each file of a snapshot, estimated where the format does not say."""
+
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows, one file per partition of the frame, and commit them in place of the files of `base`.
 
         base: only the replaced files; info: a description of the operation. Raises ConflictError, and changes nothing,
         where one of the replaced files differs from `base`.
         """
+
+    def release(self) -> None:
+        """Let go of what the session holds for reading, after a commit or a failure."""

@@ -13,10 +13,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.delta.commit import MARK, parse_partition
 from zskip.formats.delta.values import relative_path
-from zskip.records import Snapshot
+from zskip.records import Ints, Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session
@@ -26,8 +28,6 @@ from zskip.spark.jvm.hadoop import storage_for
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from zskip.spark.schema import TableSchema
 
 _DELTA = "org.apache.spark.sql.delta"
 _EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
@@ -67,14 +67,13 @@ def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
     return spark.read.format("delta").option("versionAsOf", version).load(_uri(root))
 
 
-def read_files(spark: SparkSession, schema: TableSchema, ordinal: str) -> DataFrame:
+def read_files(spark: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFrame:
     """The rows in a snapshot's files, read by Delta itself, with the number of each row's partition.
 
     Without deleted rows. Includes the columns with which Delta tracks rows, if the table has them.
     """
     from pyspark.sql import DataFrame
 
-    snapshot = schema.snapshot
     with active_session(spark):
         log, version = _open(spark, snapshot)
         files = _files(spark, version, snapshot)
@@ -105,6 +104,22 @@ class DeltaEngine:
                 f'the session\'s Delta Lake, which has to rewrite "{self._root}", is not supported '
                 f"({missing[0]}); load delta-spark 4.4. Nothing was written"
             )
+
+    def read_rows(self, session: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFrame:
+        """The rows in a snapshot's files, read by Delta itself."""
+        return read_files(session, snapshot, ordinal)
+
+    def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
+        """(files,) the rows in the deletion vector of each file."""
+        with active_session(self._spark):
+            files = _files(self._spark, _open(self._spark, snapshot)[1], snapshot)
+        paths = [relative_path(str(file.path()), self._root) for file in files]
+        vectors = [file.deletionVector() for file in files]
+        rows = {path: int(v.cardinality()) for path, v in zip(paths, vectors, strict=True) if v is not None}
+        return np.array([rows.get(path, 0) for path in snapshot.paths], np.int64)
+
+    def release(self) -> None:
+        """Do nothing: Delta holds no state for a rewrite."""
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows and commit them in place of the files of `base`, in a transaction on its version."""

@@ -124,10 +124,8 @@ def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
 
     Columns that the files hold under the name of a partition column keep what the files say.
     """
-    if schema.snapshot.reader is not None:
-        from zskip.spark.engines.delta import read_files
-
-        return read_files(spark, schema, ORDINAL)
+    if schema.read_rows is not None:
+        return schema.read_rows(spark, schema.snapshot, ORDINAL)
     return scan(spark, partition_by_ordinal(spark, schema, ORDINAL))
 
 

@@ -54,6 +54,8 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
         return read_by_engine(handle, error)
     snapshot = schema.snapshot
     check_files_are_rows(snapshot)
+    if snapshot.reader is not None and handle.catalog is not None:
+        return read_by_engine(handle, UnsupportedError(f'"{snapshot.root}" has {snapshot.reader}'))
     if snapshot.reader is not None:
         whole = read_whole(spark, handle.format.name, snapshot)
         if whole is None:

@@ -23,7 +23,7 @@ from zskip.table.journal import record_operation
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, rewrite_in_place
+from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, read_through, rewrite_in_place
 from zskip.table.session import merges_schemas
 from zskip.table.snapshot import check_files_are_rows, read_table_schema
 from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
@@ -76,7 +76,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     with timer.step("snapshot"):
         engine = choose_engine(spark, handle)
         check_index_version(handle)
-        schema = read_table_schema(handle)
+        schema = read_through(engine, read_table_schema(handle))
         check_files_are_rows(schema.snapshot)
         files = select_partitions(handle, schema.snapshot, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
@@ -87,7 +87,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
             # The format's own code must commit on top of the version that it reads.
-            schema = read_table_schema(handle) if start and engine is not None else schema
+            schema = read_through(engine, read_table_schema(handle)) if start and engine is not None else schema
             commit = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, timer)
             commits += [] if commit is None else [commit]
     finally:
@@ -125,7 +125,7 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
     timer = StepTimer()
     with timer.step("snapshot"):
         engine = choose_engine(spark, handle)
-        schema = read_table_schema(handle)
+        schema = read_through(engine, read_table_schema(handle))
         _check_writable(spark, schema)
     commit = _merge(spark, handle, engine, schema, bins, {"operation": operation}, timer)
     if commit is None:
@@ -159,11 +159,11 @@ def _merge(
         if not live:
             return None
         try:
-            rewrite = _rewrite(handle, engine, schema, live, timer)
+            rewrite = _rewrite(handle, schema, live, timer)
             info_with_rows = {**info, "rows": int(rewrite.partition_rows.sum())}
             committed = rewrite_in_place(spark, handle, engine, rewrite, info_with_rows, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
-            schema = read_table_schema(handle)
+            schema = read_through(engine, read_table_schema(handle))
             # Another rewrite of plain Parquet deletes the files that it replaces, even while they are read.
             is_spoiled = isinstance(error, ConflictError) or len(_live_bins(schema.snapshot, bins)) < len(live)
             if not tries_left or not is_spoiled:
@@ -175,7 +175,7 @@ def _merge(
             version=committed.version,
             added=committed.sizes,
             removed=tuple(base.sizes.tolist()),
-            rows=info_with_rows["rows"],
+            rows=info_with_rows["rows"] if committed.rows is None else committed.rows,
             directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
         )
     return None
@@ -188,13 +188,9 @@ def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> li
     return [numbers for numbers in numbers_by_bin if numbers.min() >= 0]
 
 
-def _rewrite(
-    handle: Handle, engine: Engine | None, schema: TableSchema, bins: Sequence[Ints], timer: StepTimer
-) -> Rewrite:
+def _rewrite(handle: Handle, schema: TableSchema, bins: Sequence[Ints], timer: StepTimer) -> Rewrite:
     with timer.step("footers"):
         snapshot = schema.snapshot.take(np.concatenate(bins))
-        if snapshot.reader is None and engine is not None:
-            snapshot = dataclasses.replace(snapshot, reader=engine.reads)
         merge = merges_schemas(handle) or snapshot.declared is not None
         footers = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
     edges = np.cumsum([0, *(len(numbers) for numbers in bins)])

@@ -31,7 +31,7 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
         if column.path[0] not in names and not snapshot.has_hidden_partitions:
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
-    if snapshot.grouped_by:
+    if snapshot.grouped_by and snapshot.reader is None:
         # Footers know the values of partition columns that the files hold; the overlay writes nothing.
         index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
         bound = index.bind(snapshot, case_sensitive=case_sensitive)

@@ -44,6 +44,7 @@ class _Progress:
     settled: set[str] = field(default_factory=set)
     """Paths of files to leave alone, since this call wrote them."""
     version: int = 0
+    deleted_rows: int = 0
 
 
 def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
@@ -93,6 +94,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
         seconds=round(time.monotonic() - started, 3),
         dry_run=False,
         refit=refit_text,
+        deleted_rows=progress.deleted_rows,
     )
 
 
@@ -133,6 +135,7 @@ def _rewrite(
         result = optimize(handle, dataclasses.replace(_optimize_request(table, batches[0], request), depths=depths))
         removed, added, version = result.removed, result.added, result.version
     _record(handle, progress, removed, added, version, paths_before)
+    progress.deleted_rows += sum(batch.deleted for batch in batches)
 
 
 def _rewrite_by_new_tree(
@@ -208,4 +211,5 @@ def _predict(handle: Handle, table: PlannedTable, started: float, refit: str) ->
         seconds=round(time.monotonic() - started, 3),
         dry_run=True,
         refit=refit,
+        deleted_rows=sum(batch.deleted for batch in batches),
     )

@@ -17,11 +17,13 @@ from zskip.layout.layout import FITTED, Layout
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Clustering, read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fields
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest, default_curve
+from zskip.table.rewrite.writers import choose_engine
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_files_are_rows, read_snapshot
 from zskip.units import show_size
@@ -82,6 +84,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         rows,
         columns,
         target=target,
+        deleted=_count_deleted_rows(handle, snapshot),
         budget=None if request.budget is None else max(request.budget - spent, 0),
         linear=curve == "linear",
         reference=None if clustering is None else _largest_run(clustering),
@@ -108,12 +111,27 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
 def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
     snapshot = read_snapshot(handle)
     check_files_are_rows(snapshot)
-    if snapshot.reader is not None:
+    if snapshot.reader is None:
+        return bind_fresh_index(handle, snapshot, writes=not dry_run)
+    if snapshot.known is None:
         raise UnsupportedError(
             f'maintain() needs the bounds of files, and "{snapshot.root}" uses {snapshot.reader}, so its files are not '
             "its rows; use optimize() or compact()"
         )
-    return bind_fresh_index(handle, snapshot, writes=not dry_run)
+    return bind_metadata(handle, snapshot)
+
+
+def _count_deleted_rows(handle: Handle, snapshot: Snapshot) -> Ints | None:
+    """(files,) the deleted rows of each file, None where files are their rows or nobody can tell."""
+    if snapshot.reader is None or handle.spark is None:
+        return None
+    engine = choose_engine(handle.spark, handle)
+    if engine is None:
+        return None
+    try:
+        return engine.count_deleted_rows(snapshot)
+    finally:
+        engine.release()
 
 
 def _choose_layout(

@@ -57,6 +57,7 @@ from zskip.table.rewrite.writers import (
     choose_engine,
     not_through_arrow,
     open_target,
+    read_through,
 )
 from zskip.table.session import is_case_sensitive, merges_schemas
 from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
@@ -65,6 +66,7 @@ from zskip.table.unchanged_files import LiveFiles
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from zskip.spark.engines import Engine
     from zskip.spark.schema import TableSchema
 
 _MOST_FOOTERS = 2_000
@@ -117,7 +119,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
         if engine is not None and request.writer == ARROW:
             raise not_through_arrow(handle.storage.root, ENGINE_WRITES)
-        plan = _plan(spark, handle, request, reader=None if engine is None else engine.reads)
+        plan = _plan(spark, handle, request, engine)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, timer)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
@@ -144,6 +146,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         result = dataclasses.replace(
             _result(handle, plan, request, timer),
             version=committed.version,
+            rows=int(plan.footers.rows.sum()) if committed.rows is None else committed.rows,
             files_after=len(committed.sizes),
             bytes_after=sum(committed.sizes),
             predicted_share_before=before,
@@ -191,11 +194,8 @@ def _record(
     record_operation(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
 
 
-def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, reader: str | None) -> _Plan:
-    """Read and check the table before anything is written.
-
-    reader: why the format's own code reads the rows; None where zskip does, or where the snapshot has its own reason.
-    """
+def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, engine: Engine | None) -> _Plan:
+    """Read and check the table before anything is written."""
     from zskip.spark.scan.relation import scan_with_ordinals
     from zskip.spark.write.rewrite import check_writable
 
@@ -204,9 +204,9 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     check_files_are_rows(schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=is_case_sensitive(handle))
     files = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
-    if files.reader is None:
-        files = dataclasses.replace(files, reader=reader)
-    check_writable(scan_with_ordinals(spark, schema))
+    schema = read_through(engine, dataclasses.replace(schema, snapshot=files))
+    if len(files):
+        check_writable(scan_with_ordinals(spark, schema))
     merge = merges_schemas(handle) or files.declared is not None
     footers = inspect_footers(handle.storage, files, merge=merge, workers=handle.workers)
     count = len(files.partitions)
@@ -215,7 +215,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, *, read
     compression = request.compression or Compression(codec=footers.codec or "zstd")
     sorts = request.sort_within_files
     return _Plan(
-        schema=dataclasses.replace(schema, snapshot=files),
+        schema=schema,
         fields=fields,
         footers=footers,
         partition_rows=rows,

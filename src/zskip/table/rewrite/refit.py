@@ -15,6 +15,7 @@ from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
 from zskip.table.rewrite.maintenance_plan import PlannedTable
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.rewrite.writers import choose_engine, read_through
 from zskip.table.snapshot import read_table_schema
 
 _GAIN = 0.8
@@ -97,6 +98,12 @@ def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
     from zskip.spark.write.rewrite import describe_jobs
 
     spark = handle.need_spark("maintain()")
-    frame = scan_with_ordinals(spark, replace(read_table_schema(handle), snapshot=table.snapshot))
-    with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):
-        return draw_bernoulli(frame, table.fields, ORDINAL, bernoulli_fraction(int(table.rows.sum()), files), 0)
+    engine = None if table.snapshot.reader is None else choose_engine(spark, handle)
+    schema = read_through(engine, replace(read_table_schema(handle), snapshot=table.snapshot))
+    fraction = bernoulli_fraction(int(table.rows.sum()), files)
+    try:
+        with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):
+            return draw_bernoulli(scan_with_ordinals(spark, schema), table.fields, ORDINAL, fraction, 0)
+    finally:
+        if engine is not None:
+            engine.release()

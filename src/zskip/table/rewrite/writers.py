@@ -165,6 +165,17 @@ def choose_engine(
     return engine
 
 
+def read_through(engine: Engine | None, schema: TableSchema) -> TableSchema:
+    """A schema whose rows the engine reads, if it reads them.
+
+    engine: the result of `choose_engine`.
+    """
+    if engine is None or engine.reads is None:
+        return schema
+    snapshot = dataclasses.replace(schema.snapshot, reader=schema.snapshot.reader or engine.reads)
+    return dataclasses.replace(schema, snapshot=snapshot, read_rows=engine.read_rows)
+
+
 @contextmanager
 def open_target(handle: Handle, path: str | None) -> Iterator[Handle]:
     """Open what receives the new files: the table itself, or a hidden directory that becomes a new table at the end.
@@ -228,16 +239,20 @@ class FileWriter:
 
     def _write(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
         """Write the new files; returns their numbers in the arrangement."""
-        from zskip.spark.write.arrow.schema import NotArrow
+        from zskip.spark.write.arrow.schema import NotArrow, find_arrow_only_column
 
+        declared = rewrite.schema.snapshot.declared
+        column = None if declared is None else find_arrow_only_column(declared[0])
         if self._requested == SPARK:
+            if column is not None:
+                raise UnsupportedError(f'Spark would write column "{column}" as another type; leave writer="spark" out')
             self.writer_reason = 'writer="spark"'
             return self._write_by_spark(rewrite)
         try:
             files = self._write_through_arrow(rewrite)
         except NotArrow as error:
-            if self._requested == ARROW:
-                raise not_through_arrow(rewrite.schema.snapshot.root, error.reason) from error
+            if self._requested == ARROW or column is not None:
+                raise not_through_arrow(rewrite.schema.snapshot.root, error.reason, column) from error
             _log.info("%s: Spark writes the new files: %s", rewrite.schema.snapshot.root, error.reason)
             self.writer_reason = error.reason
             # Tasks that go on nevertheless have no directory to leave files in.
@@ -323,15 +338,18 @@ class EngineWriter:
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             rows = RoutedRows(
                 frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.schema),
-                files=len(rewrite.arrangement.partition_of_file),
+                partition_of_file=rewrite.arrangement.partition_of_file,
                 rows=int(rewrite.partition_rows.sum()),
                 compression=rewrite.compression,
                 page_rows=rewrite.page_rows,
             )
-            return self._engine.commit(snapshot, rows, info)
+            committed = self._engine.commit(snapshot, rows, info)
+        self._engine.release()
+        return committed
 
     def abort(self) -> None:
-        """Do nothing: an engine cleans up after a failed commit itself."""
+        """Let go of what was read; an engine cleans up after a failed commit itself."""
+        self._engine.release()
 
 
 def rewrite_in_place(
@@ -359,9 +377,12 @@ def rewrite_in_place(
         raise
 
 
-def not_through_arrow(root: str, reason: str) -> UnsupportedError:
-    """The error for writer="arrow"."""
-    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')
+def not_through_arrow(root: str, reason: str, column: str | None = None) -> UnsupportedError:
+    """The error for writer="arrow", or for a column that Spark would write as another type."""
+    way_out = 'leave writer="arrow" out'
+    if column is not None:
+        way_out = f'Spark would write column "{column}" as another type: rewrite it with another engine'
+    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; {way_out}')
 
 
 def _check_rows(rewrite: Rewrite, written: Ints) -> None:

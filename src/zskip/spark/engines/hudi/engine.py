@@ -14,12 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats import HOME, staging
 from zskip.formats.hudi.format import INFO_KEY, NOTE, HudiFormat
 from zskip.formats.hudi.protocol import check_rewritable, metadata_parts
 from zskip.formats.hudi.timeline import Timeline, read_timeline
-from zskip.records import Snapshot
+from zskip.records import Ints, Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -109,6 +111,17 @@ class HudiEngine:
         if self._spark.conf.get("spark.serializer", "") != _KRYO:
             raise UnsupportedError(f'Hudi writes to "{root}" only where spark.serializer={_KRYO}; start Spark with it')
         check_rewritable(root, self._table.options(), self._table.avro_schema())
+
+    def read_rows(self, session: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFrame:
+        """Never called: zskip reads the files itself."""
+        raise NotImplementedError
+
+    def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
+        """None: the files of the tables that this engine rewrites are their rows."""
+        return np.zeros(len(snapshot), np.int64)
+
+    def release(self) -> None:
+        """Do nothing: `commit` cleans up after itself."""
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows and commit them in place of the files of `base`, or change nothing.

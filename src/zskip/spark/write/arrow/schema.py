@@ -28,6 +28,9 @@ _ATOMIC = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
+_NOT_SPARKS = {"time": pa.time64("us")}
+"""Iceberg's types that Spark reads and writes as others, by the entry `iceberg.type` in a column's metadata."""
+_ICEBERG_TYPE = "iceberg.type"
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LONG_DIGITS = 18
 """Decimals of at most so many digits fit into 64 bits."""
@@ -94,7 +97,14 @@ def _narrow(data_type: pa.DataType) -> pa.DataType:
 def _to_arrow_field(spark_field: Mapping[str, Any], column: str) -> pa.Field:
     metadata = spark_field.get("metadata") or {}
     ids = {b"PARQUET:field_id": str(metadata[FIELD_ID]).encode()} if FIELD_ID in metadata else None
-    return pa.field(spark_field["name"], _to_arrow_type(spark_field["type"], column), spark_field["nullable"], ids)
+    arrow_type = _NOT_SPARKS.get(str(metadata.get(_ICEBERG_TYPE))) or _to_arrow_type(spark_field["type"], column)
+    return pa.field(spark_field["name"], arrow_type, spark_field["nullable"], ids)
+
+
+def find_arrow_only_column(schema_json: str) -> str | None:
+    """The first column whose values Spark would write as another type, if any."""
+    fields = json.loads(schema_json)["fields"]
+    return next((field["name"] for field in fields if _ICEBERG_TYPE in (field.get("metadata") or {})), None)
 
 
 def _to_arrow_type(spark_type: Any, column: str) -> pa.DataType:

@@ -13,7 +13,15 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
 from zskip.formats.iceberg.catalog import CurrentTable, UnknownCommitError, call_with_timeout, reread_contents
-from zskip.formats.iceberg.commit import APPEND, REPLACE, NewFile, Rewrite, check_unchanged, find_committed
+from zskip.formats.iceberg.commit import (
+    APPEND,
+    REPLACE,
+    REWRITE,
+    NewFile,
+    Rewrite,
+    check_unchanged,
+    find_committed,
+)
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import root_cause, text_with_causes
@@ -26,15 +34,15 @@ if TYPE_CHECKING:
 
     from zskip.formats.iceberg.table import Contents
 
-_ICEBERG = "org.apache.iceberg"
+ICEBERG = "org.apache.iceberg"
 _MAPPING = "schema.name-mapping.default"
 _CONFLICTS = (
-    f"{_ICEBERG}.exceptions.ValidationException",
-    f"{_ICEBERG}.exceptions.CommitFailedException",
+    f"{ICEBERG}.exceptions.ValidationException",
+    f"{ICEBERG}.exceptions.CommitFailedException",
 )
 """The errors after which certainly nothing was committed."""
 _MISSING = (
-    f"{_ICEBERG}.exceptions.NoSuchTableException",
+    f"{ICEBERG}.exceptions.NoSuchTableException",
     "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
 )
 
@@ -65,14 +73,14 @@ class SessionCatalog:
     def exists(self) -> bool:
         """Whether the catalog has the table; raises StorageError where the catalog is down."""
         try:
-            self._load()
+            self.load()
         except TableNotFoundError:
             return False
         return True
 
     def current(self) -> CurrentTable:
         """The current location and metadata of the table."""
-        table = self._load()
+        table = self.load()
         with self._translate_errors("read the metadata of"):
             metadata = table.operations().current()
             return CurrentTable(root=table.location(), metadata=metadata.metadataFileLocation())
@@ -83,7 +91,7 @@ class SessionCatalog:
         with self._translate_errors("create the table in the catalog of"):
             self._spark.sql(f"CREATE TABLE {name} ({ddl}) USING iceberg")
 
-    def _load(self) -> JavaObject:
+    def load(self) -> JavaObject:
         """The current `org.apache.iceberg.BaseTable`."""
         with self._translate_errors("reach the catalog of"):
             return call_with_timeout(self._table, self._load_now, InheritableThread)
@@ -93,7 +101,7 @@ class SessionCatalog:
         compat.set_active(self._spark)
         # Iceberg ignores a catalog that does not start, and looks the whole name up in the default one.
         self._spark._jsparkSession.sessionState().catalogManager().catalog(self._table.partition(".")[0])
-        load = self._jvm.call(f"{_ICEBERG}.spark.Spark3Util", "loadIcebergTable")
+        load = self._jvm.call(f"{ICEBERG}.spark.Spark3Util", "loadIcebergTable")
         table = load(self._spark._jsparkSession, ".".join(f"`{part}`" for part in self._table.split(".")))
         table.refresh()
         return table
@@ -102,12 +110,20 @@ class SessionCatalog:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which retries after concurrent commits."""
         contents = reread_contents(read, self.current())
         check_unchanged(contents, rewrite)
-        table = self._load()
+        table = self.load()
         with self._translate_errors("prepare a commit to"):
             if rewrite.by_name and contents.metadata.name_mapping() is None:
                 mapping = create_mapping_from_schema(contents.metadata.schema()).model_dump_json()
                 table.updateProperties().set(_MAPPING, mapping).commit()
             operation = self._prepare(table, contents, rewrite)
+        self.commit_operation(operation, lambda: self._is_committed(rewrite, read))
+
+    def commit_operation(self, operation: JavaObject, is_committed: Callable[[], bool]) -> None:
+        """Commit one of Iceberg's pending updates.
+
+        is_committed: asks the table, where the catalog has failed. Raises ConflictError where nothing was committed,
+        and UnknownCommitError where that is unknown.
+        """
         try:
             operation.commit()
         except (Py4JJavaError, CapturedException) as error:
@@ -116,11 +132,21 @@ class SessionCatalog:
                     f'another writer changed "{self._table}" in the meantime ({_message(error)}); nothing was '
                     "committed, call again"
                 ) from error
-            if not self._is_committed(rewrite, read):
+            if not is_committed():
                 raise UnknownCommitError(
                     f'the catalog of "{self._table}" failed in the middle of a commit ({_message(error)}); check '
                     "whether its current snapshot is zskip's before you call again. No row is lost either way"
                 ) from error
+
+    def find_committed(self, name: str) -> JavaObject | None:
+        """Iceberg's snapshot that a rewrite of this name has committed, if the table still has it."""
+        with self._translate_errors("read the metadata of"):
+            snapshots = self.load().snapshots().iterator()
+            while snapshots.hasNext():
+                snapshot = snapshots.next()
+                if snapshot.summary().get(REWRITE) == name:
+                    return snapshot
+        return None
 
     def _is_committed(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> bool:
         try:
@@ -154,7 +180,7 @@ class SessionCatalog:
             operation = table.newAppend()
             add = operation.appendFile
         else:
-            everything = self._jvm.call(f"{_ICEBERG}.expressions.Expressions", "alwaysTrue")()
+            everything = self._jvm.call(f"{ICEBERG}.expressions.Expressions", "alwaysTrue")()
             operation = table.newOverwrite().overwriteByRowFilter(everything)
             add = operation.addFile
         for key, value in rewrite.summary.items():
@@ -190,13 +216,13 @@ class SessionCatalog:
         jvm = self._jvm
         mapping = table.properties().get(_MAPPING)
         name_mapping = (
-            None if mapping is None else jvm.call(f"{_ICEBERG}.mapping.NameMappingParser", "fromJson")(mapping)
+            None if mapping is None else jvm.call(f"{ICEBERG}.mapping.NameMappingParser", "fromJson")(mapping)
         )
-        metrics = jvm.call(f"{_ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
-            table.io().newInputFile(uri), jvm.call(f"{_ICEBERG}.MetricsConfig", "forTable")(table), name_mapping
+        metrics = jvm.call(f"{ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
+            table.io().newInputFile(uri), jvm.call(f"{ICEBERG}.MetricsConfig", "forTable")(table), name_mapping
         )
         spec = table.spec() if sibling is None else table.specs().get(sibling.specId())
-        builder = jvm.call(f"{_ICEBERG}.DataFiles", "builder")(spec)
+        builder = jvm.call(f"{ICEBERG}.DataFiles", "builder")(spec)
         builder = builder.withPath(uri).withFormat("PARQUET").withFileSizeInBytes(file.staged.size)
         if sibling is not None:
             builder = builder.withPartition(sibling.partition())
