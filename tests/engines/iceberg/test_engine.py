@@ -164,8 +164,11 @@ def test_rows_of_version_3_keep_their_ids(engine_spark: SparkSession, partitione
     assert files(engine_spark, name) == {0: result.files_after}
 
 
-def test_renamed_columns_and_columns_of_the_same_name_as_a_dropped_one(engine_spark: SparkSession) -> None:
-    name = create(engine_spark, 2)
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_renamed_columns_and_columns_of_the_same_name_as_a_dropped_one(
+    engine_spark: SparkSession, version: int
+) -> None:
+    name = create(engine_spark, version)
     for change in ("RENAME COLUMN k TO other", "RENAME COLUMN id TO k", "DROP COLUMN name", "ADD COLUMN name BIGINT"):
         engine_spark.sql(f"ALTER TABLE {name} {change}")
     engine_spark.sql(f"INSERT INTO {name} SELECT k + 10000, other, p, k FROM {name} WHERE k < 100")
@@ -199,6 +202,17 @@ def test_uuids_and_values_of_fixed_size(engine_spark: SparkSession) -> None:
     assert load(engine_spark, name).schema().toString() == schema
     stored = {pq.read_schema(f.removeprefix("file:")).field("f").type for f in engine_spark.table(name).inputFiles()}
     assert stored == {pa.binary(4)}
+
+
+def test_rows_from_before_version_3_get_ids(engine_spark: SparkSession) -> None:
+    name = create(engine_spark, 2)
+    engine_spark.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
+    before = content(engine_spark.table(name))
+    engine_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('format-version' = '3')")
+    zskip.table(engine_spark, name).optimize(["k", "id"], files=4)
+    assert content(engine_spark.table(name)) == before
+    assert len({row[-2] for row in with_lineage(engine_spark, name)} - {None}) == len(before)
+    assert files(engine_spark, name) == {0: 4}
 
 
 def test_a_table_of_which_all_rows_are_deleted(engine_spark: SparkSession) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, StagedFile
-from zskip.formats.iceberg.catalog import CurrentTable, IcebergCatalog, UnknownCommitError
+from zskip.formats.iceberg.catalog import CurrentTable, IcebergCatalog, UnknownCommitError, reread_contents
 from zskip.records import Bools, Snapshot
 from zskip.storage import Storage
 
@@ -172,13 +172,15 @@ class IcebergFormat:
 
     def _move_and_commit(self, old: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any], mode: str) -> int:
         """mode: as in `commit.Rewrite`."""
-        catalog, contents = self._need_catalog(), self._contents()
+        catalog = self._need_catalog()
+        known: Contents | None = None
 
         def read(current: CurrentTable) -> Contents:
-            nonlocal contents
-            contents = self._contents(current, contents)
-            return contents
+            nonlocal known
+            known = self._contents(current, known)
+            return known
 
+        contents = reread_contents(read, catalog.current())
         from zskip.formats.iceberg.commit import find_committed, prepare_rewrite
         from zskip.formats.iceberg.sweep import sweep_attempts
 

@@ -81,6 +81,7 @@ class Contents:
             known=read_statistics(files, schema, fields),
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
             reader=self.reader,
+            opaque=self.reader is not None,
         )
 
 

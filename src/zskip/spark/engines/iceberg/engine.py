@@ -148,12 +148,7 @@ class IcebergEngine:
 
     def _read_tasks(self, table: JavaObject, snapshot: JavaObject) -> _Version:
         jvm, handles = self._jvm, self._jvm.handles
-        planned = table.newScan().useSnapshot(snapshot.snapshotId()).planFiles()
-        try:
-            lists = f"{ICEBERG}.relocated.com.google.common.collect.Lists"
-            tasks = jvm.call(lists, "newArrayList")(planned.iterator())
-        finally:
-            planned.close()
+        tasks = self._read_all(table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
         location = handles.chain(
             handles.virtual(_CONTENT, "file", _FILE), handles.virtual(_FILE, "location", "java.lang.String")
         )
@@ -274,14 +269,24 @@ class IcebergEngine:
         return operation
 
     def _find_dangling_deletes(self, version: _Version, base: Snapshot) -> list[JavaObject]:
-        """The delete files and deletion vectors that apply to files of `base`, and to no other."""
-        old = version.with_deletes.intersection(base.paths)
-        dangling = self._jvm.call(f"{ICEBERG}.util.DeleteFileSet", "create")()
-        for path in old:
-            dangling.addAll(version.tasks[path].deletes())
-        for path in version.with_deletes - old:
+        """The live delete files and deletion vectors that apply to no file but those of `base`."""
+        jvm, table = self._jvm, version.table
+        dangling = jvm.call(f"{ICEBERG}.util.DeleteFileSet", "create")()
+        for manifest in _items(version.snapshot.deleteManifests(table.io())):
+            read = jvm.call(f"{ICEBERG}.ManifestFiles", "readDeleteManifest")
+            dangling.addAll(self._read_all(read(manifest, table.io(), table.specs())))
+        for path in version.with_deletes.difference(base.paths):
             dangling.removeAll(version.tasks[path].deletes())
         return _items(dangling)
+
+    def _read_all(self, items: JavaObject) -> JavaObject:
+        """A `java.util.List` from one of Iceberg's `CloseableIterable`s."""
+        try:
+            return self._jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(
+                items.iterator()
+            )
+        finally:
+            items.close()
 
     def release(self) -> None:
         """Forget the version that was read, and what Iceberg's caches hold of it."""
