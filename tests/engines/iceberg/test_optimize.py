@@ -143,7 +143,7 @@ def test_another_writer_meanwhile(engine_spark: SparkSession, monkeypatch: pytes
     for mode in ("copy-on-write", "merge-on-read"):
         engine_spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = '{mode}')")
         meanwhile.append(f"DELETE FROM {name} WHERE id = (SELECT max(id) FROM {name} WHERE id < 10)")
-        with pytest.raises(ConflictError, match="call again|another writer changed the table"):
+        with pytest.raises(ConflictError, match=r"call again|another writer changed the table"):
             table.optimize(["id", "k"], files=4)
     assert engine_spark.table(name).count() == 4008
     root = Path(table.path)
