@@ -103,7 +103,7 @@ def read_contents(
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
     try:
         reader = None
-        _translate_errors(storage, metadata_path, lambda: check_columns(storage.root, metadata))
+        check_columns(storage.root, metadata)
         _check_deletes(manifests, metadata)
     except OwnReaderNeeded as error:
         if not has_own_reader:
@@ -142,7 +142,9 @@ def read_metadata(storage: Storage, path: str) -> TableMetadata:
         if not isinstance(metadata_json, dict):
             raise ValueError("no JSON object")
         check_metadata_json(storage.root, metadata_json)
-        return TableMetadataUtil.parse_obj(metadata_json)
+        metadata = TableMetadataUtil.parse_obj(metadata_json)
+        metadata.name_mapping()  # fails on one that is not JSON
+        return metadata
 
     return _translate_errors(storage, path, parse)
 
