@@ -265,7 +265,7 @@ def test_files_with_wrong_ids_are_not_committed(catalog: SqlCatalog) -> None:
     assert unknown_files(table) == set()
 
 
-@pytest.mark.parametrize("name", ["u", "fx", "tm"])
+@pytest.mark.parametrize("name", ["u", "fx"])
 def test_types_that_spark_writes_as_others_are_refused(catalog: SqlCatalog, name: str) -> None:
     table = create(catalog, schema=Schema(SCHEMA.find_field("id"), SCHEMA.find_field(name)))
     with pytest.raises(UnsupportedError, match=f'column "{name}"'):
