@@ -215,10 +215,10 @@ def test_parts_of_a_file_are_the_file(tmp_path: Path, source: pa.Table) -> None:
     ids=str,
 )
 def test_texts_of_few_values_keep_dictionaries(tmp_path: Path, stored: pa.DataType) -> None:
-    texts = [None if i % 7 == 3 else "abc"[i % 3] for i in range(300)]
-    distinct = [np.random.default_rng(i).bytes(200).hex() for i in range(300)]
+    texts = [None if i % 7 == 3 else "abc"[i % 3] for i in range(6_000)]
+    distinct = [np.random.default_rng(i).bytes(20).hex() for i in range(6_000)]
     rows = pa.table({"s": pa.array(texts).cast(stored), "t": pa.array(distinct).cast(pa.string())})
-    pq.write_table(rows, tmp_path / "0.parquet", row_group_size=100)
+    pq.write_table(rows, tmp_path / "0.parquet", row_group_size=2_000)
     schema = pa.schema([("s", pa.string()), ("t", pa.string())])
     reader = Reader(DiskAccess(str(tmp_path)), schema, corrected=True)
     batches = list(reader.batches(Source("0.parquet", (tmp_path / "0.parquet").stat().st_size, 0)))

@@ -23,8 +23,9 @@ _STREAMED = 256 << 20
 _BUFFER = 1 << 20
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
 """Seconds since 1970, the range of Spark's type."""
-_DICTIONARY_BYTES = 8 << 10
-"""A text column keeps its dictionaries if their pages take at most so many bytes; no writer gives those up midway."""
+_DICTIONARY_BYTES, _ROWS_A_BYTE = 8 << 10, 16
+"""A text column keeps its dictionaries if their pages take few bytes, for their rows too: no writer gives up such ones
+midway."""
 
 
 class Source(NamedTuple):
@@ -59,19 +60,17 @@ class Reader:
             raise NotArrow(f'pyarrow cannot read "{source.path}": {first_line(error)}') from error
 
     def _batches(self, stream: Any, source: Source) -> Iterator[pa.RecordBatch]:
-        metadata = pq.read_metadata(stream)
+        options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": False}
+        file = pq.ParquetFile(stream, **options)
+        metadata = file.metadata
         check_file(metadata, self._schema, corrected=self._corrected)
         groups = _row_groups(metadata, source)
         _check_int96(stream, metadata, groups)
-        largest = max((metadata.row_group(i).total_byte_size for i in groups), default=0)
-        file = pq.ParquetFile(
-            stream,
-            metadata=metadata,
-            read_dictionary=self._with_dictionaries(metadata, groups),
-            coerce_int96_timestamp_unit="us",
-            pre_buffer=False,
-            buffer_size=_BUFFER if largest > _STREAMED else 0,
-        )
+        dictionaries = self._with_dictionaries(metadata, groups)
+        is_large = any(metadata.row_group(i).total_byte_size > _STREAMED for i in groups)
+        if dictionaries or is_large:
+            options |= {"read_dictionary": dictionaries, "buffer_size": _BUFFER if is_large else 0}
+            file = pq.ParquetFile(stream, metadata=metadata, **options)
         columns = self._columns(file.schema_arrow)
         for group in groups:
             if not self._row_bytes:
@@ -122,7 +121,8 @@ def _check_int96(stream: Any, metadata: pq.FileMetaData, groups: Sequence[int]) 
 
 def _has_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
     start = chunk.dictionary_page_offset
-    return start is not None and 0 < chunk.data_page_offset - start <= _DICTIONARY_BYTES
+    most = min(_DICTIONARY_BYTES, chunk.num_values // _ROWS_A_BYTE)
+    return start is not None and 0 < chunk.data_page_offset - start <= most
 
 
 def _as_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
