@@ -1,10 +1,12 @@
 """SIGKILL at random moments of a write, and writers beside each other: each row is there once, or its write is not.
 
+Half of the moments are times, the others changes of files or commits, of which most come in the last milliseconds.
 ZSKIP_STRESS_ROUNDS says how many rounds there are on each format.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -25,7 +27,7 @@ from zskip.errors import ConflictError, StorageError
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 ROUNDS = int(os.environ.get("ZSKIP_STRESS_ROUNDS", "3"))
-ROWS = 400
+ROWS, STEPS = 400, 20
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +42,18 @@ def all_rows(maker: Maker, path: Path) -> Any:
     return rows_of(maker.read(path))
 
 
+def moment(rng: random.Random, seconds: float) -> float:
+    """When to kill a write, after so many seconds or before a step; never if nobody knows how long it takes."""
+    if seconds == math.inf:
+        return 0
+    return rng.uniform(0.1, seconds) if rng.random() < 0.5 else rng.randrange(1, STEPS)
+
+
 @pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
 def test_killed_at_random_moments(maker: Maker, victims: Victim, tmp_path: Path) -> None:
     path, rng = tmp_path / "t", random.Random(maker.name)
     maker.append(path, points(0, ROWS), partitioned=False)
-    seconds, killed, committed = 0.0, 0, 0
+    seconds, killed, committed = math.inf, 0, 0
     for number in range(ROUNDS + 1):
         rows = points((number + 1) * ROWS, ROWS)
         pq.write_table(rows, tmp_path / "new.parquet")
@@ -53,9 +62,8 @@ def test_killed_at_random_moments(maker: Maker, victims: Victim, tmp_path: Path)
         before = all_rows(maker, path)
         expected = rows_of(rows) if mode == "overwrite" else before + rows_of(rows)
         started = time.monotonic()
-        done = victims.call(maker.name, path, "write", arguments, rng.uniform(0.1, seconds) if number else 0)
-        # The first one is not killed, and tells how long it takes.
-        seconds = seconds or time.monotonic() - started
+        done = victims.call(maker.name, path, "write", arguments, moment(rng, seconds))
+        seconds = seconds if done is None else min(seconds, time.monotonic() - started)
         after = all_rows(maker, path)
         assert after in (before, expected), number
         assert done is None or after == expected
@@ -73,15 +81,15 @@ def test_killed_at_random_moments(maker: Maker, victims: Victim, tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["parquet", "delta"])
 def test_a_new_table_is_whole_or_not_there(name: str, victims: Victim, tmp_path: Path) -> None:
-    rng, rows, seconds, killed = random.Random(name), points(0, ROWS), 0.0, 0
+    rng, rows, seconds, killed = random.Random(name), points(0, ROWS), math.inf, 0
     pq.write_table(rows, tmp_path / "new.parquet")
     maker = next(maker for maker in FORMATS if maker.name == name)
     arguments = {"rows": str(tmp_path / "new.parquet"), "by": ["a", "b"], "files": 3, "mode": "error"}
     for number in range(ROUNDS + 1):
         path = tmp_path / f"t{number}"
         started = time.monotonic()
-        done = victims.call(name, path, "write", arguments, rng.uniform(0.1, seconds) if number else 0)
-        seconds = seconds or time.monotonic() - started
+        done = victims.call(name, path, "write", arguments, moment(rng, seconds))
+        seconds = seconds if done is None else min(seconds, time.monotonic() - started)
         killed += done is None
         if not path.exists():
             assert victims.call(name, path, "write", arguments, 0) is not None

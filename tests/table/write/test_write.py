@@ -249,6 +249,24 @@ def test_overwrite_beside_other_writers(maker: Maker, tmp_path: Path, spark: Spa
     assert rows_of(maker.read(path)) == rows_of(points(500, 50)) + rows_of(points(700, 10))
 
 
+def test_files_that_are_no_table_of_zskips(tmp_path: Path, spark: SparkSession) -> None:
+    """One file, some of a directory's files, files of several schemas, a partition: Spark reads them."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(points(0, 100), tmp_path / "in" / "a.parquet")
+    pq.write_table(points(100, 100).append_column("more", pa.array(range(100))), tmp_path / "in" / "b.parquet")
+    sources = [
+        (spark.read.parquet(str(tmp_path / "in" / "a.parquet")), 100),
+        (spark.read.parquet(str(tmp_path / "in" / "*.parquet")), 200),
+        (spark.read.parquet(str(tmp_path / "in")), 200),
+        (spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "in")), 200),
+    ]
+    for number, (df, rows) in enumerate(sources):
+        zskip.write(df, str(tmp_path / f"t{number}"), by=["a", "b"], files=2)
+        back = zskip.table(spark, str(tmp_path / f"t{number}")).df()
+        assert (back.count(), back.columns) == (rows, df.columns)
+        assert sorted(map(str, back.collect())) == sorted(map(str, df.collect()))
+
+
 def test_a_failed_write_leaves_nothing(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyspark.sql.functions as F
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from zskip.errors import ColumnError, InputError, UnsupportedError
+from zskip.errors import ColumnError, InputError, UnsupportedError, ZskipError
 from zskip.formats.delta.create import check_new_columns, create_table
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot, WriteResult
@@ -188,9 +188,14 @@ def _find_scanned_table(spark: SparkSession, df: DataFrame, columns: _NewColumns
     if not isinstance(relation, FileRelation) or obstacle(jvm, relation) is not None:
         return None
     handle = Handle(storage_at(relation.root, spark), spark)
-    if handle.format.name != "parquet":
+    info = handle.storage.stat("")
+    try:
+        if info is None or not info.is_dir or handle.format.name != "parquet":
+            return None
+        schema = read_table_schema(handle)
+    except ZskipError:
+        # Spark reads what zskip does not.
         return None
-    schema = read_table_schema(handle)
     names = tuple(field.name for field in schema.snapshot.partition_fields)
     data, partition = (json.loads(text)["fields"] for text in (schema.data_json, schema.partition_json))
     listed = {unquote(urlsplit(str(uri)).path) for uri in relation.files.inputFiles()}
