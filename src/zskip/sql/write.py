@@ -31,9 +31,12 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
     frame = None if target is None else _analyze_insert(spark, text)
     if target is None or frame is None:
         return run_query(spark, text).frame
+    version = target.handle.format.snapshot().version
     try:
         result = target.table.append(frame)
     except UnsupportedError:
+        if target.handle.format.snapshot().version != version:
+            raise
         # Nothing was written: the format's own writer appends, as Spark does it.
         return run_query(spark, text).frame
     finally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, TableNotFoundError, UnsupportedError
-from zskip.formats import check_name
+from zskip.formats import HOME, check_name
 from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.table.address import find_catalog, is_session_name, open_in_catalog, resolve_address
@@ -56,7 +56,7 @@ def resolve_target(spark: SparkSession, target: Any, format_name: str) -> WriteT
         info = handle.storage.stat("")
         if info is not None and not info.is_dir:
             raise InputError(f'"{name}" is a file; give the path of a directory for the table')
-        if info is None or not handle.storage.list_dir(""):
+        if info is None or _is_vacant(handle):
             return WriteTarget(name=name, existing=None)
     if handle.format.name != format_name:
         raise InputError(
@@ -64,6 +64,12 @@ def resolve_target(spark: SparkSession, target: Any, format_name: str) -> WriteT
             "another target"
         )
     return WriteTarget(name=name, existing=handle)
+
+
+def _is_vacant(handle: Handle) -> bool:
+    """Whether a directory is empty, or holds only what a process that died, or still writes, has begun in a store."""
+    names = {entry.path for entry in handle.storage.list_dir("")}
+    return names <= {HOME} and not handle.storage.list_dir(f"{HOME}/log")
 
 
 def _resolve_iceberg(spark: SparkSession, name: str) -> WriteTarget:

@@ -321,4 +321,5 @@ def _overwrite(
 
     result = write_and_commit(handle, frame, plan, "write", commit, timer)
     _check_has_rows(result, target)
+    spark.catalog.refreshByPath(handle.storage.root)
     return result
