@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import typed_tables
@@ -28,7 +29,7 @@ from zskip.spark.write.arrow.placing import Placement, placer
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
-from zskip.spark.write.arrow.writing import FileOptions, writer
+from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions, writer
 from zskip.types import DataType, Form
 
 SEED = 3
@@ -226,6 +227,39 @@ def test_texts_of_few_values_keep_dictionaries(tmp_path: Path, stored: pa.DataTy
     assert all(batch.schema.types == [pa.dictionary(pa.int32(), pa.string()), pa.string()] for batch in batches)
     table = join_sorted(batches, schema, stable_order)
     assert [table["s"].to_pylist(), table["t"].to_pylist()] == [texts, distinct]
+
+
+@pytest.mark.parametrize("nulls", [True, False])
+@pytest.mark.parametrize("sort", [True, False])
+def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, sort: bool, nulls: bool) -> None:
+    kinds = [None if nulls and i % 11 == 0 else f"kind {i * i % 6000 // 1000}" for i in range(24_000)]
+    table = pa.table({"i": pa.array(range(24_000), pa.int32()), "s": kinds, "f": pa.nulls(24_000, pa.float64())})
+    (tmp_path / "t").mkdir()
+    for number in range(2):
+        pq.write_table(table.slice(12_000 * number, 12_000), tmp_path / "t" / f"{number}.parquet")
+    placement = Placement(
+        reach=(lambda root: lambda: DiskAccess(root))(str(tmp_path)),
+        schema=table.schema,
+        layout=fitted(table, 5),
+        tasks=[[source] for source in sources(tmp_path)],
+        sort=sort,
+        corrected=True,
+    )
+    new = options(tmp_path, table.schema, page_rows=500, row_bytes=float(_ROW_GROUP_BYTES // 2_000))
+    tables = written(tmp_path, list(placer(placement)(numbers(2))), new)
+    assert rows(pa.concat_tables(tables.values())) == rows(table)
+    for path in (tmp_path / "out").iterdir():
+        file = pq.ParquetFile(path, read_dictionary=["s"])
+        for group in range(file.num_row_groups):
+            chunk, texts = file.metadata.row_group(group).column(1), file.read_row_group(group)["s"]
+            ends = pc.min_max(texts.cast(pa.string())).as_py()
+            assert (chunk.statistics.min, chunk.statistics.max) == (ends["min"], ends["max"])
+            assert chunk.statistics.null_count == texts.null_count
+            assert chunk.has_column_index
+            assert chunk.has_offset_index
+            assert chunk.dictionary_page_offset is not None
+        used = set(file.read()["s"].to_pylist()) - {None}
+        assert all(set(part.dictionary.to_pylist()) <= used for part in file.read()["s"].chunks)
 
 
 def test_ids_of_old_files_are_left_behind(tmp_path: Path) -> None:

@@ -204,11 +204,7 @@ def _prepare(table: pa.Table, options: FileOptions) -> tuple[pa.Table, list[bool
     """Prepare columns for Parquet: returns them with their fields, and which of them have a dictionary there."""
     has_dictionary = [_repeats(column, options.page_rows) for column in table.columns]
     columns = [
-        column
-        if not pa.types.is_dictionary(column.type)
-        else without_unused(column.chunk(0))
-        if repeats
-        else plain(column.chunk(0))
+        _final_dictionary(column.chunk(0), repeats) if pa.types.is_dictionary(column.type) else column
         for column, repeats in zip(table.columns, has_dictionary, strict=True)
     ]
     # Not the types of other columns: their parts may have the ids of old files.
@@ -217,6 +213,11 @@ def _prepare(table: pa.Table, options: FileOptions) -> tuple[pa.Table, list[bool
         for field, column in zip(options.schema, columns, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields)), has_dictionary
+
+
+def _final_dictionary(column: pa.DictionaryArray, repeats: bool) -> pa.Array:
+    # Beside nulls pyarrow takes a value that is missing for one that is there, and bounds for wider ones.
+    return without_unused(column) if repeats and not column.null_count else plain(column)
 
 
 def _null_counts(table: pa.Table, nans: Collection[int], group_rows: int) -> dict[bytes, bytes]:
