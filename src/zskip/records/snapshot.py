@@ -47,10 +47,10 @@ class DataFile:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Deletes:
-    """What deletes rows of a data file: a deletion vector, or a delete file."""
+    """What deletes rows of a data file: a deletion vector, a delete file, or a log file, which may also change rows."""
 
     kind: str
-    """"deletion vector", "position deletes" or "equality deletes"."""
+    """"deletion vector", "position deletes", "equality deletes" or "log file"."""
     path: str | None = None
     """The absolute path or URI of the file that holds it; None where `rows` says everything."""
     offset: int | None = None

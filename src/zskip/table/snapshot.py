@@ -39,13 +39,17 @@ def read_table_schema(handle: Handle) -> TableSchema:
     raise AssertionError("not reached")
 
 
-def check_files_are_rows(snapshot: Snapshot) -> None:
-    """Raise UnsupportedError where the files of a snapshot alone do not say which rows the table has."""
-    if snapshot.altered is not None and snapshot.altered.any():
+def check_rows_readable(handle: Handle, snapshot: Snapshot) -> None:
+    """Raise UnsupportedError where other files change rows, and the session lacks the reader that applies them."""
+    if snapshot.altered is None:
+        return
+    from zskip.spark.engines import has_own_reader
+
+    if not has_own_reader(handle.spark, handle.format.name):
         raise UnsupportedError(
             f'{int(snapshot.altered.sum()):,} of the {len(snapshot):,} files of "{snapshot.root}" have changes in log '
-            "files beside them, which only Hudi's own reader applies; compact it (CALL run_compaction), or read it "
-            'with spark.read.format("hudi"); files() and explain() work'
+            "files beside them, which only Hudi's own reader applies; open the table in a session that has loaded "
+            "Hudi's bundle, or compact it (CALL run_compaction); explain() works"
         )
 
 

@@ -224,7 +224,6 @@ def test_of_two_optimizes_one_wins(engine_spark: SparkSession, unpack: Unpack, m
 
 def test_what_hudi_must_cluster_itself_is_refused(engine_spark: SparkSession, unpack: Unpack) -> None:
     for name, old, new, match in (
-        ("mor", "", "", "merge-on-read"),
         ("virtual", "", "", "meta.fields"),
         ("flat", "table.cdc.enabled=false", "table.cdc.enabled=true", "log of changes"),
     ):

@@ -196,13 +196,17 @@ def test_files_with_logs_beside_them_are_always_kept(unpack: Unpack, spark: Spar
     logged = {file for file in opened(path).paths if file.startswith("1/")}
     assert len(logged) == 1
     for where in ("name = 'logged'", "id > 1000", "v = 7"):
-        kept = table.files(where)
-        assert {str(Path(file).relative_to(path)) for file in kept} == logged
-        assert kept[0].row_groups is None
+        (kept,) = table.files(where, deletes=True)
+        assert str(Path(kept).relative_to(path)) in logged
+        assert kept.row_groups is None
+        (log,) = kept.deletes
+        assert (log.kind, log.size) == ("log file", Path(str(log.path)).stat().st_size)
         assert table.explain(where).steps[-1].files == 1
     for action in (table.df, table.verify):
         with pytest.raises(UnsupportedError, match=r"run_compaction"):
             action()
+    with pytest.raises(UnsupportedError, match=r"deleted or changed; read it with df\(\)"):
+        table.files()
 
 
 def test_a_partition_is_no_table(unpack: Unpack) -> None:

@@ -17,7 +17,7 @@ from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Bools, Partition, Snapshot
+from zskip.records import Bools, Deletes, Partition, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
 if TYPE_CHECKING:
@@ -114,7 +114,19 @@ class HudiFormat:
             known=read_statistics([rows.get(path, -1) for path in paths], fields, options, directories, partition_of),
             grouped_by=partition_fields(options),
             altered=has_log if has_log.any() else None,
+            read_deletes=(lambda: self._log_files(slices)) if has_log.any() else None,
         )
+
+    def _log_files(self, slices: Sequence[HudiFileSlice]) -> dict[str, tuple[Deletes, ...]]:
+        """The log files of each file group that has some, by the path of its base file."""
+        return {
+            file_slice.base_file_relative_path(): tuple(
+                Deletes(kind="log file", path=self._storage.uri(path), size=size)
+                for path, size in zip(file_slice.log_files_relative_paths(), file_slice.log_file_sizes, strict=True)
+            )
+            for file_slice in slices
+            if file_slice.has_log_files()
+        }
 
     def _open(self) -> HudiTable:
         try:
@@ -187,7 +199,7 @@ class HudiFormat:
         table = self._open()
         with _translating_errors(self._storage.root):
             timeline = table.get_timeline()
-            for instant in [i for i in _completed(table) if i.action != "commit"][:_MOST_COMMITS]:
+            for instant in [i for i in _completed(table) if i.action not in ("commit", "deltacommit")][:_MOST_COMMITS]:
                 extra = json.loads(timeline.get_instant_metadata_in_json(instant)).get("extraMetadata") or {}
                 if INFO_KEY in extra:
                     return int(instant.timestamp), json.loads(extra[INFO_KEY])

@@ -69,11 +69,6 @@ def check_rewritable(root: str, options: Mapping[str, str], avro: str) -> None:
 
     avro: the schema of the table's own columns.
     """
-    if options.get("hoodie.table.type", "").upper() != "COPY_ON_WRITE":
-        raise UnsupportedError(
-            f'"{root}" is a merge-on-read table of Hudi, and zskip rewrites copy-on-write tables only; cluster it with '
-            "Hudi (CALL run_clustering), and let zskip index it. Nothing was written"
-        )
     if _is_true(options.get("hoodie.table.cdc.enabled", "")):
         raise UnsupportedError(
             f'the Hudi table "{root}" keeps a log of changes (hoodie.table.cdc.enabled), in which a rewrite would show '

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from zskip.errors import UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.index import CALENDAR_TYPES, first_unambiguous
+from zskip.index.store.segment import Segment
 from zskip.records import ColumnStats, Field, Known, Values
 from zskip.types import DataType, Encoded, Form, encode
 
@@ -101,6 +102,17 @@ def _unknown_type(kind: object, root: str) -> UnsupportedError:
         f'the Hudi table "{root}" has a column of the Avro type {kind}, which zskip does not know; '
         "read it with Hudi itself. Nothing was written"
     )
+
+
+def drop_widened_floats(fields: Sequence[Field], segments: Iterable[Segment]) -> tuple[Field, ...]:
+    """The columns without those that some files hold as floats and the table does not.
+
+    Hudi's reader widens a float by way of its text, so that the double may lie outside the bounds in the file.
+    segments: of the index.
+    """
+    columns = (column for segment in segments for column in segment.columns)
+    floats = {column.path[0].lower() for column in columns if column.type == "float"}
+    return tuple(field for field in fields if field.name.lower() not in floats or field.type.name == "float")
 
 
 def partition_fields(options: Mapping[str, str]) -> tuple[str, ...]:

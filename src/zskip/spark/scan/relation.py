@@ -19,6 +19,7 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback, threads
 from zskip.spark.scan.bridge.janino import new_instance
+from zskip.spark.scan.logical import frame_of
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
 from zskip.spark.scan.rule.install import install
 from zskip.spark.schema import TableSchema, partition_by_ordinal
@@ -46,6 +47,11 @@ class Pruning:
     case_sensitive: bool
     on_scan: OnScan | None = None
     on_filters: OnFilters | None = None
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether somebody is told of each scan at once."""
+        return self.on_scan is not None or self.on_filters is not None
 
 
 def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = None) -> DataFrame:
@@ -96,7 +102,12 @@ def _pinned(spark: SparkSession, jvm: Jvm, schema: TableSchema) -> JavaObject:
 def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -> JavaObject:
     """The same files with an index bound to them."""
     install(spark)
-    bound = BoundFiles(
+    callback, rows = java_callback(jvm, _bound_files(spark, pruning).answer), jvm.longs(pruning.index.rows)
+    return new_instance(jvm, "zskip", files, callback, threads(jvm), rows, pruning.is_watched)
+
+
+def _bound_files(spark: SparkSession, pruning: Pruning) -> BoundFiles:
+    return BoundFiles(
         spark,
         pruning.index,
         case_sensitive=pruning.case_sensitive,
@@ -104,9 +115,24 @@ def _bound(spark: SparkSession, jvm: Jvm, files: JavaObject, pruning: Pruning) -
         on_scan=pruning.on_scan,
         on_filters=pruning.on_filters,
     )
-    is_watched = pruning.on_scan is not None or pruning.on_filters is not None
-    callback, rows = java_callback(jvm, bound.answer), jvm.longs(pruning.index.rows)
-    return new_instance(jvm, "zskip", files, callback, threads(jvm), rows, is_watched)
+
+
+def prune_listing(spark: SparkSession, frame: DataFrame, pruning: Pruning) -> DataFrame:
+    """The table that a format's own code reads, each query only the files that its filters leave of those it lists.
+
+    frame: of the whole table. Raises UnsupportedError for sessions that give no access to their JVM.
+    """
+    check_session(spark)
+    files = _bound_files(spark, pruning)
+    root = qualify_root(pruning.index.snapshot.root)
+    plan = frame._jdf.queryExecution().analyzed()
+    return frame_of(spark, install(spark).bind(plan, root, files.to_java(), pruning.is_watched))
+
+
+def partition_columns(frame: DataFrame) -> frozenset[str]:
+    """The columns, in lower case, that a table's own reader takes from the directories of its partitions."""
+    leaf = frame._jdf.queryExecution().analyzed().collectLeaves().apply(0)
+    return frozenset(str(name).lower() for name in leaf.relation().partitionSchema().fieldNames())
 
 
 def _digest(schema: TableSchema) -> str:
@@ -124,9 +150,35 @@ def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
 
     Columns that the files hold under the name of a partition column keep what the files say.
     """
+    if schema.snapshot.altered is not None:
+        return _scan_file_groups(spark, schema)
     if schema.read_rows is not None:
         return schema.read_rows(spark, schema.snapshot, ORDINAL)
     return scan(spark, partition_by_ordinal(spark, schema, ORDINAL))
+
+
+def _scan_file_groups(spark: SparkSession, schema: TableSchema) -> DataFrame:
+    """Read some file groups of a Hudi table, whose log files Hudi itself merges, as `scan_with_ordinals` does.
+
+    All columns come from the files, those of partitions too.
+    """
+    from pyspark.sql import DataFrame
+
+    from zskip.spark.engines import hudi
+
+    jvm, snapshot = Jvm.of(spark), schema.snapshot
+    relation = hudi.read_latest(spark, snapshot.root)
+    chosen = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
+        new_instance(jvm, "ChosenFiles", relation.location(), qualify_root(snapshot.root), jvm.strings(snapshot.paths)),
+        schema.partition,
+        schema.data,
+        jvm.none,
+        relation.fileFormat(),
+        relation.options(),
+        spark._jsparkSession,
+    )
+    frame = DataFrame(spark._jsparkSession.baseRelationToDataFrame(chosen), spark)
+    return hudi.add_partition_numbers(frame, snapshot, ORDINAL)
 
 
 def scan_whole(spark: SparkSession, schema: TableSchema, files: Bools, settings: Mapping[str, str]) -> DataFrame:

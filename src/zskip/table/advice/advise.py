@@ -52,7 +52,7 @@ from zskip.table.optimize_request import (
 from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import check_files_are_rows, read_table_schema
+from zskip.table.snapshot import check_rows_readable, read_table_schema
 from zskip.table.workload.recording import read_workload
 
 _MOST_FILES = 4_000
@@ -151,7 +151,7 @@ def study_table(
     )  # fmt: skip
     schema = read_table_schema(handle)
     snapshot = schema.snapshot
-    check_files_are_rows(snapshot)
+    check_rows_readable(handle, snapshot)
     if snapshot.reader is not None:
         raise UnsupportedError(f'there is no advice for "{snapshot.root}", which uses {snapshot.reader}')
     fields = _clusterable(handle, snapshot, columns)
@@ -327,6 +327,8 @@ def _draw(
         files,
         partitions=tuple(Partition(directory=str(i)) for i in range(len(numbers))),
         partition_of=np.arange(len(numbers), dtype=np.int32),
+        # The rows beside log files are near enough for advice.
+        altered=None,
     )
     rows = int(bound.rows[numbers].sum())
     pages = rows / target.page_rows

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from zskip.advisor.workload.predicate_text import text_of
 from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.formats.hudi.values import drop_widened_floats
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
@@ -27,7 +28,7 @@ from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.read.whole_table import read_by_engine
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
+from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
 from zskip.table.workload.recording import home_of, recorder, scan_listener
 from zskip.types import read_type
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.jvm.catalog import NamedTable
+    from zskip.spark.scan.relation import Pruning
     from zskip.spark.scan.rule.bound_files import OnFilters
 
 
@@ -46,14 +48,18 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
     """
     spark = handle.need_spark("df()")
     from zskip.spark.engines import read_whole
-    from zskip.spark.scan.relation import Pruning, scan
+    from zskip.spark.scan.relation import scan
 
     try:
         schema = read_table_schema(handle)
     except UnsupportedError as error:
         return read_by_engine(handle, error)
     snapshot = schema.snapshot
-    check_files_are_rows(snapshot)
+    check_rows_readable(handle, snapshot)
+    if snapshot.altered is not None:
+        whole = read_whole(spark, handle.format.name, snapshot)
+        assert whole is not None, "it was checked"
+        return _prune_listing(handle, whole, snapshot, on_scan, recorded=recorded)
     if snapshot.reader is not None and handle.catalog is not None:
         return read_by_engine(handle, UnsupportedError(f'"{snapshot.root}" has {snapshot.reader}'))
     if snapshot.reader is not None:
@@ -69,16 +75,31 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
             stacklevel=4,
         )
         return spark.table(handle.catalog_table.sql)
-    return scan(
-        spark,
-        schema,
-        Pruning(
-            index=bind_index(handle, snapshot),
-            case_sensitive=is_case_sensitive(handle),
-            on_scan=on_scan,
-            on_filters=recording(handle, snapshot) if recorded else None,
-        ),
+    return scan(spark, schema, _pruning(handle, snapshot, on_scan, recorded=recorded))
+
+
+def _pruning(handle: Handle, snapshot: Snapshot, on_scan: Callable[[ScanReport], None], *, recorded: bool) -> Pruning:
+    from zskip.spark.scan.relation import Pruning
+
+    return Pruning(
+        index=bind_index(handle, snapshot),
+        case_sensitive=is_case_sensitive(handle),
+        on_scan=on_scan,
+        on_filters=recording(handle, snapshot) if recorded else None,
     )
+
+
+def _prune_listing(
+    handle: Handle, whole: DataFrame, snapshot: Snapshot, on_scan: Callable[[ScanReport], None], *, recorded: bool
+) -> DataFrame:
+    """A DataFrame over the files that Hudi's own reader lists; log files change the rows of some."""
+    from zskip.spark.scan.relation import partition_columns, prune_listing
+
+    segments = [segment.reader.segment for segment in bind_index(handle, snapshot).segments]
+    partitions = partition_columns(whole)
+    fields = drop_widened_floats([f for f in snapshot.fields if f.name.lower() not in partitions], segments)
+    pruning = _pruning(handle, replace(snapshot, fields=fields), on_scan, recorded=recorded)
+    return prune_listing(handle.need_spark("df()"), whole, pruning)
 
 
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
@@ -105,11 +126,12 @@ def list_files(handle: Handle, where: str | pc.Expression | None, *, deletes: bo
         raise UnsupportedError(
             f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df()'
         )
-    if not deletes and snapshot.deleted is not None and snapshot.deleted.any():
+    changed = snapshot.deleted if snapshot.altered is None else snapshot.altered
+    if not deletes and changed is not None and changed.any():
         raise UnsupportedError(
-            f'the files of "{snapshot.root}" are not its rows: {int(snapshot.deleted.sum()):,} of {len(snapshot):,} '
-            "have rows that are deleted; read it with df(), or use files(deletes=True) and apply the deletes of each "
-            "file yourself"
+            f'the files of "{snapshot.root}" are not its rows: {int(changed.sum()):,} of {len(snapshot):,} have rows '
+            f"that are deleted{' or changed' if snapshot.altered is not None else ''}; read it with df(), or use "
+            "files(deletes=True) and apply the deletes of each file yourself"
         )
     files = _prune(handle, snapshot, where)[0]
     if not deletes or snapshot.read_deletes is None:

@@ -14,7 +14,7 @@ from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.formats import HOME
 from zskip.table.handle import Handle
 from zskip.table.read.query import prune_files
-from zskip.table.snapshot import check_files_are_rows, read_snapshot
+from zskip.table.snapshot import read_snapshot
 from zskip.types import read_type
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
             f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '
             "work"
         )
-    check_files_are_rows(snapshot)
     pattern = next((name for name in (root, *snapshot.paths) if _PATTERN.search(name)), None)
     if pattern is not None:
         raise UnsupportedError(

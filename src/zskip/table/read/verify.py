@@ -24,7 +24,7 @@ from zskip.table.predicates import read_where
 from zskip.table.read.query import open_frame
 from zskip.table.read.random_predicates import Probe, draw
 from zskip.table.read.whole_table import read_all_rows
-from zskip.table.snapshot import check_files_are_rows, file_positions, read_snapshot
+from zskip.table.snapshot import check_rows_readable, file_positions, read_snapshot
 from zskip.types import DataType, Encoded, Form
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
     private = dataclasses.replace(handle, spark=private_session(spark, _PRIVATE | refused))
     snapshot = read_snapshot(private)
-    check_files_are_rows(snapshot)
+    check_rows_readable(handle, snapshot)
     if where is not None:
         read_where(private, snapshot, where)
     if not len(snapshot):
@@ -195,13 +195,16 @@ def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
     from zskip.spark.collect.statistics import count_values
 
     columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
+    described = np.ones(len(both.snapshot), np.bool_) if both.snapshot.altered is None else ~both.snapshot.altered
     stats_by_column = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
     rows, counted = count_values(
         both.plain, [(c.path, c.type) for c in stats_by_column], both.positions, "audit the index"
     )
-    mismatches = list(_compare_rows(both.snapshot, index.rows, rows))
+    indexed_rows = np.where(described, index.rows, -1)
+    mismatches = list(_compare_rows(both.snapshot, indexed_rows, rows))
     for column, stats in stats_by_column.items():
-        mismatches += _compare_statistics(both.snapshot, column, stats, counted[column.path], index.rows)
+        bounds = dataclasses.replace(stats, bounded=stats.bounded & described)
+        mismatches += _compare_statistics(both.snapshot, column, bounds, counted[column.path], indexed_rows)
     return len(stats_by_column), mismatches[:_REPORTED]
 
 

@@ -34,7 +34,7 @@ from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import choose_engine, open_target
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import check_files_are_rows, read_snapshot
+from zskip.table.snapshot import check_rows_readable, read_snapshot
 from zskip.table.unchanged_files import LiveFiles, identify_files
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
@@ -141,7 +141,7 @@ def _read_state(handle: Handle, request: OptimizeRequest, *, by_engine: bool) ->
     """Read and check the table before anything but the index is written."""
     check_index_version(handle)
     snapshot = read_snapshot(handle)
-    check_files_are_rows(snapshot)
+    check_rows_readable(handle, snapshot)
     fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
     files = select_partitions(handle, snapshot, request.where)
     if by_engine or snapshot.reader is not None:

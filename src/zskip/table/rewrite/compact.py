@@ -25,7 +25,7 @@ from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, read_through, rewrite_in_place
 from zskip.table.session import merges_schemas
-from zskip.table.snapshot import check_files_are_rows, read_table_schema
+from zskip.table.snapshot import check_rows_readable, read_table_schema
 from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
 from zskip.units import parse_size
 
@@ -77,7 +77,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
         engine = choose_engine(spark, handle)
         check_index_version(handle)
         schema = read_through(engine, read_table_schema(handle))
-        check_files_are_rows(schema.snapshot)
+        check_rows_readable(handle, schema.snapshot)
         files = select_partitions(handle, schema.snapshot, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:

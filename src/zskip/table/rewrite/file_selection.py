@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from zskip.errors import ConflictError, PredicateError
@@ -34,7 +36,8 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
     if snapshot.grouped_by and snapshot.reader is None:
         # Footers know the values of partition columns that the files hold; the overlay writes nothing.
         index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
-        bound = index.bind(snapshot, case_sensitive=case_sensitive)
+        # Log files change rows, but never their partition.
+        bound = index.bind(dataclasses.replace(snapshot, altered=None), case_sensitive=case_sensitive)
     else:
         bound = bind_metadata(handle, snapshot)
     result = bound.prune(predicate)

@@ -25,7 +25,7 @@ from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest, default_curve
 from zskip.table.rewrite.writers import choose_engine
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import check_files_are_rows, read_snapshot
+from zskip.table.snapshot import check_rows_readable, read_snapshot
 from zskip.units import show_size
 
 _MOST_QUERIES = 300
@@ -110,7 +110,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
 
 def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
     snapshot = read_snapshot(handle)
-    check_files_are_rows(snapshot)
+    check_rows_readable(handle, snapshot)
     if snapshot.reader is None:
         return bind_fresh_index(handle, snapshot, writes=not dry_run)
     if snapshot.known is None:

@@ -60,7 +60,7 @@ from zskip.table.rewrite.writers import (
     read_through,
 )
 from zskip.table.session import is_case_sensitive, merges_schemas
-from zskip.table.snapshot import check_files_are_rows, read_snapshot, read_table_schema
+from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
 from zskip.table.unchanged_files import LiveFiles
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, engine:
 
     check_index_version(handle)
     schema = read_table_schema(handle)
-    check_files_are_rows(schema.snapshot)
+    check_rows_readable(handle, schema.snapshot)
     fields = clustering_fields(request.by, schema.snapshot, case_sensitive=is_case_sensitive(handle))
     files = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
     schema = read_through(engine, dataclasses.replace(schema, snapshot=files))

@@ -339,13 +339,21 @@ class EngineWriter:
             rows = RoutedRows(
                 frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.schema),
                 partition_of_file=rewrite.arrangement.partition_of_file,
-                rows=int(rewrite.partition_rows.sum()),
+                rows=self._count_rows(),
                 compression=rewrite.compression,
                 page_rows=rewrite.page_rows,
             )
             committed = self._engine.commit(snapshot, rows, info)
         self._engine.release()
         return committed
+
+    def _count_rows(self) -> int:
+        """The rows of the files; where other files change them, the engine's own reader counts."""
+        from zskip.spark.scan.relation import scan_with_ordinals
+
+        if self._rewrite.schema.snapshot.altered is None:
+            return int(self._rewrite.partition_rows.sum())
+        return scan_with_ordinals(self._spark, self._rewrite.schema).count()
 
     def abort(self) -> None:
         """Let go of what was read; an engine cleans up after a failed commit itself."""

@@ -33,7 +33,7 @@ from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import check_files_are_rows, read_table_schema
+from zskip.table.snapshot import read_table_schema
 from zskip.table.write.incoming import align, check_frame
 from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, stage_rows
 
@@ -176,7 +176,6 @@ def _is_committed(handle: Handle, batch: BatchId) -> bool:
 
 def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
-    check_files_are_rows(snapshot)
     if snapshot.reader is not None:
         raise UnsupportedError(
             f'zskip does not append to "{snapshot.root}", which uses {snapshot.reader}; append with its own writer, '

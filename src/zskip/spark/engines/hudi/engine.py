@@ -1,4 +1,4 @@
-"""Hudi's own writer: an optimize of a copy-on-write table as one replacecommit.
+"""Hudi's own writer: an optimize as one replacecommit.
 
 Hudi's `INSERT OVERWRITE` replaces all files in a partition when it commits. This engine writes files the same way, but
 its commit names only the file groups that were read, so that rows appended in the meantime stay. Like Hudi's
@@ -23,6 +23,7 @@ from zskip.formats.hudi.protocol import check_rewritable, metadata_parts
 from zskip.formats.hudi.timeline import Timeline, read_timeline
 from zskip.records import Ints, Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
+from zskip.spark.engines.hudi.reader import HUDI, is_loaded
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
@@ -31,7 +32,6 @@ from zskip.storage.redirected import RedirectedStorage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_HUDI = "org.apache.hudi"
 _BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 _OLDEST = (1, 2)
 _ACTION = "replacecommit"
@@ -40,7 +40,6 @@ _BUCKET = re.compile(r"0000[0-9]{4}-")
 """The start of a file id under a bucket index, which assigns records to files by their keys."""
 _LARGEST = str(1 << 50)
 _SETTINGS = {
-    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
     "hoodie.datasource.write.operation": "insert_overwrite",
     # Neither this commit nor those of others may be mistaken for dead ones.
     "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
@@ -50,6 +49,7 @@ _SETTINGS = {
     "hoodie.write.auto.upgrade": "false",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
+    "hoodie.compact.inline": "false",
     "hoodie.write.complex.keygen.validation.enable": "false",
     # Never split a file of the layout.
     "hoodie.parquet.max.file.size": _LARGEST,
@@ -64,22 +64,6 @@ _INDEXES = {
 _LOCK_SETTINGS = "hoodie[.]write[.]lock[.]"
 _CONFLICT = re.compile("HoodieWriteConflictException|HoodieHeartbeatException|Could not read commit details")
 _LOG = logging.getLogger("zskip.hudi")
-
-
-def is_loaded(spark: SparkSession) -> bool:
-    """Whether the session has Hudi's bundle loaded."""
-    from py4j.protocol import Py4JError
-
-    try:
-        Jvm.of(spark).class_of(f"{_HUDI}.HoodieVersion")
-    except Py4JError:
-        return False
-    return True
-
-
-def read_version(spark: SparkSession, root: str, version: int) -> DataFrame:
-    """All rows of a table as of an instant, read and pruned by Hudi itself."""
-    return spark.read.format("hudi").option("as.of.instant", str(version)).load(root)
 
 
 class HudiEngine:
@@ -102,7 +86,7 @@ class HudiEngine:
                 f'to rewrite the Hudi table "{root}" the session needs Hudi\'s bundle; start it with '
                 f"spark.jars.packages={_BUNDLE} and spark.serializer={_KRYO}. Nothing was written"
             )
-        version = self._jvm.call(f"{_HUDI}.HoodieVersion", "get")()
+        version = self._jvm.call(f"{HUDI}.HoodieVersion", "get")()
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < _OLDEST:
             raise UnsupportedError(
                 f'zskip commits to "{root}" through Hudi 1.2 or later, and the session has loaded {version}; '
@@ -113,11 +97,11 @@ class HudiEngine:
         check_rewritable(root, self._table.options(), self._table.avro_schema())
 
     def read_rows(self, session: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFrame:
-        """Never called: zskip reads the files itself."""
+        """Never called: zskip reads the files, or lets Hudi merge their log files (`spark/scan/relation.py`)."""
         raise NotImplementedError
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
-        """None: the files of the tables that this engine rewrites are their rows."""
+        """None: log files do not say what they delete."""
         return np.zeros(len(snapshot), np.int64)
 
     def release(self) -> None:
@@ -156,6 +140,7 @@ class HudiEngine:
             version=int(instant),
             sizes=tuple(int(stat.getFileSizeInBytes()) for stat in stats),
             names=tuple(str(stat.getPath()).rpartition("/")[2] for stat in stats),
+            rows=rows.rows,
         )
 
     def _client(self, rows: RoutedRows) -> JavaObject:
@@ -165,6 +150,7 @@ class HudiEngine:
             **_SETTINGS,
             **{name: "true" for part, name in _INDEXES.items() if part in parts},
             **self._locks(),
+            "hoodie.datasource.write.table.type": options["hoodie.table.type"],
             "hoodie.metadata.enable": str("files" in parts).lower(),
             "hoodie.parquet.compression.codec": rows.compression.codec,
             "hoodie.write.table.version": options.get("hoodie.table.version", "6"),
@@ -172,7 +158,7 @@ class HudiEngine:
         java_settings = self._jvm.find("java.util.HashMap")()
         for name, value in settings.items():
             java_settings.put(name, value)
-        create = self._jvm.call(f"{_HUDI}.DataSourceUtils", "createHoodieClient")
+        create = self._jvm.call(f"{HUDI}.DataSourceUtils", "createHoodieClient")
         name = options["hoodie.table.name"]
         with self._translate_conflicts():
             return create(
@@ -185,17 +171,17 @@ class HudiEngine:
         return {row[0].removeprefix("spark."): row[1] for row in rows}
 
     def _write(self, client: JavaObject, instant: str, rows: RoutedRows) -> list[JavaObject]:
-        jvm, option = self._jvm, f"{_HUDI}.common.util.Option"
-        operation = jvm.find(f"{_HUDI}.common.model.WriteOperationType").INSERT_OVERWRITE
+        jvm, option = self._jvm, f"{HUDI}.common.util.Option"
+        operation = jvm.find(f"{HUDI}.common.model.WriteOperationType").INSERT_OVERWRITE
         table = client.initTable(operation, jvm.call(option, "of")(instant))
         meta = table.getMetaClient()
         client.preWrite(instant, operation, meta)
-        requested = jvm.find(f"{_HUDI}.common.table.timeline.HoodieInstant$State").REQUESTED
+        requested = jvm.find(f"{HUDI}.common.table.timeline.HoodieInstant$State").REQUESTED
         empty = jvm.call(option, "empty")()
         table.getActiveTimeline().transitionRequestedToInflight(
             meta.createNewInstant(requested, _ACTION, instant), empty
         )
-        insert = jvm.call(f"{_HUDI}.HoodieDatasetBulkInsertHelper", "bulkInsert")
+        insert = jvm.call(f"{HUDI}.HoodieDatasetBulkInsertHelper", "bulkInsert")
         # The first flag would make Hudi close files at every change of partition; the second keeps Hudi's own columns.
         written = insert(rows.frame._jdf, instant, table, client.getConfig(), False, True)
         return [status.getStat() for status in written.collectAsList()]
@@ -212,7 +198,7 @@ class HudiEngine:
     def _complete(
         self, client: JavaObject, instant: str, stats: Sequence[JavaObject], base: Snapshot, info: Mapping[str, Any]
     ) -> None:
-        jvm, option = self._jvm, f"{_HUDI}.common.util.Option"
+        jvm, option = self._jvm, f"{HUDI}.common.util.Option"
         extra, replaced = jvm.find("java.util.HashMap")(), jvm.find("java.util.HashMap")()
         extra.put(INFO_KEY, json.dumps(dict(info)))
         for partition, groups in _groups(base).items():
@@ -236,8 +222,9 @@ class HudiEngine:
         self._check_pending(timeline, own_instant)
         current = self._table.snapshot()
         sizes = dict(zip(current.paths, current.sizes.tolist(), strict=True))
+        logs, base_logs = _log_files(current), _log_files(base)
         for path, size in zip(base.paths, base.sizes.tolist(), strict=True):
-            if sizes.get(path) != size:
+            if sizes.get(path) != size or logs.get(path) != base_logs.get(path):
                 raise self._conflict(f'"{path}" was changed')
         return timeline.complete
 
@@ -305,6 +292,12 @@ class HudiEngine:
             if _CONFLICT.search(text):
                 raise self._conflict(root_cause(text)) from error
             raise
+
+
+def _log_files(snapshot: Snapshot) -> dict[str, frozenset[tuple[str | None, int | None]]]:
+    """Path and size of the log files of each file group that has some, by the path of its base file."""
+    logs_by_path = {} if snapshot.read_deletes is None else snapshot.read_deletes()
+    return {path: frozenset((log.path, log.size) for log in logs) for path, logs in logs_by_path.items()}
 
 
 def _groups(base: Snapshot) -> dict[str, list[str]]:

@@ -22,6 +22,8 @@ final class Groups {
 
   /** columns: lists of name and type; null where one of them is no partition column. */
   static Groups of(zskip index, List columns) {
+    // Rows of Hudi's tables may have other values than their directories.
+    if (Hudi.isIndex(index.files)) return null;
     StructType schema = index.partitionSchema();
     List names = Arrays.asList(schema.fieldNames());
     int[] fields = new int[columns.size()];

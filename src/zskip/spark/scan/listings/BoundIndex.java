@@ -33,10 +33,10 @@ final class BoundIndex {
     this.times = null;
   }
 
-  /** Bound to the files of a directory; opened: as `open_index.py` gives it, paths relative to the root. */
-  BoundIndex(Path root, Python python, List opened) {
+  /** Bound to the files of a directory; opened: as `bound_files.py` gives it, paths relative to the root. */
+  BoundIndex(Path root, Python python, List opened, boolean isWatched) {
     this.python = python;
-    this.isWatched = false;
+    this.isWatched = isWatched;
     this.root = root;
     this.authority = root.toUri().getAuthority();
     String path = root.toUri().getPath();
@@ -52,12 +52,18 @@ final class BoundIndex {
 
   /** The number of a file; -1 if the index does not describe this version of it. */
   int number(FileStatus file) {
+    int i = numberOfName(file);
+    return i >= 0 && times.get(i) == file.getModificationTime() ? i : -1;
+  }
+
+  /** The number of a file whose name no other version of it has; -1 if the index does not describe it. */
+  int numberOfName(FileStatus file) {
     Path path = file.getPath();
     String name = path.toUri().getPath();
     if (!name.startsWith(prefix) || !Objects.equals(authority, path.toUri().getAuthority())) return -1;
     Integer number = (Integer) numbers.get(name.substring(prefix.length()));
     if (number == null) return -1;
     int i = number.intValue();
-    return sizes.get(i) == file.getLen() && times.get(i) == file.getModificationTime() ? i : -1;
+    return sizes.get(i) == file.getLen() ? i : -1;
   }
 }

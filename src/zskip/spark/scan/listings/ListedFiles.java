@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
+import org.apache.hadoop.fs.FileStatus;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.PartitionDirectory;
@@ -10,7 +11,7 @@ import scala.collection.JavaConverters;
 import SEQ;
 
 /** The listing of Spark's file index, or of another program's. */
-final class ListedFiles extends Listing {
+class ListedFiles extends Listing {
   private final FileIndex location;
   private final boolean isFiltered;
   private final Seq listed;
@@ -32,7 +33,7 @@ final class ListedFiles extends Listing {
       List statuses = files(directories.get(i));
       for (int k = 0; k < statuses.size(); k++) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
-        int number = index.number(file.fileStatus());
+        int number = number((PartitionDirectory) directories.get(i), file.fileStatus());
         long size = file.fileStatus().getLen();
         add(number, size);
         if (number >= 0) {
@@ -50,6 +51,9 @@ final class ListedFiles extends Listing {
     }
   }
 
+  /** The number of a listed file; -1 if the index does not describe its rows. */
+  int number(PartitionDirectory directory, FileStatus file) { return index.number(file); }
+
   private static List files(Object directory) {
     return JavaConverters.seqAsJavaList((scala.collection.Seq) ((PartitionDirectory) directory).files());
   }
@@ -62,7 +66,7 @@ final class ListedFiles extends Listing {
       List chosen = new ArrayList();
       for (int k = 0; k < statuses.size(); k++) {
         FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
-        int number = index.number(file.fileStatus());
+        int number = number((PartitionDirectory) directories.get(i), file.fileStatus());
         if (number >= 0 && !kept.get(number)) continue;
         chosen.add(file);
         add(number, file.fileStatus().getLen());
@@ -82,7 +86,8 @@ final class ListedFiles extends Listing {
       List statuses = files(directories.get(i));
       int[] numbers = new int[statuses.size()];
       for (int k = 0; k < numbers.length; k++) {
-        numbers[k] = index.number(((FileStatusWithMetadata) statuses.get(k)).fileStatus());
+        FileStatus file = ((FileStatusWithMetadata) statuses.get(k)).fileStatus();
+        numbers[k] = number((PartitionDirectory) directories.get(i), file);
       }
       partitions.add(Arrays.asList(new Object[] {((PartitionDirectory) directories.get(i)).values(), numbers}));
     }

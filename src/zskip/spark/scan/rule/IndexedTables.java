@@ -13,6 +13,7 @@ import java.util.function.BiConsumer;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
@@ -26,7 +27,7 @@ final class IndexedTables {
   static final String ENABLED = "spark.zskip.enabled";
   private static final String BY_ID = "spark.sql.parquet.fieldId.read.enabled";
   private static final String PARQUET = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat";
-  private static final String INDEX = "_zskip/index";
+  private static final String HOME = "_zskip";
   private static final int LIMIT = 256;
   private static final long SECONDS = 10;
   /** Options that change neither the values in files nor the columns. */
@@ -64,17 +65,14 @@ final class IndexedTables {
   static String obstacle(LogicalRelation node, HadoopFsRelation relation) throws ReflectiveOperationException {
     if (node.isStreaming()) return "it is a stream";
     if (Delta.isFormat(relation.fileFormat())) return Delta.obstacle(relation);
-    FileIndex location = relation.location();
-    if (!relation.fileFormat().getClass().getName().equals(PARQUET)) {
-      return "its format is " + relation.fileFormat() + ", not parquet";
-    }
-    if (!(location instanceof PartitioningAwareFileIndex || location instanceof CatalogFileIndex)) {
-      return "another program chooses its files";
-    }
+    boolean isHudi = Hudi.isFormat(relation.fileFormat());
+    String obstacle = isHudi ? Hudi.obstacle(relation) : listingObstacle(relation);
+    if (obstacle != null) return obstacle;
     List options = JavaConverters.seqAsJavaList(relation.options().keys().toSeq());
     for (int i = 0; i < options.size(); i++) {
       String option = ((String) options.get(i)).toLowerCase(Locale.ROOT);
-      if (!HARMLESS.contains(option) && !option.startsWith("parquet.")) return "it is read with the option " + option;
+      boolean isHarmless = HARMLESS.contains(option) || option.startsWith("parquet.");
+      if (!isHarmless && !(isHudi && Hudi.isHarmless(option))) return "it is read with the option " + option;
     }
     if (SQLConf.get().getConfString(BY_ID, "false").equals("true")) {
       boolean hasIds = relation.dataSchema().json().indexOf("parquet.field.id") >= 0;
@@ -83,19 +81,38 @@ final class IndexedTables {
     return null;
   }
 
-  /** The index in the directory of a relation, or above it; null where there is none, or none that can be used. */
-  BoundIndex find(HadoopFsRelation relation) {
-    Path root = root(relation);
-    return root == null ? null : bound(root, stamp(root), relation);
+  /** Why files must not be dropped from Spark's own listing; null if there is no reason. */
+  private static String listingObstacle(HadoopFsRelation relation) {
+    if (!relation.fileFormat().getClass().getName().equals(PARQUET)) {
+      return "its format is " + relation.fileFormat() + ", not parquet";
+    }
+    FileIndex location = relation.location();
+    boolean isListing = location instanceof PartitioningAwareFileIndex || location instanceof CatalogFileIndex;
+    return isListing ? null : "another program chooses its files";
   }
 
-  boolean isIndexed(HadoopFsRelation relation) { return root(relation) != null; }
+  /** The index in the directory of a relation, or above it; null where there is none, or none that can be used. */
+  BoundIndex find(HadoopFsRelation relation) throws ReflectiveOperationException {
+    Path root = root(relation);
+    return root == null ? null : bound(root, stamp(new Path(root, home(relation))), relation);
+  }
+
+  boolean isIndexed(HadoopFsRelation relation) throws ReflectiveOperationException { return root(relation) != null; }
+
+  /** Where all that belongs to zskip lies in the directory of a table. */
+  private static String home(HadoopFsRelation relation) { return Hudi.isIndex(relation.location()) ? Hudi.HOME : HOME; }
 
   /** The directory with an index; null where there is none. */
-  private Path root(HadoopFsRelation relation) {
+  private Path root(HadoopFsRelation relation) throws ReflectiveOperationException {
+    if (Hudi.isIndex(relation.location())) {
+      Path root = Hudi.root(relation.location());
+      return stamp(new Path(root, Hudi.HOME)) == null ? null : root;
+    }
     List roots = JavaConverters.seqAsJavaList(relation.location().rootPaths());
     for (int i = 0; i < roots.size() && i < 8; i++) {
-      for (Path path = (Path) roots.get(i); path != null; path = above(path)) if (stamp(path) != null) return path;
+      for (Path path = (Path) roots.get(i); path != null; path = above(path)) {
+        if (stamp(new Path(path, HOME)) != null) return path;
+      }
     }
     return null;
   }
@@ -126,17 +143,25 @@ final class IndexedTables {
   private BoundIndex open(Path root, HadoopFsRelation relation, Boolean sensitive) {
     String data = relation.dataSchema().json();
     String partitions = relation.partitionSchema().json();
-    Object[] arguments = {root.toString(), data, partitions, sensitive, relation.sparkSession()};
+    Object[] arguments = {root.toString(), home(relation), data, partitions, sensitive, relation.sparkSession()};
     List opened = (List) python.ask("open", arguments);
     if (opened == null) return null;
-    return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened);
+    return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, false);
   }
 
-  /** A value that changes with each version of the index in a directory; null if there is no index. */
+  /** The plan of a table that is read by its format's own code, with an index bound to the files that this lists. */
+  LogicalPlan bind(LogicalPlan plan, Path root, List opened, boolean isWatched) {
+    BoundIndex bound = new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, isWatched);
+    LogicalRelation relation = (LogicalRelation) Columns.list(plan.collectLeaves()).get(0);
+    FileIndex files = ((HadoopFsRelation) relation.relation()).location();
+    return FilteredRelation.Swap.in(plan, relation, Relations.over(relation, new zskip(files, bound, null)));
+  }
+
+  /** A value that changes with each version of the index in a table's home; null if there is no index. */
   private Object stamp(Path path) {
     String scheme = path.toUri().getScheme();
     if (scheme == null || scheme.equals("file")) {
-      long time = new File(path.toUri().getPath(), INDEX).lastModified();
+      long time = new File(path.toUri().getPath(), "index").lastModified();
       return time == 0 ? null : Long.valueOf(time);
     }
     Object[] last = (Object[]) stamps.get(path);
@@ -154,7 +179,7 @@ final class IndexedTables {
     String newest = null;
     try {
       FileSystem files = path.getFileSystem(org.apache.spark.SparkContext.getOrCreate().hadoopConfiguration());
-      FileStatus[] statuses = files.listStatus(new Path(path, INDEX));
+      FileStatus[] statuses = files.listStatus(new Path(path, "index"));
       for (int i = 0; i < statuses.length; i++) {
         String name = statuses[i].getPath().getName();
         if (name.startsWith("manifest-") && (newest == null || name.compareTo(newest) > 0)) newest = name;

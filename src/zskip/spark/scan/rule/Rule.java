@@ -1,6 +1,7 @@
 import java.util.List;
 import java.util.concurrent.Executor;
 import java.util.function.BiConsumer;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
@@ -18,6 +19,11 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
   /** Makes one query prune in a session that is not enabled (`QueryMark`). */
   public List mark(LogicalPlan plan, LogicalPlan cached, boolean isExplained) {
     return QueryMark.apply(plan, cached, tables, isExplained);
+  }
+
+  /** Binds an index to the relation of a plan; opened: as `bound_files.py` gives it. */
+  public LogicalPlan bind(LogicalPlan plan, String root, List opened, boolean isWatched) {
+    return tables.bind(plan, new Path(root), opened, isWatched);
   }
 
   /** Applies a step to a plan; the first step binds the relations that the others add notes to. */

@@ -28,6 +28,7 @@ from zskip.prune.keys import point_share
 from zskip.records import Field, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.bridge.callbacks import java_callback
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.counts.counts import count
 from zskip.spark.scan.filters.constants import ask_spark, prune_filters
@@ -74,6 +75,12 @@ class BoundFiles:
         self._on_scan = on_scan
         self._on_filters = on_filters
         self._name = uuid.uuid4().hex
+
+    def to_java(self) -> JavaObject:
+        """What `BoundIndex.java` knows of the files, and how it asks about them."""
+        jvm, snapshot = self._jvm, self.index.snapshot
+        arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, self.index.rows))
+        return jvm.list_of(java_callback(jvm, self.answer), jvm.strings(snapshot.paths), *arrays)
 
     def answer(self, question: str, listing: str | None, *arguments: Any) -> JavaObject:
         """Answer a question of `zskip.java`; None where the answer is not known.

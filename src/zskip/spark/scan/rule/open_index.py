@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.errors import ZskipError, ZskipWarning
+from zskip.formats import HOME, HudiFormat
+from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.schema import fields_from_json
 from zskip.index import Index
 from zskip.records import Field, Partition, ScanReport, Snapshot
-from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.gateway import JavaObject
 from zskip.spark.jvm.hadoop import storage_for
-from zskip.spark.scan.bridge.callbacks import java_callback
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters
 from zskip.storage import Storage
+from zskip.storage.redirected import RedirectedStorage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,8 +37,7 @@ _watches: list[Watch] = []
 class IndexOpener:
     """Answers the rule; what it opened lives as long as Java holds it."""
 
-    def __init__(self, jvm: Jvm) -> None:
-        self._jvm = jvm
+    def __init__(self) -> None:
         self._warned: set[str] = set()
 
     def answer(self, question: str, *arguments: Any) -> JavaObject:
@@ -59,13 +60,13 @@ class IndexOpener:
                 self._warn(f'the index of "{root}" is not used: {reason}')
             return None
 
-    def _open(self, root: str, data: str, partition: str, case_sensitive: bool, session: JavaObject) -> JavaObject:
-        files = open_index(_session(session), root, data, partition, case_sensitive=case_sensitive)
+    def _open(
+        self, root: str, home: str, data: str, partition: str, case_sensitive: bool, session: JavaObject
+    ) -> JavaObject:
+        files = open_index(_session(session), root, data, partition, home=home, case_sensitive=case_sensitive)
         if files is None:
             return None
-        jvm, snapshot = self._jvm, files.index.snapshot
-        arrays = map(jvm.longs, (snapshot.sizes, snapshot.mtimes_ms, files.index.rows))
-        return jvm.list_of(java_callback(jvm, files.answer), jvm.strings(snapshot.paths), *arrays)
+        return files.to_java()
 
     @staticmethod
     def _warn(text: str) -> None:
@@ -88,19 +89,24 @@ def watch_scans(watch: Watch) -> None:
 
 
 def open_index(
-    spark: SparkSession, root: str, data_json: str, partition_json: str, *, case_sensitive: bool
+    spark: SparkSession, root: str, data_json: str, partition_json: str, *, case_sensitive: bool, home: str = HOME
 ) -> BoundFiles | None:
     """The index in a directory, seen from relations of one schema; None where there is none.
 
-    Nothing is listed: what the index knows of a file counts where a relation lists it with that size and time.
+    home: where all that belongs to zskip lies in it. Nothing is listed: what the index knows of a file counts where a
+    relation lists it with that size and time.
     Raises IndexFormatError where it is damaged, StorageError where it cannot be read.
     """
     storage = storage_for(spark, root)
+    if home != HOME:
+        storage = RedirectedStorage(storage, HOME, home)
     index = Index.load(storage)
     if index is None:
         return None
     partition_fields = fields_from_json(partition_json)
     fields = _fields_of_files(data_json, {field.name.lower() for field in partition_fields})
+    if home == HudiFormat.home:
+        fields = drop_widened_floats(fields, index.manifest.segments)
     return BoundFiles(
         spark,
         index.bind(_described_files(index, storage.root, fields), case_sensitive=case_sensitive),

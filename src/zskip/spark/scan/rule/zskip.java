@@ -77,7 +77,9 @@ public final class zskip implements FileIndex {
   }
 
   /** Whether the rows of the relation are those of its files, and those are at hand. */
-  boolean isWhole() { return files instanceof Pinned || files instanceof PartitioningAwareFileIndex; }
+  boolean isWhole() {
+    return files instanceof Pinned || files instanceof PartitioningAwareFileIndex || Hudi.isIndex(files);
+  }
 
   /** Whether each listing gives the files of the plan. */
   boolean isFixed() { return files instanceof Pinned || files.getClass() == InMemoryFileIndex.class; }
