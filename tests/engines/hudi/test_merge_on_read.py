@@ -88,7 +88,7 @@ def test_a_rewrite_merges_log_files(engine_spark: SparkSession, unpack: Unpack) 
     change(engine_spark, path, "id IN (3, 5)", "once more")
     before = rows_of(read(engine_spark, path))
     assert table.optimize(by=["id", "name"], files=1, where="v = 0").partitions == 1
-    assert table.maintain(by=["id", "name"], target_file_size="1kB").bytes_added >= 0
+    table.maintain(by=["id", "name"], target_file_size="1kB")
     assert rows_of(read(engine_spark, path)) == before
     assert table.verify(queries=2).ok
 
