@@ -1,4 +1,4 @@
-"""Cluster TPC-H lineitem: what it costs beside a plain copy, and what queries read afterwards.
+"""Cluster TPC-H lineitem (or `--data connections`): what it costs beside a plain copy, and what queries read then.
 
 python bench/clustering.py --scale 2 --files 64 --rounds 3
 """
@@ -15,17 +15,19 @@ import numpy as np
 import zskip
 from shared import common
 from shared.resources import Resources
+from shared.table_data import TABLES
 
 
 def main() -> None:
     """Measure, and print the figures."""
     options = common.arguments(
-        __doc__ or "", scale=2.0, files=64, rounds=3, queries=100, decoded_queries=100, curves="zorder,hilbert,linear"
-    )
-    source = common.lineitem(options.scale)
+        __doc__ or "", data="lineitem", scale=2.0, files=64, rounds=3, queries=100, decoded_queries=100,
+        curves="zorder,hilbert,linear",
+    )  # fmt: skip
+    source = TABLES[options.data].make(options.scale)
     events = common.HOME / f"events-{time.time_ns()}"
     spark = common.session(events)
-    wanted = common.queries(source, common.CLUSTER_BY, options.queries, options.seed)
+    wanted = common.queries(source, TABLES[options.data].by, options.queries, options.seed)
     spark.read.parquet(str(source)).limit(10).count()
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "files": options.files}
     figures |= rewrite_cost(spark, source, options, events)
@@ -52,7 +54,7 @@ def cluster(spark: Any, source: Path, options: Any, name: str, **kwargs: Any) ->
     path = target(name)
     # As the session writes the copy; by default the codec of the source stays.
     more = {"files": options.files, "into": str(path), "compression": "zstd", **kwargs}
-    return zskip.table(spark, str(source)).optimize(common.CLUSTER_BY, **more)
+    return zskip.table(spark, str(source)).optimize(TABLES[options.data].by, **more)
 
 
 def rewrite_cost(spark: Any, source: Path, options: Any, events: Path) -> dict[str, Any]:
@@ -97,8 +99,9 @@ def reading(spark: Any, table: zskip.Table, wanted: list[str], options: Any) -> 
     kept = [table.prune(where) for where in wanted]
     rows = np.array([scan.rows / scan.rows_total for scan in kept])
     frame = table.df()
+    selected = "count(*)", f"sum({TABLES[options.data].summed})"
     decoded = [
-        common.decoded_rows(frame.where(where).selectExpr("count(*)", "sum(l_extendedprice)")) / kept[0].rows_total
+        common.decoded_rows(frame.where(where).selectExpr(*selected)) / kept[0].rows_total
         for where in wanted[: options.decoded_queries]
     ]
     return {
