@@ -370,11 +370,30 @@ def test_days_without_a_calendar(tmp_path: Path) -> None:
         check_file(pq.read_metadata(tmp_path / "t.parquet"), table.schema, corrected=False)
 
 
-def test_int96_of_other_writers_is_not_for_arrow(tmp_path: Path) -> None:
-    table = pa.table({"a": pa.array([1], pa.timestamp("us", "UTC"))})
-    pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
-    with pytest.raises(NotArrow, match="96 bits"):
-        check_file(pq.read_metadata(tmp_path / "t.parquet"), table.schema, corrected=True)
+@pytest.mark.parametrize(
+    ("writer", "version", "reason"),
+    [
+        ("parquet-cpp-arrow version", "4.1.0", "Spark did not write"),
+        ("parquet-mr version 1.15.2", None, "Spark did not write"),
+        ("parquet-mr version 1.10.1", "3.0.3", "old calendar"),
+        ("parquet-mr version 1.15.2", "4.1.0", None),
+    ],
+)
+def test_int96_of_other_writers_is_not_for_arrow(
+    tmp_path: Path, writer: str, version: str | None, reason: str | None
+) -> None:
+    table = pa.table({"a": pa.array([-1, None, 10**15 + 1], pa.timestamp("us", "UTC"))})
+    metadata = {} if version is None else {"org.apache.spark.version": version}
+    path = tmp_path / "t.parquet"
+    pq.write_table(table.replace_schema_metadata(metadata), path, use_deprecated_int96_timestamps=True)
+    path.write_bytes(path.read_bytes().replace(b"parquet-cpp-arrow version", writer.encode()))
+    reader = Reader(DiskAccess(str(tmp_path)), table.schema, corrected=True)
+    source = Source("t.parquet", path.stat().st_size, 0)
+    if reason is None:
+        assert pa.Table.from_batches(reader.batches(source)).equals(table)
+    else:
+        with pytest.raises(NotArrow, match=reason):
+            list(reader.batches(source))
 
 
 def test_a_damaged_file_is_left_to_spark(tmp_path: Path, source: pa.Table) -> None:

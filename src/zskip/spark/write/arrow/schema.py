@@ -171,7 +171,8 @@ def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool)
     int96 = int96_columns(metadata)
     if int96 and (version is None or not metadata.created_by.startswith("parquet-mr")):
         raise NotArrow("it holds timestamps of 96 bits that Spark did not write")
-    old = version is not None and not (version.split(b".")[0].isdigit() and int(version.split(b".")[0]) >= 3)
+    # As in Spark's DataSourceUtils.
+    old = version is not None and version < (b"3.1.0" if int96 else b"3.0.0")
     if old or any(key in keys for key in _LEGACY):
         raise NotArrow("its files may count days by the old calendar")
     if version is None and not corrected and any(_has_days(field.type) for field in schema):
