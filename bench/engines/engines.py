@@ -2,7 +2,8 @@
 
 python bench/engines/engines.py --engine delta --scale 2 --files 64 --rounds 3
 
-`--mix even` (first, last: bench/shared/table_data.py) fits zskip's layout to 100 queries of a mix, and measures others.
+`--mixes even,first,last` (bench/shared/table_data.py) also fits a layout of zskip's to 100 queries of each mix, and
+measures others of the mix.
 
 Needs the jars that `python3 dev.py test-engines` fetches; Hudi's also the Python of .venv-spark35.
 """
@@ -152,7 +153,7 @@ ENGINES: dict[str, Callable[[Table], Engine]] = {"delta": Delta, "iceberg": Iceb
 def main() -> None:
     """Measure, and print the figures."""
     options = common.arguments(
-        __doc__ or "", engine="delta", data="lineitem", scale=2.0, files=64, rounds=3, queries=40, mix=""
+        __doc__ or "", engine="delta", data="lineitem", scale=2.0, files=64, rounds=3, queries=40, mixes=""
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
@@ -162,19 +163,17 @@ def main() -> None:
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
     source = table.make(options.scale)
     spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})
-    train: list[str] = []
-    wanted = common.queries(source, table.by, options.queries, options.seed)
-    if options.mix:
-        train, wanted = mix(source, table, MIXES[options.mix], options.seed)
-    wanted = wanted[: options.queries]
-    times: dict[str, list[float]] = {"engine": [], "zskip": []}
+    workloads = {"": ([], common.queries(source, table.by, options.queries, options.seed))}
+    for one in filter(None, options.mixes.split(",")):
+        workloads[f"_{one}"] = mix(source, table, MIXES[one], options.seed)
+    times: dict[str, list[float]] = {"engine": [], **{f"zskip{which}": [] for which in workloads}}
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "rounds": options.rounds}
     for number in range(options.rounds):
         for who in times:
             name = f"{who}{number}"
             engine.create(spark, source, name)
             size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))
-            run = work(spark, engine, who, name, options.files, size, train)
+            run = work(spark, engine, who, name, options.files, size, workloads)
             with Resources() as used:
                 start = time.perf_counter()
                 result = run()
@@ -186,27 +185,40 @@ def main() -> None:
     figures |= {f"{who}_s": common.median(took) for who, took in times.items()}
     pairs = zip(times["zskip"], times["engine"], strict=True)
     figures["time_over_engine"] = common.median([ours / theirs for ours, theirs in pairs])
-    last = options.rounds - 1
-    found = {who: reading(engine.read(spark, f"{who}{last}"), wanted, table.summed) for who in times}
-    for who, (files, decoded, _) in found.items():
-        # Spark does not know the files of Iceberg's scans.
-        figures |= {f"{who}_files": files} if files else {}
-        figures[f"{who}_rows_decoded_pct"] = round(100 * decoded, 2)
-    figures["decoded_over_engine"] = round(found["zskip"][1] / found["engine"][1], 3)
-    scans = [zskip.table(spark, engine.address(f"zskip{last}")).prune(where) for where in wanted]
-    kept = statistics.mean(scan.rows / scan.rows_total for scan in scans)
-    figures["zskip_rows_in_kept_files_pct"] = round(100 * kept, 2)
-    figures["zskip_decoded_over_kept"] = round(found["zskip"][1] / kept, 3)
-    if found["zskip"][2] != found["engine"][2]:
-        raise SystemExit("the answers differ")
+    for which, (_, tested) in workloads.items():
+        figures |= compared(spark, engine, table, which, options.rounds - 1, tested[: options.queries])
     common.emit(figures, options.json)
 
 
-def work(spark: Any, engine: Engine, who: str, name: str, files: int, size: int, train: list[str]) -> Callable[[], Any]:
+def compared(spark: Any, engine: Engine, table: Table, which: str, last: int, tested: list[str]) -> dict[str, Any]:
+    """What the engine's scan reads of its own table and of zskip's."""
+    figures: dict[str, Any] = {}
+    found = {
+        who: reading(engine.read(spark, f"{who}{last}"), tested, table.summed) for who in ("engine", f"zskip{which}")
+    }
+    for who, (files, decoded, _) in found.items():
+        # Spark does not know the files of Iceberg's scans.
+        figures |= {f"{who}_files": files} if files else {}
+        figures[f"{who.removesuffix(which)}{which}_rows_decoded_pct"] = round(100 * decoded, 2)
+    theirs, ours = found.values()
+    figures[f"decoded_over_engine{which}"] = round(ours[1] / theirs[1], 3)
+    scans = [zskip.table(spark, engine.address(f"zskip{which}{last}")).prune(where) for where in tested]
+    kept = statistics.mean(scan.rows / scan.rows_total for scan in scans)
+    figures[f"zskip{which}_rows_in_kept_files_pct"] = round(100 * kept, 2)
+    figures[f"zskip{which}_decoded_over_kept"] = round(ours[1] / kept, 3)
+    if ours[2] != theirs[2]:
+        raise SystemExit("the answers differ")
+    return figures
+
+
+def work(
+    spark: Any, engine: Engine, who: str, name: str, files: int, size: int, workloads: dict[str, Any]
+) -> Callable[[], Any]:
     """The call that clusters a table."""
     if who == "engine":
         return lambda: engine.cluster(spark, name, int(size / files * 1.01))
-    options = {"curve": "auto", "workload": train} if train else {}
+    train, _ = workloads[who.removeprefix("zskip")]
+    options: dict[str, Any] = {"curve": "auto", "workload": train} if train else {}
     return lambda: zskip.table(spark, engine.address(name)).optimize(list(engine.by), files=files, **options)
 
 
