@@ -68,8 +68,9 @@ class TreeQueries:
     def missing_weights(self, queries: Ints, meets: Bools) -> Floats:
         """The weight of each query none of whose ranges meets a side, at the first of its ranges, and 0 else."""
         owners = self._owners[queries]
-        is_first = np.diff(owners, prepend=-1) != 0
-        return np.where(is_first & ~self._is_owned(queries, meets), self._weights[owners], 0.0)
+        counts = ~self._is_owned(queries, meets)
+        counts[1:] &= owners[1:] != owners[:-1]
+        return np.where(counts, self._weights[owners], 0.0)
 
     def missing(self, queries: Ints, column: int, cuts: Ints) -> tuple[Floats, Floats]:
         """Weight of the queries that miss the left and the right of each cut, by this column alone."""
