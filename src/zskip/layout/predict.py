@@ -8,7 +8,7 @@ import numpy as np
 
 from zskip.layout.layout import Layout
 from zskip.layout.ranks import dense_ranks
-from zskip.layout.workload import ANY_UPPER, Ranks, Touch, Workload, synthetic_workload
+from zskip.layout.workload import ANY_UPPER, Ranks, Workload, synthetic_workload
 from zskip.records import Bools, Floats, Ints, Sample, Values
 
 _CHUNK_FILES = 1 << 12
@@ -24,18 +24,6 @@ def predict_share(layout: Layout, sample: Sample, workload: Workload | None = No
         return 0.0
     ranks = sample_ranks(sample)
     return _mean_share(ranks, *_files(layout, sample, ranks), workload)
-
-
-def _shares(lowest: Sequence[Ranks], highest: Sequence[Ranks], rows: Ints | Floats, workload: Workload) -> Floats:
-    """The share of the boxes' rows that each query meets."""
-    read = np.zeros(len(workload.starts))
-    for start in range(0, len(rows), _CHUNK_FILES):
-        chunk = slice(start, start + _CHUNK_FILES)
-        meets = np.ones((len(rows[chunk]), len(workload)), np.bool_)
-        for low, high, first, last in zip(lowest, highest, workload.lower.T, workload.upper.T, strict=True):
-            meets &= (high[chunk, None] >= first) & (low[chunk, None] <= last)
-        read += rows[chunk] @ np.logical_or.reduceat(meets, workload.starts, axis=1)
-    return read / max(float(rows.sum()), 1e-300)
 
 
 def _files(layout: Layout, sample: Sample, ranks: Sequence[Ranks]) -> tuple[list[Ranks], list[Ranks], Floats]:
@@ -92,10 +80,14 @@ def boxes(ranks: Sequence[Ranks], order: Ints, starts: Ints) -> tuple[list[Ranks
 def _mean_share(
     ranks: list[Ranks], lowest: list[Ranks], highest: list[Ranks], rows: Ints | Floats, workload: Workload | None
 ) -> float:
+    """The mean share of the boxes' rows that a query meets."""
     workload = synthetic_workload(ranks) if workload is None else workload
-    if len(workload.starts) < len(workload):
-        shares = _shares(lowest, highest, rows, workload)
-        return min(1.0, float(shares @ np.add.reduceat(workload.weights, workload.starts)))
-    touch = Touch(workload)
-    shares = touch.share(*touch.classes(lowest, highest))
-    return min(1.0, float(np.average(shares, weights=rows)))
+    read = np.zeros(len(workload.starts))
+    for start in range(0, len(rows), _CHUNK_FILES):
+        chunk = slice(start, start + _CHUNK_FILES)
+        meets = np.ones((len(rows[chunk]), len(workload)), np.bool_)
+        for low, high, first, last in zip(lowest, highest, workload.lower.T, workload.upper.T, strict=True):
+            meets &= (high[chunk, None] >= first) & (low[chunk, None] <= last)
+        read += rows[chunk] @ np.logical_or.reduceat(meets, workload.starts, axis=1)
+    read /= max(float(rows.sum()), 1e-300)
+    return min(1.0, float(read @ np.add.reduceat(workload.weights, workload.starts)))

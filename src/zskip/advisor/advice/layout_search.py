@@ -119,11 +119,16 @@ def _take_rows(sample: Sample, rows: Ints) -> Sample:
     )
 
 
+def predict_fit(question: Question, by: tuple[str, ...], curve: str) -> Reads:
+    """Predict what the queries read under a layout fitted to all of them."""
+    clustering = take_columns(question.table.sample, by)
+    layout = fit_layout(clustering, question.target, question.workload, curve)
+    return predict_reads(layout, clustering, question.table, question.target, question.workload.predicates)
+
+
 def _estimate_cost(quick: Question, by: tuple[str, ...]) -> float:
-    clustering = take_columns(quick.table.sample, by)
-    layout = fit_layout(clustering, quick.target, quick.workload, default_curve(len(by)))
-    reads = predict_reads(layout, clustering, quick.table, quick.target, quick.workload.predicates)
-    return float(reads.kept @ quick.workload.weights + 0.1 * (reads.decoded @ quick.workload.weights))
+    reads = predict_fit(quick, by, default_curve(len(by)))
+    return float((reads.kept + 0.1 * reads.decoded) @ quick.workload.weights)
 
 
 def compare_curves(question: Question, by: tuple[str, ...], curves: Sequence[str] | None = None) -> list[Candidate]:
@@ -202,14 +207,8 @@ def _estimate_row_error(question: Question, by: tuple[str, ...]) -> float:
     for rows in _split_rows(len(quick.table.sample), quick.target.seed):
         part = _take_rows(quick.table.sample, rows)
         table = SampledTable(part, quick.table.partition_fields, quick.table.partitions)
-        clustering = take_columns(part, by)
-        layout = fit_layout(clustering, quick.target, quick.workload, default_curve(len(by)))
-        shares.append(
-            float(
-                predict_reads(layout, clustering, table, quick.target, quick.workload.predicates).kept
-                @ quick.workload.weights
-            )
-        )
+        reads = predict_fit(dataclasses.replace(quick, table=table), by, default_curve(len(by)))
+        shares.append(float(reads.kept @ quick.workload.weights))
     mean = float(np.mean(shares)) if shares else 0.0
     if len(shares) < 2 or not mean:
         return 0.0

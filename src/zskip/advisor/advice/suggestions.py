@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zskip.advisor.advice.layout_search import Question
-from zskip.advisor.fitting.cross_validation import default_curve, fit_layout, predict_reads, take_columns
+from zskip.advisor.advice.layout_search import Question, predict_fit
+from zskip.advisor.fitting.cross_validation import default_curve
 from zskip.predicate import (
     And,
     Column,
@@ -124,17 +124,13 @@ def _suggest_file_size(question: Question, by: tuple[str, ...], curve: str) -> l
     if question.target.file_rows is not None:
         return []
     quick = question.draw_queries(150)
-    clustering = take_columns(quick.table.sample, by)
 
     def kept(factor: float) -> float:
         files = np.maximum(np.rint(quick.target.files * factor), (quick.target.files > 0)).astype(np.int64)
         target = dataclasses.replace(quick.target, files=files)
         fitted_curve = "hilbert" if curve == "hilbert" else default_curve(len(by))
-        layout = fit_layout(clustering, target, quick.workload, fitted_curve)
-        return float(
-            predict_reads(layout, clustering, quick.table, target, quick.workload.predicates).kept
-            @ quick.workload.weights
-        )
+        reads = predict_fit(dataclasses.replace(quick, target=target), by, fitted_curve)
+        return float(reads.kept @ quick.workload.weights)
 
     size = question.bytes / max(int(question.target.files.sum()), 1)
     now, twice = kept(1), kept(2)

@@ -213,18 +213,17 @@ def cross_validate(
     curves: Sequence[str],
 ) -> Mapping[str, Reads]:
     """Predict what each query reads under layouts fitted without it; with few queries, under layouts fitted to all."""
-    folds = np.random.default_rng(target.seed).permutation(len(workload)) % _FOLDS
+    count = _FOLDS if len(workload) >= _FOLDS else 1
+    folds = np.random.default_rng(target.seed).permutation(len(workload)) % count
     others = synthetic_workload(sample_ranks(clustering), queries=_TRIED_QUERIES, seed=target.seed + 1)
     reads_by_curve = {}
     for curve in curves:
         kept, decoded, unseen = np.zeros(len(workload)), np.zeros(len(workload)), []
-        for fold in range(_FOLDS if len(workload) >= _FOLDS else 1):
-            tested = np.flatnonzero(folds == fold) if len(workload) >= _FOLDS else np.arange(len(workload))
-            trained = np.flatnonzero(folds != fold) if len(workload) >= _FOLDS else tested
+        for fold in range(count):
+            tested = np.flatnonzero(folds == fold)
+            trained = np.flatnonzero(folds != fold) if count > 1 else tested
             layout = fit_layout(clustering, target, workload.take(trained), curve)
-            predicted = predict_reads(
-                layout, clustering, table, target, [workload.predicates[i] for i in tested.tolist()]
-            )
+            predicted = predict_reads(layout, clustering, table, target, workload.take(tested).predicates)
             kept[tested], decoded[tested] = predicted.kept, predicted.decoded
             unseen.append(predict_share(layout, clustering, others))
         reads_by_curve[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(unseen)))
