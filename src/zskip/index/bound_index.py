@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.resolve import Absent, fold, resolve, widening
+from zskip.index.resolve import Absent, fold, readable_as, resolve, widening
 from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
 from zskip.prune import Decided, prune
-from zskip.records import ALL_NULL, Bools, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
+from zskip.records import ALL_NULL, Bools, ColumnIds, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
@@ -94,6 +94,9 @@ class BoundIndex:
         self._lock = threading.Lock()
         self._stored = {fold(path, case_sensitive): stored for path, stored in (snapshot.stored or {}).items()}
         self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
+        self._ids: dict[tuple[str, ...], list[int]] = {}
+        for path, field_id in {} if snapshot.column_ids is None else snapshot.column_ids.ids.items():
+            self._ids.setdefault(fold(path, case_sensitive), []).append(field_id)
         self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
         """Rows of each file; -1 if unknown."""
@@ -237,6 +240,8 @@ class BoundIndex:
     def resolve(self, segment: BoundSegment, path: tuple[str, ...], data_type: DataType) -> list[int | Absent]:
         """Find, for each schema of a segment, the segment's column that answers for a path."""
         path, record = fold(path, self.case_sensitive), segment.reader.segment
+        if self.snapshot.column_ids is not None:
+            return self._resolve_by_id(segment, path, data_type, self.snapshot.column_ids)
         may_default, stored = self.may_default(path), self._stored_path(path)
         if stored is None:
             return [Absent.UNKNOWN] * len(record.schemas)
@@ -247,6 +252,21 @@ class BoundIndex:
             if answer is Absent.MISSING and may_default:
                 answer = Absent.UNKNOWN
             answers.append(answer if isinstance(answer, Absent) else numbers[answer])
+        return answers
+
+    def _resolve_by_id(
+        self, segment: BoundSegment, path: tuple[str, ...], data_type: DataType, column_ids: ColumnIds
+    ) -> list[int | Absent]:
+        """path: folded."""
+        ids = self._ids.get(path, [])
+        types, answers = segment.reader.segment.columns.types, list[int | Absent]()
+        for numbers in segment.columns_by_id(column_ids.names):
+            number = None if numbers is None or len(ids) != 1 else numbers.get(ids[0])
+            if number is not None:
+                answers.append(number if readable_as(types[number], data_type) else Absent.UNKNOWN)
+            else:
+                is_null = numbers is not None and len(ids) == 1 and ids[0] not in column_ids.filled
+                answers.append(Absent.MISSING if is_null else Absent.UNKNOWN)
         return answers
 
     def _stored_path(self, path: tuple[str, ...]) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ from zskip.records.info import (
 )
 from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
-from zskip.records.snapshot import DataFile, Deletes, Field, Partition, Sample, Snapshot
+from zskip.records.snapshot import ColumnIds, DataFile, Deletes, Field, Partition, Sample, Snapshot
 from zskip.records.statistics import ALL_NULL, ColumnStats, Known
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Cleaning",
     "ClusteringInfo",
     "ColumnCuts",
+    "ColumnIds",
     "ColumnStats",
     "CompactResult",
     "DataFile",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,18 @@ class Field:
     name: str
     type: DataType
     nullable: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ColumnIds:
+    """The ids by which files name the columns of a table, whatever the columns are called now."""
+
+    ids: Mapping[tuple[str, ...], int]
+    """By path, of columns and of fields in structs."""
+    filled: frozenset[int] = frozenset()
+    """Ids of columns that need not be null in files without them: they have a default, or one value in a partition."""
+    names: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    """The ids of columns, by their paths in files whose fields have no ids."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -103,6 +115,8 @@ class Snapshot:
     """(files,) of which deletion vectors or delete files delete rows; None for none."""
     read_deletes: Callable[[], Mapping[str, tuple[Deletes, ...]]] | None = None
     """Reads what deletes rows of the files, by their paths; None where nothing does."""
+    column_ids: ColumnIds | None = None
+    """None where files name the columns as the table does."""
 
     def __len__(self) -> int:
         return len(self.paths)

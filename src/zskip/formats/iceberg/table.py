@@ -23,17 +23,19 @@ from pyiceberg.manifest import (
     read_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
 
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.iceberg.avro import check_blocks, check_count
+from zskip.formats.iceberg.column_ids import read_column_ids
 from zskip.formats.iceberg.deletes import check_deletes
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
-from zskip.records import Snapshot
+from zskip.records import ColumnIds, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
 _THREADS = 8
@@ -79,10 +81,17 @@ class Contents:
             partition_of=partition_of,
             declared=(data, json.dumps({"type": "struct", "fields": []})),
             known=read_statistics(files, schema, fields),
+            column_ids=self._column_ids(),
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
             reader=self.reader,
             opaque=self.reader is not None,
         )
+
+    def _column_ids(self) -> ColumnIds:
+        specs = self.metadata.specs().values()
+        sources = {f.source_id for spec in specs for f in spec.fields if isinstance(f.transform, IdentityTransform)}
+        mapping = self.metadata.properties.get(TableProperties.DEFAULT_NAME_MAPPING)
+        return read_column_ids(json.loads(self.metadata.schema().model_dump_json()), sources, mapping)
 
 
 def read_contents(

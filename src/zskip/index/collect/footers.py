@@ -76,6 +76,8 @@ class FooterStats:
 class FooterReader:
     """Reads the footers of files and caches the plans for their schemas; safe to share between threads.
 
+    with_ids: whether the ids of the columns' fields are read.
+
     >>> import io, pyarrow as pa, pyarrow.parquet as pq
     >>> stream = io.BytesIO()
     >>> pq.write_table(pa.table({"a": [3, None, 1]}), stream)
@@ -83,7 +85,8 @@ class FooterReader:
     (LeafStats(column=0, nulls=1, lower=1, upper=3, nans=-1),)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_ids: bool = False) -> None:
+        self._with_ids = with_ids
         self._cached: list[tuple[pq.ParquetSchema, Leaves, dict[tuple[Trust, frozenset[str]], Plan]]] = []
 
     def read(self, stream: BinaryIO, size: int, *, row_groups: bool = False) -> FooterStats:
@@ -120,7 +123,7 @@ class FooterReader:
     def _plan(self, schema: pq.ParquetSchema, trust: Trust, collated: frozenset[str]) -> Plan:
         cached = next((x for x in self._cached if x[0].equals(schema)), None)
         if cached is None:
-            cached = (schema, read_leaves(schema), {})
+            cached = (schema, read_leaves(schema, with_ids=self._with_ids), {})
             self._cached = [cached, *self._cached[:15]]
         _, leaves, plans = cached
         plan = plans.get((trust, collated))
@@ -171,7 +174,7 @@ def plan_footers(leaves: Leaves, trust: Trust, collated: frozenset[str]) -> Plan
     shifted = set() if trust.utc_int96 else {leaf.column for leaf in leaves.indexed if leaf.int96}
     if collated or shifted:
         columns = tuple(
-            Column(c.path, None) if c.path[0] in collated or i in shifted else c for i, c in enumerate(columns)
+            c._replace(type=None) if c.path[0] in collated or i in shifted else c for i, c in enumerate(columns)
         )
     steps = tuple(_step(leaf, trust) for leaf in leaves.indexed if columns[leaf.column].type is not None)
     return Plan(columns=columns, steps=steps, leaves=tuple(step.column for step in steps))

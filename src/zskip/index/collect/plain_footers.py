@@ -10,11 +10,14 @@ from zskip.index.store.leaves import Column
 from zskip.storage import FileParser
 
 
-def make_footer_parser(row_groups: bool) -> Callable[[], FileParser]:
-    """The factory of a parser of footers that is not tied to this process; row_groups: whether it includes them."""
+def make_footer_parser(row_groups: bool, *, with_ids: bool = False) -> Callable[[], FileParser]:
+    """The factory of a parser of footers that is not tied to this process.
+
+    row_groups: whether it includes them; with_ids: as for `FooterReader`.
+    """
 
     def make_parser() -> FileParser:
-        reader = FooterReader()
+        reader = FooterReader(with_ids=with_ids)
         cached: dict[int, tuple[object, Any]] = {}
 
         def to_plain(footer: FooterStats) -> Any:
@@ -47,7 +50,7 @@ class PlainFooterReader:
         if columns is not self._last[0]:
             known = self._columns.get(columns)
             if known is None:
-                known = self._columns[columns] = tuple(Column(path, name) for path, name in columns)
+                known = self._columns[columns] = tuple(Column(*column) for column in columns)
             self._last = (columns, known)
         return FooterStats(
             rows=rows,

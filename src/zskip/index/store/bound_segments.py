@@ -6,7 +6,7 @@ import bisect
 import copy
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.errors import IndexFormatError, ZskipWarning
+from zskip.index.store.leaves import Column
 from zskip.index.store.listing import Listing
 from zskip.index.store.segment import SegmentReader
 from zskip.records import Ints, Snapshot
@@ -54,6 +55,7 @@ class BoundSegment:
         self.live = live
         """(files of the segment,) position in the snapshot; -1 if the file is not live."""
         self._names: dict[bool, list[str]] = {}
+        self._by_id: list[dict[int, int] | None] | None = None
         self._schemas = [frozenset(schema) for schema in reader.segment.schemas]
 
     def at(self, live: Ints) -> BoundSegment:
@@ -74,6 +76,27 @@ class BoundSegment:
             self._names[case_sensitive] = names
         related = positions_of(path[0], names)
         return [[number for number in related if number in schema] for schema in self._schemas]
+
+    def columns_by_id(self, names: Mapping[tuple[str, ...], int]) -> list[dict[int, int] | None]:
+        """The columns, for each schema of the segment, by the ids of their fields; None where ids are not known.
+
+        names: the ids of the columns of files without ids, by path.
+        """
+        if self._by_id is None:
+            columns = list(self.reader.segment.columns)
+            self._by_id = [_by_id([(columns[i], i) for i in schema], names) for schema in self.reader.segment.schemas]
+        return self._by_id
+
+
+def _by_id(columns: Sequence[tuple[Column, int]], names: Mapping[tuple[str, ...], int]) -> dict[int, int] | None:
+    ids = [column.id for column, _ in columns]
+    if None in ids:
+        return None
+    if set(ids) == {-1}:
+        ids = [names.get(column.path, -1) for column, _ in columns]
+    by_id = {field_id: number for field_id, (_, number) in zip(ids, columns, strict=True) if field_id is not None}
+    by_id.pop(-1, None)
+    return by_id if len(by_id) == sum(field_id != -1 for field_id in ids) > 0 else None
 
 
 def fold_names(names: list[str], case_sensitive: bool) -> list[str]:

@@ -17,6 +17,7 @@ Decode = Callable[[Any], Encoded | None]
 """Converts a footer's raw bound to the form of the type; None for values outside of the type."""
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+_FIELD_ID = b"PARQUET:field_id"
 
 
 class Column(NamedTuple):
@@ -26,6 +27,8 @@ class Column(NamedTuple):
     """Names from the top-level column down; ends at the first list or map."""
     type: str | None
     """None if it cannot be indexed."""
+    id: int | None = None
+    """The id of its field in the Parquet schema, -1 if it has none; None if ids were not read."""
 
 
 class ColumnList(Sequence[Column]):
@@ -33,14 +36,20 @@ class ColumnList(Sequence[Column]):
 
     >>> columns = ColumnList(["a", ["s", "b"]], ["long", None])
     >>> columns[1], columns.index(Column(("a",), "long"))
-    (Column(path=('s', 'b'), type=None), 0)
+    (Column(path=('s', 'b'), type=None, id=None), 0)
     """
 
-    __slots__ = ("_names", "_types")
+    __slots__ = ("_ids", "_names", "_types")
 
-    def __init__(self, names: Sequence[str | Sequence[str]], types: Sequence[str | None]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str | Sequence[str]],
+        types: Sequence[str | None],
+        ids: Sequence[int | None] | None = None,
+    ) -> None:
         self._names = names
         self._types = types
+        self._ids = ids
 
     def __len__(self) -> int:
         return len(self._names)
@@ -53,7 +62,8 @@ class ColumnList(Sequence[Column]):
         if isinstance(place, slice):
             return tuple(self[i] for i in range(*place.indices(len(self))))
         name = self._names[place]
-        return Column((name,) if isinstance(name, str) else tuple(name), self._types[place])
+        path = (name,) if isinstance(name, str) else tuple(name)
+        return Column(path, self._types[place], None if self._ids is None else self._ids[place])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
@@ -65,7 +75,12 @@ class ColumnList(Sequence[Column]):
     def of(cls, columns: Iterable[Column]) -> ColumnList:
         """A list of existing columns."""
         column_list = list(columns)
-        return cls([c.path[0] if len(c.path) == 1 else c.path for c in column_list], [c.type for c in column_list])
+        ids = [c.id for c in column_list]
+        return cls(
+            [c.path[0] if len(c.path) == 1 else c.path for c in column_list],
+            [c.type for c in column_list],
+            None if ids.count(None) == len(ids) else ids,
+        )
 
     @property
     def names(self) -> Sequence[str | Sequence[str]]:
@@ -74,7 +89,11 @@ class ColumnList(Sequence[Column]):
 
     def pick(self, positions: Sequence[int]) -> ColumnList:
         """The columns at some positions, in that order."""
-        return ColumnList([self._names[i] for i in positions], [self._types[i] for i in positions])
+        return ColumnList(
+            [self._names[i] for i in positions],
+            [self._types[i] for i in positions],
+            None if self._ids is None else [self._ids[i] for i in positions],
+        )
 
     def tops(self) -> list[str]:
         """The names of the columns' top-level columns."""
@@ -84,6 +103,11 @@ class ColumnList(Sequence[Column]):
     def types(self) -> Sequence[str | None]:
         """The types of the columns."""
         return self._types
+
+    @property
+    def ids(self) -> Sequence[int | None] | None:
+        """The ids of the columns' fields; None if no ids were read."""
+        return self._ids
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -115,8 +139,8 @@ class Leaves:
     indexed: tuple[Leaf, ...]
 
 
-def read_leaves(schema: pq.ParquetSchema) -> Leaves:
-    """Find the columns of a schema.
+def read_leaves(schema: pq.ParquetSchema, *, with_ids: bool = False) -> Leaves:
+    """Find the columns of a schema; with_ids: including the ids of their fields.
 
     Raises ValueError if the paths of nested columns cannot be determined.
     """
@@ -131,8 +155,19 @@ def read_leaves(schema: pq.ParquetSchema) -> Leaves:
         columns[path] = type_and_decode[0] if type_and_decode else None
         if type_and_decode:
             leaves.append(_leaf(ordinal, len(columns) - 1, leaf, *type_and_decode))
-    column_list = tuple(Column(path, name) for path, name in columns.items())
+    ids = dict(_field_ids(schema.to_arrow_schema(), ())) if with_ids else {}
+    column_list = tuple(Column(path, name, ids.get(path)) for path, name in columns.items())
     return Leaves(columns=column_list, indexed=tuple(x for x in leaves if column_list[x.column].type is not None))
+
+
+def _field_ids(fields: Iterable[pa.Field], parents: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
+    """The path and id of each column, -1 where its field has none."""
+    for field in fields:
+        path = (*parents, field.name)
+        if pa.types.is_struct(field.type):
+            yield from _field_ids(field.type, path)
+        else:
+            yield path, int((field.metadata or {}).get(_FIELD_ID, -1))
 
 
 def _leaf(ordinal: int, column: int, leaf: Any, name: str, decode: Decode | None) -> Leaf:

@@ -61,6 +61,7 @@ class Manifest:
         row_group_segments = None if row_groups is None else [_segment_json(s, columns) for s in row_groups]
         column_list = ColumnList.of(columns)
         types = {name: i for i, name in enumerate(dict.fromkeys(column_list.types))}
+        ids = {} if column_list.ids is None else {"ids": column_list.ids}
         body = {
             "format": FORMAT,
             "zskip": self.zskip,
@@ -70,6 +71,7 @@ class Manifest:
             "columns": column_list.names,
             "types": list(types),
             "type_of": [types[name] for name in column_list.types],
+            **ids,
             "segments": segments,
             "row_group_segments": row_group_segments,
             "sketches": [_sketch_json(record) for record in self.sketches],
@@ -129,7 +131,7 @@ def _parse_body(data: bytes) -> Mapping[str, Any]:
 
 def _read_columns(body: Mapping[str, Any]) -> ColumnList:
     """All columns of all segments; checked in C where possible, since there may be thousands."""
-    names, types, type_of = body["columns"], body["types"], body["type_of"]
+    names, types, type_of, ids = body["columns"], body["types"], body["type_of"], body.get("ids")
     if not _all_text(names):
         for name in names:
             _check_name(name)
@@ -137,7 +139,9 @@ def _read_columns(body: Mapping[str, Any]) -> ColumnList:
         raise ValueError("the types of its columns are not types")
     if len(names) != len(type_of):
         raise ValueError("its columns have not one type each")
-    return ColumnList(names, [types[i] for i in type_of])
+    if ids is not None and (len(ids) != len(names) or not set(map(type, ids)) <= {int, type(None)}):
+        raise ValueError("the ids of its columns are not ids")
+    return ColumnList(names, [types[i] for i in type_of], ids)
 
 
 def _check_name(name: object) -> None:

@@ -127,6 +127,11 @@ class Segment:
         return self.listing.length + self.footer.offset + self.footer.length
 
     @property
+    def has_ids(self) -> bool:
+        """Whether the ids of its columns' fields are recorded."""
+        return self.columns.ids is not None
+
+    @property
     def files_path(self) -> str:
         """The path of its listing."""
         return f"{INDEX_DIR}/{self.name}-files.parquet"

@@ -97,7 +97,7 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
                 "path": [file.path for file in files],
                 "size": [file.size for file in files],
                 "mtime_ms": [file.mtime_ms for file in files],
-                "type": [_type_of(on)] * len(files),
+                "type": [_type_of(snapshot, on)] * len(files),
                 "state": [states[position].data for position in positions],
                 "reason": [states[position].reason or None for position in positions],
             },
@@ -106,8 +106,18 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
     )
 
 
-def _type_of(on: SketchOn) -> str:
-    return ", ".join(term.type.name for term in on.terms)
+def _type_of(snapshot: Snapshot, on: SketchOn) -> str:
+    """The types of the values, and the ids of their columns in files that have some."""
+    types = ", ".join(term.type.name for term in on.terms)
+    if snapshot.column_ids is None:
+        return types
+    return f"{types} of {', '.join(str(snapshot.column_ids.ids[column.path]) for column in on.columns)}"
+
+
+def _is_in_files(snapshot: Snapshot, on: SketchOn) -> bool:
+    """Whether files hold all values of a sketch's columns; some formats fill in others."""
+    ids = snapshot.column_ids
+    return ids is None or all(ids.ids.get(column.path, -1) not in {-1, *ids.filled} for column in on.columns)
 
 
 def _write(storage: Storage, table: pa.Table) -> SketchSegment:
@@ -161,9 +171,11 @@ class BoundSketches:
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
             try:
-                self.sketches.append((record, parse_sketch_on(record.spec, columns, timezone=record.timezone)))
+                on = parse_sketch_on(record.spec, columns, timezone=record.timezone)
             except ZskipError:
                 continue  # Its column is gone, or its kind is not registered here: its files are kept.
+            if _is_in_files(snapshot, on):
+                self.sketches.append((record, on))
 
     def for_predicate(self, predicate: Predicate) -> FileSketches | None:
         """The sketches on columns of a predicate; None if there are none."""
@@ -234,7 +246,7 @@ class BoundSketches:
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
             positions = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
-            positions[~np.asarray(pc.equal(table["type"], _type_of(on)).fill_null(False))] = -1
+            positions[~np.asarray(pc.equal(table["type"], _type_of(self._snapshot, on)).fill_null(False))] = -1
             tables.append((table, positions))
         return tables
 

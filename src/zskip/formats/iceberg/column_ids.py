@@ -1,0 +1,46 @@
+"""The ids of a table's columns, by which Iceberg finds them in files, from the JSON of its metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from zskip.records import ColumnIds
+
+Path = tuple[str, ...]
+
+
+def read_column_ids(schema: Mapping[str, Any], partition_sources: Collection[int], mapping: str | None) -> ColumnIds:
+    """The ids of a schema's columns; those inside lists and maps are left out.
+
+    schema: as in the metadata; partition_sources: ids of columns by whose values any spec partitions: Iceberg takes
+    these values from the manifests; mapping: the table's name mapping in JSON.
+
+    >>> schema = {"fields": [{"id": 1, "name": "a", "type": "long"}, {"id": 2, "name": "b", "type": "int"}]}
+    >>> read_column_ids(schema, [2], None)
+    ColumnIds(ids={('a',): 1, ('b',): 2}, filled=frozenset({2}), names={})
+    """
+    fields = list(_fields(schema, ()))
+    defaults = {field["id"] for _, field in fields if field.get("initial-default") is not None}
+    return ColumnIds(
+        ids={path: field["id"] for path, field in fields},
+        filled=frozenset({*defaults, *partition_sources}),
+        names=dict(_mapped_names(json.loads(mapping), ())) if mapping else {},
+    )
+
+
+def _fields(struct: Mapping[str, Any], parents: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for field in struct["fields"]:
+        path = (*parents, field["name"])
+        yield path, field
+        if isinstance(field["type"], dict) and field["type"]["type"] == "struct":
+            yield from _fields(field["type"], path)
+
+
+def _mapped_names(fields: Sequence[Mapping[str, Any]], parents: Path) -> Iterator[tuple[Path, int]]:
+    for field in fields:
+        for name in field.get("names", ()):
+            if "field-id" in field:
+                yield (*parents, name), field["field-id"]
+            yield from _mapped_names(field.get("fields", ()), (*parents, name))
