@@ -23,7 +23,7 @@ from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow import placing, sorting, writing
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.forms import column_values, has_nan
-from zskip.spark.write.arrow.job import split_into_tasks
+from zskip.spark.write.arrow.job import _FAILURES, split_into_tasks
 from zskip.spark.write.arrow.merging import Bin, merger
 from zskip.spark.write.arrow.placing import Placement, placer
 from zskip.spark.write.arrow.reading import Reader, Source
@@ -171,6 +171,30 @@ def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> Non
     with by_value():
         for function in (placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
             assert b"zskip" in cloudpickle.dumps(function)
+
+
+def test_an_old_pyarrow_is_refused(tmp_path: Path, source: pa.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    class OldWriter:
+        def __init__(self, where: object, schema: pa.Schema, write_page_index: bool = False) -> None: ...
+
+    batches = shipped(tmp_path, source, fitted(source, 1))
+    monkeypatch.setattr(pq, "ParquetWriter", OldWriter)
+    with pytest.raises(NotArrow, match=f"pyarrow {pa.__version__} has no max_rows_per_page"):
+        list(writer(options(tmp_path, source.schema), 1)(iter(batches)))
+    with pytest.raises(NotArrow, match="has no max_rows_per_page"):
+        shipped(tmp_path, source, fitted(source, 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AttributeError: Can't get attribute 'decimal64' on <module 'pyarrow.lib' from '/x/lib.cpython-311.so'>",
+        "AttributeError: module 'pyarrow.types' has no attribute 'is_decimal64'",
+        "ModuleNotFoundError: No module named 'pyarrow'",
+    ],
+)
+def test_failures_of_executors_with_an_old_pyarrow(text: str) -> None:
+    assert next(reason for failure, reason in _FAILURES if failure.search(text)).endswith("too old")
 
 
 def test_a_batch_for_another_task_is_refused(tmp_path: Path, source: pa.Table) -> None:
