@@ -66,6 +66,10 @@ def test_inserts_that_are_sparks(spark: SparkSession, database: str) -> None:
     zskip.sql(spark, "CREATE TABLE never (id BIGINT, v INT) USING parquet")
     zskip.sql(spark, "INSERT INTO never VALUES (1, 2)")
     assert spark.table("never").count() == 1
+    zskip.sql(spark, "CREATE TABLE older CLUSTER BY (id, v) AS SELECT id, id % 7 AS v FROM range(100)")
+    zskip.sql(spark, "ALTER TABLE older ADD COLUMNS (c INT)")
+    zskip.sql(spark, "INSERT INTO older VALUES (1000, 1, 5)")
+    assert spark.table("older").where("c = 5").count() == 1
     zskip.sql(spark, "CREATE TABLE parts (id BIGINT, v INT, k STRING) USING parquet PARTITIONED BY (k)")
     zskip.sql(spark, "INSERT INTO parts SELECT id, id % 7, concat('k', id % 2) FROM range(100)")
     zskip.sql(spark, "OPTIMIZE parts ZORDER BY (id, v)")

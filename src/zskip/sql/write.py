@@ -34,10 +34,11 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
     version = target.handle.format.snapshot().version
     try:
         result = target.table.append(frame)
-    except UnsupportedError:
+    except (ColumnError, UnsupportedError):
+        # The catalog may have columns that the files lack.
         if target.handle.format.snapshot().version != version:
             raise
-        # Nothing was written: the format's own writer appends, as Spark does it.
+        # Nothing was written: Spark appends.
         return run_query(spark, text).frame
     finally:
         target.refresh(spark)
