@@ -65,7 +65,7 @@ BROWSER = (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))
 """What has to be on the PATH for the tests in a browser, one of each, and below what holds it."""
 BROWSER_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
 ENGINE_TESTS = {"dev": ["delta", "hdfs", "iceberg"], "spark35": ["hudi"]}
-# In the order of names: the many short files of `src` come last and even out what the two have left.
+# In the order of tests/conftest.py: the many short files come last and even out what the two have left.
 WORKERS = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 """Where nothing else is asked for: two processes, each with its own Spark session."""
 FULL = re.compile(r"No space left on device|Disk quota exceeded|os error 28|Errno 28|ENOSPC", re.I)

@@ -38,6 +38,8 @@ def engine_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[object]:
         "spark.app.name": "zskip-engine-tests",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
+        # Delta's VACUUM starts as many tasks as this says, by default 10,000.
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
         "spark.driver.memory": "2g",
         "spark.sql.session.timeZone": "UTC",
         "spark.jars": ",".join(map(str, JARS)),

@@ -93,6 +93,7 @@ print("done")
 """
 
 
+@pytest.mark.slow  # A server in a JVM of its own.
 def test_spark_connect(tmp_path: Path) -> None:
     pytest.importorskip("grpc")
     pyspark = pytest.importorskip("pyspark")

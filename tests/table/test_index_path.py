@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import tables
+from typer.testing import CliRunner
 
 import zskip
+from zskip.cli.app import app
 from zskip.errors import InputError, ZskipWarning
 
 if TYPE_CHECKING:
@@ -91,8 +91,9 @@ def test_the_command_line_takes_it(tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "t")
 
     def run(*command: str) -> str:
-        full = [sys.executable, "-m", "zskip.cli", *command, "--index-path", str(tmp_path / "i")]
-        return subprocess.run(full, capture_output=True, text=True, check=True).stdout
+        result = CliRunner().invoke(app, [*command, "--index-path", str(tmp_path / "i")], catch_exceptions=False)
+        assert result.exit_code == 0
+        return result.stdout
 
     run("index", str(path))
     assert run("files", str(path), "--where", "id < 0") == ""

@@ -240,7 +240,7 @@ def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, se
     table.df().createOrReplaceTempView("counted")
     spark.read.parquet(str(tmp_path / "t")).createOrReplaceTempView("counted_plain")
     read = []
-    for _ in range(25):
+    for _ in range(tiers.count(25, quick=10)):
         chosen = [draw.choice(AGGREGATES).format(c=draw.choice(COLUMNS)) for _ in range(draw.randint(1, 3))]
         group = draw.random() < 0.4
         query = f"SELECT {'p, ' * group}{', '.join(chosen)} FROM {{t}} {draw.choice(FILTERS)} {'GROUP BY p' * group}"

@@ -261,7 +261,7 @@ def test_other_schemas_of_the_same_files(spark: SparkSession, path: Path) -> Non
 @pytest.mark.parametrize("adaptive", tiers.first(["true", "false"]))
 def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    frame = spark.read.parquet(str(path))
+    frame, queries = spark.read.parquet(str(path)), tiers.count(48, quick=16)
 
     def ask(i: int) -> tuple[int, int]:
         small = frame.where(f"id BETWEEN {i * 10} AND {i * 10 + 9}")
@@ -270,10 +270,10 @@ def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
 
     try:
         with ThreadPoolExecutor(16) as pool:
-            found = list(pool.map(ask, range(48)))
+            found = list(pool.map(ask, range(queries)))
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
-    assert found == [(10, 5)] * 48
+    assert found == [(10, 5)] * queries
 
 
 def test_twice_and_other_sessions(spark: SparkSession, path: Path) -> None:

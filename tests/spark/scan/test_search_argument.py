@@ -220,7 +220,7 @@ def test_many_parts_and_deep_ones(building: Building) -> None:
     found = read(building)
     assert isinstance(found, Or)
     assert len(found.children) == 3_000
-    for depth in (300, 20_000):
+    for depth in (300, 5_000):
         deep = Building(building.jvm)
         for i in range(depth):
             (deep.builder.startAnd if i % 2 else deep.builder.startOr)()

@@ -141,6 +141,7 @@ def test_cut_short_the_next_call_does_the_rest(
     assert table.verify(queries=2).ok
 
 
+@pytest.mark.slow  # Two calls after a crash, which other tests make one by one.
 def test_what_has_changed_in_between_is_taken_as_it_is(
     spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +252,7 @@ def test_no_part_of_a_new_table_is_seen_in_an_object_store(
     assert not (path / "_zskip").exists()
 
 
+@pytest.mark.slow  # Each try rewrites the files anew.
 def test_who_always_loses_says_so(spark: SparkSession, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> int:
         raise ConflictError("somebody else")
