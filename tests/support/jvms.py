@@ -19,6 +19,11 @@ OPTIONS = (
     " -XX:MaxMetaspaceSize=1g -XX:-CreateCoredumpOnCrash"
 )
 """Of every JVM that a test starts; the end of a run says how much of it was needed."""
+PYTHON_WORKERS = {
+    "spark.python.daemon.module": "warm_daemon",
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parent),
+}
+"""Settings of every session that tests share."""
 MOST = 60
 """Percent of the code cache that a run may fill."""
 POOLS = {"CodeCache": "code cache", "Metaspace": "metaspace", "Tenured Gen": "old generation of the heap"}
@@ -97,6 +102,8 @@ def session(settings: Mapping[str, str], place: Path) -> Iterator[Any]:
     for name, value in settings.items():
         conf.set(name, value)
     conf.set("spark.ui.showConsoleProgress", "false")
+    for name, value in PYTHON_WORKERS.items():
+        conf.set(name, value)
     conf.set("spark.driver.extraJavaOptions", f'-XX:ErrorFile="{place}/hs_err.log"')
     with (place / "output.log").open("wb") as output:  # stays empty where a JVM runs already
         if SparkContext._gateway is None:

@@ -74,6 +74,8 @@ def _serve(connection: Any, place: str) -> None:
     ensure_java()
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2").config("spark.driver.memory", "1g")
+    for name, value in jvms.PYTHON_WORKERS.items():
+        builder = builder.config(name, value)
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     spark.range(1).collect()
