@@ -62,9 +62,10 @@ from zskip.table.rewrite.writers import (
 from zskip.table.session import is_case_sensitive, merges_schemas
 from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
 from zskip.table.unchanged_files import LiveFiles
+from zskip.types import DataType
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.engines import Engine
     from zskip.spark.schema import TableSchema
@@ -206,7 +207,9 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, engine:
     files = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
     schema = read_through(engine, dataclasses.replace(schema, snapshot=files))
     if len(files):
-        check_writable(scan_with_ordinals(spark, schema))
+        frame = scan_with_ordinals(spark, schema)
+        check_writable(frame)
+        fields = tuple(_as_read(field, frame) for field in fields)
     merge = merges_schemas(handle) or files.declared is not None
     footers = inspect_footers(handle.storage, files, merge=merge, workers=handle.workers)
     count = len(files.partitions)
@@ -223,6 +226,12 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, engine:
         compression=compression,
         page_rows=rows_per_page(handle.storage, files, rows, fields, compression) if sorts else MOST_ROWS,
     )
+
+
+def _as_read(field: Field, frame: DataFrame) -> Field:
+    """A column as it is in a frame: Iceberg's own reader shows UUIDs as text."""
+    is_text = field.type.name == "binary" and frame.schema[field.name].dataType.typeName() == "string"
+    return dataclasses.replace(field, type=DataType("string")) if is_text else field
 
 
 def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sample:
