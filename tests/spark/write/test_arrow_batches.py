@@ -164,10 +164,9 @@ def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> Non
 
     root = str(tmp_path)
     reach = lambda: DiskAccess(root)  # noqa: E731
-    placement = Placement(
-        reach=reach, schema=source.schema, layout=fitted(source, 4), tasks=[[]], sort=True, corrected=True
-    )
-    files = options(tmp_path, source.schema)
+    layout = fitted(source, 4)
+    placement = Placement(reach=reach, schema=source.schema, layout=layout, tasks=[[]], sort=True, corrected=True)
+    files = options(tmp_path, source.schema, page_order=layout.page_order)
     with by_value():
         for function in (placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
             assert b"zskip" in cloudpickle.dumps(function)
