@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
@@ -21,9 +22,11 @@ from zskip.errors import InputError, MissingDependencyError, StorageError, Table
 from zskip.formats import open_format
 from zskip.formats.hudi.protocol import check_rewritable
 from zskip.formats.hudi.timeline import read_timeline
-from zskip.formats.hudi.values import spark_schema
-from zskip.records import Snapshot
+from zskip.formats.hudi.values import drop_widened_floats, spark_schema
+from zskip.index import Index
+from zskip.records import Field, Snapshot
 from zskip.storage import LocalStorage
+from zskip.types import DataType
 
 DATA = Path(__file__).parents[2] / "data" / "hudi"
 SAID: dict[str, Any] = json.loads((DATA / "rows.json").read_text())
@@ -180,6 +183,19 @@ def test_types_are_sparks_own() -> None:
     for strange in (["int", "string"], {"type": "int", "logicalType": "time-millis"}, "unknown"):
         with pytest.raises(UnsupportedError, match="Avro type"):
             spark_schema(field(strange), "/t")
+
+
+def test_columns_that_hudi_widens_by_way_of_text_do_not_prune(tmp_path: Path) -> None:
+    file = tmp_path / "t" / "a.parquet"
+    file.parent.mkdir()
+    pq.write_table(pa.table({"w": pa.array([0.1], pa.float32()), "f": pa.array([0.1], pa.float32()), "d": [0.1]}), file)
+    zskip.open(str(file.parent)).index()
+    index = Index.load(LocalStorage(str(file.parent)))
+    assert index is not None
+    fields = [
+        Field(name=name, type=DataType(kind)) for name, kind in (("W", "double"), ("f", "float"), ("d", "double"))
+    ]
+    assert [field.name for field in drop_widened_floats(fields, index.manifest.segments)] == ["f", "d"]
 
 
 def test_null_partitions_are_pruned_once_indexed(unpack: Unpack) -> None:
