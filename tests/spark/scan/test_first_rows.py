@@ -203,8 +203,7 @@ def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, se
     table.df().createOrReplaceTempView("first_random")
     spark.read.parquet(str(tmp_path / "t")).createOrReplaceTempView("first_random_plain")
     pruned = 0
-    queries = tiers.count(25, quick=10)
-    for _ in range(queries):
+    for _ in range(25):
         column, condition = draw.choice(COLUMNS), draw.choice(FILTERS)
         order = f"{column} {draw.choice(['', 'DESC'])} {draw.choice(['', 'NULLS FIRST', 'NULLS LAST'])}"
         limit = f"LIMIT {draw.choice([1, 3, 40, 700])} {draw.choice(['', '', 'OFFSET 7'])}"
@@ -226,4 +225,4 @@ def test_random_queries(spark: SparkSession, old_dates: None, tmp_path: Path, se
         size = max(0, sum(everything.values()) - 7 * ("OFFSET" in limit))
         assert not some - everything
         assert sum(some.values()) == min(size, int(limit.split()[1])), any_query + limit
-    assert pruned > queries // 5
+    assert pruned > 5
