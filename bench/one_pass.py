@@ -33,7 +33,7 @@ def main() -> None:
         for name, df in plans.items() if form == "parquet" else [("plan", plans["plan"])]:
             seconds: dict[str, list[float]] = {"one": [], "write": [], "optimize": []}
             kept: dict[str, float] = {}
-            for _ in range(options.rounds):
+            for number in range(options.rounds + 1):
                 one, two = (fresh(f"one-pass-{way}") for way in ("one", "two"))
                 seconds["one"].append(
                     common.seconds(
@@ -48,6 +48,9 @@ def main() -> None:
                     common.seconds(lambda t=table: t.optimize(common.CLUSTER_BY, files=options.files))
                 )
                 kept = {"one": kept_pct(one, queries), "two": kept_pct(two, queries)}
+                if not number:
+                    # The first round warms the session up.
+                    seconds = {step: [] for step in seconds}
                 common.log(f"{form} {name}: {seconds} {kept}")
             medians = {step: common.median(values) for step, values in seconds.items()}
             figures |= {f"{form}_{name}_{step}_s": value for step, value in medians.items()}
