@@ -144,9 +144,9 @@ class Table:
         such as ("orders", 7) in `foreachBatch`: a batch that the table holds already, or one before it, is left out
         (Parquet and Delta); exclusive: as in `optimize`.
 
-        The new rows lie in as many files as they are worth, each narrow in the columns of the table's curve or tree. A
-        table that was never clustered takes them in input order, and the result's `curve` says so. The commit is an
-        append: readers of changes see it as one.
+        The new rows lie between the table's own bounds and cuts, or in the leaves of its tree, in as many files as they
+        are worth, each narrow in the clustering columns. A table that was never clustered takes them in input order,
+        and the result's `curve` says so. The commit is an append: readers of changes see it as one.
 
         Raises ColumnError for columns that are missing, extra or of another type, InputError for what is no DataFrame,
         for a stream, and for nulls in columns that must have none, UnsupportedError for tables that only their own
