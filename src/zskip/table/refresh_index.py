@@ -61,10 +61,11 @@ def refresh_index(
         handle.need_spark('collect="scan"')
     schema = None if handle.spark is None else read_table_schema(handle)
     snapshot = read_snapshot(handle) if schema is None else schema.snapshot
-    if snapshot.reader is not None:
+    if snapshot.opaque or (snapshot.reader is not None and schema is not None):
+        advice = "" if snapshot.opaque else "; zskip.open(path).index() reads its footers without Spark"
         raise UnsupportedError(
             f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
-            "skips files by its own statistics"
+            f"skips files by its own statistics{advice}"
         )
     counting, counts_all = None, collect == "scan"
     if collect != "footers" and schema is not None:

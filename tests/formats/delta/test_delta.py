@@ -207,6 +207,70 @@ def test_mapped_columns_are_refused(tmp_path: Path, mode: str) -> None:
         zskip.open(str(path)).files()
 
 
+def mapped_table(path: Path, mode: str, physical: Mapping[str, str], stats: str | None = None) -> str:
+    """Two files of ids from 0 to 9 and from 10 to 19, in the column `physical` of the table's columns."""
+    path.mkdir(exist_ok=True)
+    fields = [
+        {
+            "name": name,
+            "type": "long",
+            "nullable": True,
+            "metadata": {"delta.columnMapping.id": i, "delta.columnMapping.physicalName": stored},
+        }
+        for i, (name, stored) in enumerate(physical.items())
+    ]
+    protocol = {"minReaderVersion": 2, "minWriterVersion": 5}
+    configuration = {"delta.columnMapping.mode": mode, "delta.columnMapping.maxColumnId": "9"}
+    metadata = {
+        "id": "x",
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps({"type": "struct", "fields": fields}),
+        "partitionColumns": [],
+        "configuration": configuration,
+    }
+    lines: list[dict[str, Any]] = [{"protocol": protocol}, {"metaData": metadata}]
+    for start in (0, 10):
+        file = path / f"{start}.parquet"
+        if not file.exists():
+            pq.write_table(pa.table({FIRST_NAME: range(start, start + 10)}), file)
+        add = {"path": file.name, "partitionValues": {}, "size": file.stat().st_size, "modificationTime": 5}
+        lines.append({"add": add | {"dataChange": True} | ({} if stats is None or start else {"stats": stats})})
+    (path / "_delta_log").mkdir(exist_ok=True)
+    (path / "_delta_log" / f"{0:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    return str(path)
+
+
+FIRST_NAME = "col-6b2f8e0a-0000-4000-8000-000000000000"
+SECOND_NAME = FIRST_NAME.replace("6", "7")
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_bounds_belong_to_physical_names(tmp_path: Path, mode: str) -> None:
+    path = mapped_table(tmp_path / "t", mode, {"a": FIRST_NAME})
+    table = zskip.open(path)
+    table.index()
+    assert len(table.files("a = 3")) == 1
+    mapped_table(tmp_path / "t", mode, {"b": FIRST_NAME, "a": SECOND_NAME})
+    assert [len(zskip.open(path).files(where)) for where in ("b = 3", "a = 3", "a IS NULL")] == [1, 0, 2]
+    mapped_table(tmp_path / "t", mode, {FIRST_NAME: SECOND_NAME, SECOND_NAME: FIRST_NAME})
+    assert len(zskip.open(path).files(f"`{SECOND_NAME}` = 3")) == 1
+    assert len(zskip.open(path).files(f"`{FIRST_NAME}` = 3")) == 0
+
+
+def test_names_that_delta_has_not_drawn_tell_nothing_of_columns_found_by_id(tmp_path: Path) -> None:
+    path = mapped_table(tmp_path / "t", "id", {"a": "a"})
+    table = zskip.open(path)
+    table.index()
+    assert [len(table.files(where)) for where in ("a = 3", "a IS NULL")] == [2, 2]
+
+
+def test_statistics_of_the_log_belong_to_physical_names(tmp_path: Path) -> None:
+    stats = json.dumps({"numRecords": 10, "minValues": {FIRST_NAME: 0}, "maxValues": {FIRST_NAME: 9}})
+    path = mapped_table(tmp_path / "t", "name", {SECOND_NAME: FIRST_NAME, FIRST_NAME: SECOND_NAME}, stats)
+    table = zskip.open(path)
+    assert [len(table.files(f"`{name}` = 15")) for name in (SECOND_NAME, FIRST_NAME)] == [1, 2]
+
+
 def test_files_of_another_directory_are_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "t", {"file:/elsewhere/a.parquet": None})
     with pytest.raises(UnsupportedError, match="shallow clone"):

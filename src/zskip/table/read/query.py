@@ -184,6 +184,7 @@ def _report(snapshot: Snapshot, bound: BoundIndex, result: PruneResult, seconds:
 
 
 def known_rows(bound: BoundIndex, files: Bools) -> int | None:
-    """The total rows of some files; None where a file's count is unknown."""
-    rows = bound.rows[files]
+    """The total rows of some files; None where a file's count is unknown, or rows of it are deleted."""
+    deleted = bound.snapshot.deleted
+    rows = bound.rows[files] if deleted is None else np.where(deleted, -1, bound.rows)[files]
     return None if (rows < 0).any() else int(rows.sum())
