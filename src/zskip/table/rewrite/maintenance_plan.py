@@ -113,7 +113,7 @@ def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
     check_rows_readable(handle, snapshot)
     if snapshot.reader is None:
         return bind_fresh_index(handle, snapshot, writes=not dry_run)
-    if snapshot.known is None:
+    if snapshot.known is None or handle.catalog is None:
         raise UnsupportedError(
             f'maintain() needs the bounds of files, and "{snapshot.root}" uses {snapshot.reader}, so its files are not '
             "its rows; use optimize() or compact()"
