@@ -17,7 +17,7 @@ from zskip.layout.cells import Keys
 from zskip.layout.curves import Pattern, interleave_words, pattern_widths, spread
 from zskip.layout.direct import direct_words
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
-from zskip.layout.page_order import PageOrder
+from zskip.layout.pages import PageOrder
 from zskip.layout.ranks import rank, rank_codes
 from zskip.layout.tree.tree import Tree
 from zskip.records import Bools, Field, Ints, Values

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from zskip.errors import ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
-from zskip.layout.page_order import PageOrder
+from zskip.layout.pages import PageOrder
 from zskip.records import Ints, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import lookup

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from zskip.errors import ZskipError
 from zskip.index.collect.footers import NULL_COUNTS
 from zskip.layout.cells import Keys
-from zskip.layout.page_order import PageOrder
+from zskip.layout.pages import PageOrder
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.columns import grow, plain, without_unused
