@@ -342,12 +342,12 @@ def test_maintain_counts_deleted_rows(engine_spark: SparkSession, version: int) 
     assert (plan.batches, plan.files_removed, plan.files_added) == (1, 1, 1)
     assert plan.deleted_rows == pytest.approx(250, abs=50)
     assert "deleted rows dropped" in str(zskip.rows.blocks(plan))
-    live = data_files(engine_spark, name)
+    live, deletes = data_files(engine_spark, name), files(engine_spark, name)[1]
     result = table.maintain(**arguments)
     assert (result.batches, result.files_removed, result.deleted_rows) == (1, 1, plan.deleted_rows)
     assert content(engine_spark.table(name)) == before
     assert len(set(live) & set(data_files(engine_spark, name))) == 7
-    assert files(engine_spark, name)[1] == 1
+    assert files(engine_spark, name)[1] == deletes - 1 > 0
     assert table.maintain(**arguments, dry_run=True).batches == 0
 
 
@@ -357,7 +357,7 @@ def test_maintain_puts_new_rows_beside_deletes_in_order(engine_spark: SparkSessi
     engine_spark.sql(f"DELETE FROM {name} WHERE id % 9 = 0")
     table = zskip.table(engine_spark, name)
     table.optimize(["day"], curve="linear", files=8)
-    append(engine_spark, name, 4000, 6000)
+    append(engine_spark, name, 4000, 8000, files=4)
     engine_spark.sql(f"DELETE FROM {name} WHERE id % 9 = 1")
     before = with_lineage(engine_spark, name)
     result = table.maintain(target_file_size="4kB")
