@@ -35,6 +35,8 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 partitioned_first = pytest.mark.parametrize("partitioned", tiers.first([True, False]), ids=["partitioned", "flat"])
 """For tests of verbs through Spark, which take seconds each."""
+spark_first = pytest.mark.parametrize("maker", tiers.first(format_tables.FORMATS), ids=lambda maker: maker.name)
+"""For those that differ little from format to format: all go through the same commit."""
 
 
 @pytest.fixture
@@ -258,6 +260,7 @@ def test_optimize_and_everything_else(maker: Maker, table: Path, spark: SparkSes
 
 @pytest.mark.spark
 @partitioned_first
+@spark_first
 def test_compact(maker: Maker, table: Path, spark: SparkSession) -> None:
     maker.delete_some(table)
     before = rows_of(maker.read(table))
@@ -273,6 +276,7 @@ def test_compact(maker: Maker, table: Path, spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @partitioned_first
+@spark_first
 def test_maintain(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
     maker.append(table, content(3000, 60), partitioned=partitioned)
     before = rows_of(maker.read(table))
@@ -304,6 +308,7 @@ def test_maintain(maker: Maker, partitioned: bool, table: Path, spark: SparkSess
 
 @pytest.mark.spark
 @partitioned_first
+@spark_first
 def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, table: Path, spark: SparkSession) -> None:
     opened_table = zskip.table(spark, maker.address(table))
     info = opened_table.index(sketches=["bloom(0.01):name"], granularity="row_group")

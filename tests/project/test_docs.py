@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tables
+import tiers
 from typer.main import get_command
 
 import zskip
@@ -46,7 +47,7 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "page", ["README", "docs/guide", "docs/maintenance", "docs/predicates", "docs/report", "docs/sql"]
+    "page", tiers.first(["README", "docs/guide", "docs/maintenance", "docs/predicates", "docs/report", "docs/sql"])
 )
 def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
     found = blocks(f"{page}.md", "python")
@@ -60,6 +61,7 @@ def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_recipes_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In their order, as written, but for the paths; the stream is killed after a commit and started again."""
     rows = spark.range(300).selectExpr(

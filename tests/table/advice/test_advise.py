@@ -95,6 +95,7 @@ def test_what_is_advised_comes_true(spark: SparkSession, orders: Path, tmp_path:
     assert share < 0.8 * advice.current.kept
 
 
+@pytest.mark.slow
 def test_auto_takes_the_recorded_workload_and_then_leaves_the_table_alone(spark: SparkSession, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "t", rows=12_000)
     table = zskip.table(spark, str(path))

@@ -42,6 +42,7 @@ def test_a_right_table_of_all_types(spark: SparkSession, tmp_path: Path) -> None
     assert (result.files, result.columns, result.queries) == (4, 16, 20)
 
 
+@pytest.mark.slow
 def test_a_clustered_and_partitioned_table(spark: SparkSession, clustered: Path) -> None:
     table = zskip.table(spark, str(clustered))
     result = table.verify(queries=10, seed=3)
@@ -110,6 +111,7 @@ def test_a_bound_that_does_not_hold(spark: SparkSession, clustered: Path, monkey
     assert int(audit[0].expected.rstrip("L")) > int(audit[0].found.rstrip("L"))
 
 
+@pytest.mark.slow  # Each smaller predicate is asked of all files.
 def test_the_smallest_predicate_that_fails_is_told(
     spark: SparkSession, clustered: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

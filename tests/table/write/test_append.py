@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import tiers
 from format_tables import FORMATS, Maker, content, opened, rows_of
 from new_rows import frame_of, points
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +25,7 @@ def maker(request: pytest.FixtureRequest) -> Maker:
     return table_maker
 
 
+@pytest.mark.parametrize("maker", tiers.first(FORMATS), ids=lambda maker: maker.name)
 def test_new_rows_lie_in_the_order_of_the_table(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     path = tmp_path / "t ä"
     maker.append(path, points(0), partitioned=False)
