@@ -53,7 +53,6 @@ def main() -> None:
         raise SystemExit("rows are lost")
     total = {name: common.median(took) for name, took in times.items()}
     figures |= {
-        "zskip_writer": result.writer,
         "files_after": result.files_after,
         "mean_kb": round(sum(f.stat().st_size for f in source.iterdir()) / options.files / 1000),
         "zskip_s": total["zskip"],
