@@ -79,3 +79,12 @@ class Granularity(str, Enum):
 Exclusive = Annotated[
     bool, typer.Option("--exclusive", help="Nobody else rewrites it; for stores that cannot tell who was first.")
 ]
+CurveName = Annotated[Curve, typer.Option("--curve", help="The order of the rows.")]
+Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")]
+TargetFileSize = Annotated[
+    str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default.")
+]
+SortWithinFiles = Annotated[
+    bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")]

@@ -12,10 +12,15 @@ from zskip.cli.options import (
     AsJson,
     Build,
     Curve,
+    CurveName,
     Exclusive,
+    Files,
     FormatName,
     Sampling,
+    Seed,
+    SortWithinFiles,
     TablePath,
+    TargetFileSize,
     Unseen,
     WorkloadFile,
     Writer,
@@ -29,26 +34,21 @@ def optimize(
     by: Annotated[
         str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas, or auto.")
     ],
-    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
+    curve: CurveName = Curve.zorder,
     build: Annotated[Build, typer.Option("--build", help="Rank by sampled bounds, or by leading bytes.")] = (
         Build.sample
     ),
-    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")] = None,
-    target_file_size: Annotated[
-        str | None,
-        typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default."),
-    ] = None,
+    files: Files = None,
+    target_file_size: TargetFileSize = None,
     where: Annotated[
         str | None, typer.Option("--where", metavar="SQL", help="Rewrite only the Hive partitions that match.")
     ] = None,
     into: Annotated[
         str | None, typer.Option("--into", metavar="PATH", help="Write a new table there and leave this one alone.")
     ] = None,
-    sort_within_files: Annotated[
-        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
-    ] = True,
+    sort_within_files: SortWithinFiles = True,
     sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    seed: Seed = 0,
     compression: Annotated[
         str,
         typer.Option(

@@ -9,7 +9,17 @@ import typer
 
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, Curve, Unseen, WorkloadFile
+from zskip.cli.options import (
+    AsJson,
+    Curve,
+    CurveName,
+    Files,
+    Seed,
+    SortWithinFiles,
+    TargetFileSize,
+    Unseen,
+    WorkloadFile,
+)
 from zskip.cli.tables import column_names, explain_spark_errors, start_session
 
 if TYPE_CHECKING:
@@ -57,12 +67,9 @@ def write(
     ] = None,
     header: Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV files begin with names.")] = True,
     delimiter: Annotated[str, typer.Option("--delimiter", metavar="TEXT", help="Between the values of a CSV.")] = ",",
-    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.zorder,
-    files: Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")] = None,
-    target_file_size: Annotated[
-        str | None,
-        typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default."),
-    ] = None,
+    curve: CurveName = Curve.zorder,
+    files: Files = None,
+    target_file_size: TargetFileSize = None,
     partition_by: Annotated[
         str | None, typer.Option("--partition-by", metavar="A,B", help="Columns that become Hive partitions.")
     ] = None,
@@ -70,13 +77,11 @@ def write(
     mode: Annotated[Mode, typer.Option("--mode", help="What happens to a table that exists.")] = Mode.error,
     workload: WorkloadFile = None,
     unseen: Unseen = 0.2,
-    sort_within_files: Annotated[
-        bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
-    ] = True,
+    sort_within_files: SortWithinFiles = True,
     compression: Annotated[
         str, typer.Option("--compression", metavar="CODEC", help="Of the files, such as zstd:3 or snappy.")
     ] = "zstd",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")] = 0,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Make a clustered and indexed table of Parquet, CSV or JSON lines, in one pass.

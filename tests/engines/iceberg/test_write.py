@@ -3,40 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
+from iceberg_rows import create, rows, same
 
 import zskip
 from zskip.errors import ColumnError, InputError, UnsupportedError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
 
 COUNTER = itertools.count()
-
-
-def create(spark: SparkSession, columns: str) -> str:
-    """An empty table of the session's catalog."""
-    name = f"local.db.w{next(COUNTER)}"
-    spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg")
-    return name
-
-
-def rows(spark: SparkSession, start: int = 0, count: int = 2000) -> DataFrame:
-    return spark.range(start, start + count, 1, 4).selectExpr(
-        "id",
-        "id * 7919 % 2003 AS k",
-        "IF(id % 11 = 0, NULL, concat(repeat('é', id % 30), id)) AS name",
-        "CASE WHEN id % 13 = 0 THEN NULL WHEN id % 17 = 0 THEN double('NaN') ELSE id / 8 END AS x",
-        "named_struct('q', id * 31 % 97, 'r', string(id)) AS n",
-        "date_add(DATE'2024-01-01', int(id % 3)) AS day",
-    )
-
-
-def same(one: DataFrame, other: DataFrame) -> bool:
-    return Counter(map(str, one.collect())) == Counter(map(str, other.collect()))
 
 
 def operations(spark: SparkSession, name: str) -> list[str]:
@@ -46,7 +25,7 @@ def operations(spark: SparkSession, name: str) -> list[str]:
 
 
 def test_an_append_by_the_tables_layout(engine_spark: SparkSession) -> None:
-    name = create(engine_spark, "id BIGINT, k BIGINT, name STRING, x DOUBLE, n STRUCT<q: BIGINT, r: STRING>, day DATE")
+    name = create(engine_spark)
     for start in (0, 2000):
         rows(engine_spark, start).writeTo(name).append()
     table = zskip.table(engine_spark, name)
@@ -65,7 +44,7 @@ def test_an_append_by_the_tables_layout(engine_spark: SparkSession) -> None:
 
 
 def test_required_columns(engine_spark: SparkSession) -> None:
-    name = create(engine_spark, "id BIGINT NOT NULL, k BIGINT")
+    name = create(engine_spark, columns="id BIGINT NOT NULL, k BIGINT")
     table = zskip.table(engine_spark, name)
     table.append(engine_spark.range(5).selectExpr("id", "id AS k"))
     with pytest.raises(ColumnError, match='"id", which must not be null, is missing'):

@@ -98,51 +98,37 @@ def write_and_commit(
     frame: as `stage_rows` takes it; operation: its name in the journal; commit: commits the files and returns the new
     version, None where the table holds them already.
     """
-    from zskip.spark.jobs import counting_jobs
-
-    with counting_jobs() as count_jobs:
-        result = _write_and_commit(handle, frame, plan, operation, commit, timer)
-        return dataclasses.replace(result, jobs=count_jobs(handle.need_spark(operation)))
-
-
-def _write_and_commit(
-    handle: Handle,
-    frame: DataFrame,
-    plan: WritePlan,
-    operation: str,
-    commit: Callable[[StagedRows], int | None],
-    timer: StepTimer,
-) -> WriteResult:
-    from zskip.spark.jobs import describe_jobs
+    from zskip.spark.jobs import counting_jobs, describe_jobs
 
     spark = handle.need_spark(operation)
-    staging = handle.format.stage()
-    try:
-        with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"):
-            staged = stage_rows(handle, spark, frame, plan, staging, timer)
-        with timer.step("commit"):
-            version = commit(staged) if staged.files else None
-        if version is None:
+    with counting_jobs() as count_jobs:
+        staging = handle.format.stage()
+        try:
+            with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"):
+                staged = stage_rows(handle, spark, frame, plan, staging, timer)
+            with timer.step("commit"):
+                version = commit(staged) if staged.files else None
+            if version is None:
+                handle.format.abort(staging)
+                return dataclasses.replace(no_rows(handle, plan, plan.snapshot, timer), jobs=count_jobs(spark))
+        except BaseException:
             handle.format.abort(staging)
-            return no_rows(handle, plan, plan.snapshot, timer)
-    except BaseException:
-        handle.format.abort(staging)
-        raise
-    # A new table shows its format only now.
-    handle = dataclasses.replace(handle)
-    result = dataclasses.replace(
-        no_rows(handle, plan, plan.snapshot, timer),
-        version=version,
-        rows=staged.rows,
-        files=staged.sizes.files,
-        bytes=staged.sizes.bytes,
-        curve=staged.curve,
-        predicted_share=staged.predicted_share,
-    )
-    _record(handle, result, staged, plan, operation)
-    with timer.step("index"):
-        index_new_files(handle, by_engine=False)
-    return result
+            raise
+        # A new table shows its format only now.
+        handle = dataclasses.replace(handle)
+        result = dataclasses.replace(
+            no_rows(handle, plan, plan.snapshot, timer),
+            version=version,
+            rows=staged.rows,
+            files=staged.sizes.files,
+            bytes=staged.sizes.bytes,
+            curve=staged.curve,
+            predicted_share=staged.predicted_share,
+        )
+        _record(handle, result, staged, plan, operation)
+        with timer.step("index"):
+            index_new_files(handle, by_engine=False)
+        return dataclasses.replace(result, jobs=count_jobs(spark))
 
 
 def describe_write(operation: str, staged: StagedRows, plan: WritePlan) -> dict[str, Any]:

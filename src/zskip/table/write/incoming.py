@@ -82,7 +82,7 @@ def align(df: DataFrame, schema: TableSchema, required: Sequence[str], *, case_s
     """
     import pyspark.sql.functions as F
 
-    columns = [*_read_struct(schema.data_json).fields, *_read_struct(schema.partition_json).fields]
+    columns = [*read_struct(schema.data_json).fields, *read_struct(schema.partition_json).fields]
     partition_names = {field.name for field in schema.snapshot.partition_fields}
 
     sources = {column_key(field.name, case_sensitive): field for field in df.schema.fields}
@@ -110,7 +110,8 @@ def align(df: DataFrame, schema: TableSchema, required: Sequence[str], *, case_s
     return df.select(*selected)
 
 
-def _read_struct(text: str) -> StructType:
+def read_struct(text: str) -> StructType:
+    """Read columns from Spark's JSON."""
     from pyspark.sql.types import StructType
 
     return StructType.fromJson(json.loads(text))

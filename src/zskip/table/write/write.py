@@ -36,7 +36,7 @@ from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive
 from zskip.table.snapshot import read_table_schema
 from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
-from zskip.table.write.incoming import align, check_frame, column_key
+from zskip.table.write.incoming import align, check_frame, column_key, read_struct
 from zskip.table.write.stage_rows import StagedRows, WritePlan
 from zskip.table.write.target import WriteTarget, check_does_not_read, check_new_name, resolve_target
 
@@ -257,14 +257,8 @@ def _write_to_new_iceberg_table(
     if not frame.take(1):
         raise InputError(f'the DataFrame has no rows; nothing was written to "{target.name}"')
     struct = frame._jdf.schema().asNullable()
-    target.catalog.create(to_arrow_schema(_read_struct(struct.json())), str(struct.toDDL()))
+    target.catalog.create(to_arrow_schema(read_struct(struct.json())), str(struct.toDDL()))
     return append(open_in_catalog(target.catalog, spark, None), frame, None, request)
-
-
-def _read_struct(text: str) -> Any:
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(text))
 
 
 def _partitioned_iceberg() -> UnsupportedError:
