@@ -30,7 +30,8 @@ TASKS = {
     "test-engines": "run the tests against Delta Lake, Iceberg, Hudi and HDFS themselves; Maven fetches them",
     "test-stores": "run the tests against an object store, an emulator if no other is named; `core` needs no Maven",
     "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
-    "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it",
+    "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it; "
+    "`--histories` plays random histories of tables under the engines' own writers",
     "lint": "ruff, mypy, the order and size of the rooms, and whether the locks agree",
     "docs": "run the examples of the README, the docs and the docstrings; `--site` builds the site",
     "matrix": "run the core tests from the wheel on each Python and Spark; `--only 3.12-4.1` picks a pair",
@@ -65,6 +66,7 @@ BROWSER = (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))
 """What has to be on the PATH for the tests in a browser, one of each, and below what holds it."""
 BROWSER_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
 ENGINE_TESTS = {"dev": ["delta", "hdfs", "iceberg"], "spark35": ["hudi"]}
+HISTORIES = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 # In the order of tests/conftest.py: the many short files come last and even out what the two have left.
 WORKERS = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
 """Where nothing else is asked for: two processes, each with its own Spark session."""
@@ -165,14 +167,19 @@ def test(rest: "list[str]") -> int:
 
 def test_engines(rest: "list[str]") -> int:
     """The tests that need the engines' own jars, in one pytest for each version of Spark."""
-    worst, more = 0, rest or WORKERS
-    for packages, names in ENGINE_TESTS.items():
-        files = [path for name in names for path in sorted((ROOT / "tests" / "engines" / name).glob("test_*.py"))]
+    return run_engines(ENGINE_TESTS, "test_*.py", rest or WORKERS)
+
+
+def run_engines(tests: "dict[str, list[str]]", pattern: str, more: "list[str]", **variables: str) -> int:
+    """Run the files of these names in some folders, with the engines' jars; returns the worst exit code."""
+    worst = 0
+    for packages, names in tests.items():
+        files = [path for name in names for path in sorted((ROOT / "tests" / "engines" / name).glob(pattern))]
         python, shown = environment(packages), [path.relative_to(ROOT).as_posix() for path in files]
         jars = {"ZSKIP_ENGINE_JARS": os.pathsep.join(engine_jars(packages))}
         if "hdfs" in names:
             jars["ZSKIP_HDFS_JARS"] = os.pathsep.join(fetched(HDFS_JARS))
-        worst = max(worst, run(python, "-m", "pytest", *shown, *more, **jars))
+        worst = max(worst, run(python, "-m", "pytest", *shown, *more, **jars, **variables))
     return worst
 
 
@@ -230,8 +237,24 @@ def fetched(artifacts: "tuple[str, ...]") -> "list[str]":
 
 
 def fuzz(rest: "list[str]") -> int:
-    """Random tables and predicates."""
+    """Random tables and predicates, queries, or histories of tables."""
+    if "--histories" in rest:
+        return fuzz_histories([argument for argument in rest if argument != "--histories"])
     return run(environment("dev"), "tests/support/fuzz.py", *rest)
+
+
+def fuzz_histories(rest: "list[str]") -> int:
+    """Random histories of Delta, Iceberg and Hudi tables; more arguments, such as `-k hudi`, go to pytest."""
+    parser = argparse.ArgumentParser(prog="dev.py fuzz --histories", allow_abbrev=False)
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=5, help="how many seeds, of which each plays every kind of table")
+    parser.add_argument("--steps", type=int, default=300, help="how many steps a history has")
+    options, more = parser.parse_known_args(rest)
+    seeds = ",".join(str(options.seed + i) for i in range(options.seeds))
+    variables = {"ZSKIP_HISTORY_SEEDS": seeds, "ZSKIP_HISTORY_STEPS": str(options.steps)}
+    # A history takes minutes, so each is handed to the next process that is free.
+    more = ["-n", "2", "--maxschedchunk", "1", "--timeout", "0", *more]
+    return run_engines(HISTORIES, "test_histories.py", more, **variables)
 
 
 def lint(rest: "list[str]") -> int:

@@ -323,6 +323,27 @@ def test_the_engines_jars_are_fetched_once(
     assert all(c[-len(dev.WORKERS) :] == dev.WORKERS for c in calls.commands)
 
 
+def test_histories_are_played_with_the_jars_of_both_versions_of_spark(
+    dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev, "fetched", list)
+    for name in ("iceberg", "hudi"):
+        directory = dev.ROOT / "tests" / "engines" / name
+        directory.mkdir(parents=True)
+        (directory / "test_histories.py").touch()
+        (directory / "test_enabled.py").touch()
+    assert dev.main(["fuzz", "--histories", "--seed", "7", "--seeds", "2", "--steps", "40", "-k", "cow"]) == 0
+    played = [command for command in calls.commands if "pytest" in command]
+    assert [[word for word in command if word.startswith("tests/")] for command in played] == [
+        ["tests/engines/iceberg/test_histories.py"],
+        ["tests/engines/hudi/test_histories.py"],
+    ]
+    assert all(command[-2:] == ["-k", "cow"] for command in played)
+    assert calls.variables["ZSKIP_HISTORY_SEEDS"] == "7,8"
+    assert calls.variables["ZSKIP_HISTORY_STEPS"] == "40"
+    assert "hudi" in calls.variables["ZSKIP_ENGINE_JARS"]
+
+
 def test_the_browser_is_installed_where_that_is_possible(
     dev: ModuleType, calls: Recorder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+
+from zskip.spark.jvm.gateway import Jvm
 
 ROWS = "id BIGINT, k BIGINT, name STRING, x DOUBLE, n STRUCT<q: BIGINT, r: STRING>, day DATE"
 COUNTER = itertools.count()
@@ -32,3 +39,27 @@ def rows(spark: SparkSession, start: int = 0, count: int = 2000) -> DataFrame:
 
 def same(one: DataFrame, other: DataFrame) -> bool:
     return Counter(map(str, one.collect())) == Counter(map(str, other.collect()))
+
+
+def load(spark: SparkSession, name: str) -> Any:
+    """Iceberg's own table."""
+    table = Jvm.of(spark).call("org.apache.iceberg.spark.Spark3Util", "loadIcebergTable")(spark._jsparkSession, name)
+    table.refresh()
+    return table
+
+
+def delete_equal(spark: SparkSession, name: str, column: str, values: Sequence[int]) -> None:
+    """Commit an equality delete for all partitions, which Spark itself never writes, of a `BIGINT` column.
+
+    The table was made without partitions.
+    """
+    jvm, table = Jvm.of(spark), load(spark, name)
+    number = table.schema().findField(column).fieldId()
+    path = Path(table.location().removeprefix("file:")) / "data" / f"deletes-{next(COUNTER)}.parquet"
+    field = pa.field(column, pa.int64(), metadata={b"PARQUET:field_id": str(number).encode()})
+    pq.write_table(pa.table([pa.array(values, pa.int64())], pa.schema([field])), path)
+    make = jvm.call("org.apache.iceberg.FileMetadata", "deleteFileBuilder")
+    builder = make(table.specs().get(0)).ofEqualityDeletes(jvm.int_array([number]))
+    builder = builder.withPath(str(path)).withFormat("PARQUET").withFileSizeInBytes(path.stat().st_size)
+    table.newRowDelta().addDeletes(builder.withRecordCount(len(values)).build()).commit()
+    spark.sql(f"REFRESH TABLE {name}")

@@ -90,10 +90,11 @@ class Sides:
 
 def rows_of(frame: Any) -> Answer:
     """The rows of a query in plain values, of which equal ones are equal in Python."""
-    return [tuple(map(_plain, row)) for row in frame.collect()]
+    return [tuple(map(plain_value, row)) for row in frame.collect()]
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A value of which equal ones are equal in Python."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
     return value

@@ -356,7 +356,12 @@ def _of_function(rng: random.Random, name: str, kind: str) -> str:
 def literal(rng: random.Random, kind: str) -> str:
     """A value of a type, as SQL, which mostly occurs."""
     value: Any = rng.choice(POOLS[kind])
-    if rng.random() < 0.02:
+    return as_sql(None if rng.random() < 0.02 else value, kind)
+
+
+def as_sql(value: Any, kind: str) -> str:
+    """A value of a type, or null, as SQL."""
+    if value is None:
         return f"CAST(NULL AS {kind})"
     if kind == "string":
         return "'" + value.replace("'", "\\'") + "'"

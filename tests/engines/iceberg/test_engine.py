@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from iceberg_rows import delete_equal, load
 
 import zskip
 from zskip.errors import ConflictError, UnsupportedError
@@ -77,28 +78,6 @@ def files_with(spark: SparkSession, name: str, where: str) -> int:
     return spark.table(name).where(where).select("_file").distinct().count()
 
 
-def load(spark: SparkSession, name: str) -> Any:
-    """Iceberg's own table."""
-    table = Jvm.of(spark).call("org.apache.iceberg.spark.Spark3Util", "loadIcebergTable")(spark._jsparkSession, name)
-    table.refresh()
-    return table
-
-
-def delete_by_k(spark: SparkSession, name: str, values: list[int]) -> None:
-    """Commit an equality delete for all partitions, which Spark itself never writes."""
-    jvm, table = Jvm.of(spark), load(spark, name)
-    path = Path(table.location().removeprefix("file:")) / "data" / f"deletes-{next(COUNTER)}.parquet"
-    field = pa.field("k", pa.int64(), metadata={b"PARQUET:field_id": b"2"})
-    pq.write_table(pa.table([pa.array(values)], pa.schema([field])), path)
-    ids = jvm.int_array([2])
-    builder = jvm.call("org.apache.iceberg.FileMetadata", "deleteFileBuilder")(table.specs().get(0)).ofEqualityDeletes(
-        ids
-    )
-    builder = builder.withPath(str(path)).withFormat("PARQUET").withFileSizeInBytes(path.stat().st_size)
-    table.newRowDelta().addDeletes(builder.withRecordCount(len(values)).build()).commit()
-    spark.sql(f"REFRESH TABLE {name}")
-
-
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the new files are written and the commit is about to begin."""
     prepare = iceberg_engine.IcebergEngine._prepare
@@ -132,7 +111,7 @@ def test_equality_deletes_are_gone_once_they_apply_to_no_file(engine_spark: Spar
     name = create(engine_spark, 2, rows=0)
     engine_spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD p")
     append(engine_spark, name, 0, 5000)
-    delete_by_k(engine_spark, name, list(range(0, 4000, 3)))
+    delete_equal(engine_spark, name, "k", list(range(0, 4000, 3)))
     append(engine_spark, name, 5000, 5100)
     before = content(engine_spark.table(name))
     assert len(before) < 4000
@@ -281,7 +260,7 @@ def test_what_others_commit_meanwhile(
     assert engine_spark.table(name).where("name = 'merged'").count() == 1
     meanwhile(
         monkeypatch,
-        lambda: (append(engine_spark, name, 9000, 9010), delete_by_k(engine_spark, name, [3 * 7919 % 4001])),
+        lambda: (append(engine_spark, name, 9000, 9010), delete_equal(engine_spark, name, "k", [3 * 7919 % 4001])),
     )
     table.optimize(["k", "id"], files=4)
     monkeypatch.undo()
