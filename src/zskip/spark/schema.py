@@ -54,6 +54,8 @@ class TableSchema:
     partition_json: str
     read_rows: Callable[[SparkSession, Snapshot, str], DataFrame] | None = None
     """Reads the rows of files with the number of each row's partition; None where zskip reads the files."""
+    read_stored: Callable[[SparkSession, Snapshot], DataFrame] | None = None
+    """Reads all rows in files, deleted ones too; None where zskip reads the files, or nobody can."""
 
 
 def read_schema(

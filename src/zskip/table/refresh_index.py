@@ -61,7 +61,8 @@ def refresh_index(
         handle.need_spark('collect="scan"')
     schema = None if handle.spark is None else read_table_schema(handle)
     snapshot = read_snapshot(handle) if schema is None else schema.snapshot
-    if snapshot.opaque or (snapshot.reader is not None and schema is not None):
+    is_unread = schema is not None and snapshot.reader is not None and schema.read_stored is None
+    if snapshot.opaque or is_unread:
         advice = "" if snapshot.opaque else "; zskip.open(path).index() reads its footers without Spark"
         raise UnsupportedError(
             f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
@@ -114,8 +115,7 @@ def index_new_files(handle: Handle, *, by_engine: bool) -> None:
     by_engine: whether the format's own code read the replaced files.
     """
     try:
-        # After a rewrite by the format's own code zskip may read the table itself.
-        if not by_engine or handle.format.snapshot().reader is None:
+        if not by_engine or not handle.format.snapshot().opaque:
             refresh_index(handle, new_only=True)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,17 @@ def read_snapshot(handle: Handle) -> Snapshot:
 
 def read_table_schema(handle: Handle) -> TableSchema:
     """List the live files as Spark sees them; needs a session."""
+    from zskip.spark.engines import stored_reader
     from zskip.spark.schema import read_schema
 
     spark = handle.need_spark("this")
     for tries_left in reversed(range(_TRIES)):
         snapshot = handle.format.snapshot()
         try:
-            return read_schema(spark, snapshot)
+            schema = read_schema(spark, snapshot)
+            if snapshot.reader is None or snapshot.opaque:
+                return schema
+            return dataclasses.replace(schema, read_stored=stored_reader(spark, handle.format.name))
         except Exception as error:
             # Plain Parquet deletes a file as soon as it is replaced, even while Spark reads its footer.
             if not tries_left or handle.format.snapshot().paths == snapshot.paths:

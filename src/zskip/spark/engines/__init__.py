@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from zskip.formats import DeltaFormat, HudiFormat, IcebergFormat, TableFormat
@@ -24,6 +25,7 @@ __all__ = [
     "has_own_reader",
     "read_whole",
     "session_catalog",
+    "stored_reader",
 ]
 
 
@@ -78,6 +80,11 @@ def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame 
     if not has_own_reader(spark, name):
         return None
     return _READERS[name].read_version(spark, snapshot.root, snapshot.version)
+
+
+def stored_reader(spark: SparkSession, name: str) -> Callable[[SparkSession, Snapshot], DataFrame] | None:
+    """What reads all rows in files of a format, deleted ones too; None where the session has no such reader."""
+    return delta.read_stored if name == "delta" and has_own_reader(spark, name) else None
 
 
 def add_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:

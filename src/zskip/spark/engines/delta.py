@@ -35,8 +35,8 @@ _CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 _CONFLICT = re.compile(
     r"\b(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception\b|\bDELTA_(CONCURRENT|METADATA|PROTOCOL)_\w+"
 )
-_DATA_CHANGE = 5
-"""Position of `dataChange` among the arguments of `AddFile.copy`, counted from 1."""
+_DATA_CHANGE, _DELETION_VECTOR = 5, 8
+"""Positions of `dataChange` and `deletionVector` among the arguments of `AddFile.copy`, counted from 1."""
 _METHODS = {
     "DeltaLog.update": {3},
     "DeltaLog.getSnapshotAt": {4},
@@ -81,6 +81,20 @@ def read_files(spark: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFra
         frame = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
         frame = jvm.call(f"{_DELTA}.RowTracking", "preserveRowTrackingColumns")(frame, version)
         return _add_partition_numbers(DataFrame(frame, spark), snapshot, ordinal)
+
+
+def read_stored(spark: SparkSession, snapshot: Snapshot) -> DataFrame:
+    """All rows in a snapshot's files, deleted ones too, read by Delta itself.
+
+    What an index says of a file has to be true of the versions of the table before the deletion, too.
+    """
+    from pyspark.sql import DataFrame
+
+    with active_session(spark):
+        log, version = _open(spark, snapshot)
+        files = [_restore_rows(file) for file in _files(spark, version, snapshot)]
+        jvm = Jvm.of(spark)
+        return DataFrame(log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none), spark)
 
 
 class DeltaEngine:
@@ -229,8 +243,21 @@ def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot, ordinal: str) -
 
 def _clear_data_change(file: JavaObject) -> JavaObject:
     """The same file, marked as one without new rows."""
+    return _copy(file, _DATA_CHANGE, False)
+
+
+def _restore_rows(file: JavaObject) -> JavaObject:
+    """The same file without a deletion vector."""
+    restored = file if file.deletionVector() is None else _copy(file, _DELETION_VECTOR, None)
+    if restored.deletionVector() is not None:
+        raise UnsupportedError("this version of Delta Lake is not supported, load delta-spark 4.4")
+    return restored
+
+
+def _copy(file: JavaObject, position: int, value: Any) -> JavaObject:
+    """The same file with another value at a position of `AddFile.copy`."""
     arguments = [getattr(file, f"copy$default${i}")() for i in range(1, _count_copy_arguments(file.getClass()) + 1)]
-    arguments[_DATA_CHANGE - 1] = False
+    arguments[position - 1] = value
     return file.copy(*arguments)
 
 

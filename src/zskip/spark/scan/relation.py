@@ -182,9 +182,10 @@ def _scan_file_groups(spark: SparkSession, schema: TableSchema) -> DataFrame:
 
 
 def scan_whole(spark: SparkSession, schema: TableSchema, files: Bools, settings: Mapping[str, str]) -> DataFrame:
-    """Read all rows of some files of a snapshot as they are, in a private session; what cannot be read is an error.
+    """Read all rows in some files of a snapshot as they are, in a private session; what cannot be read is an error.
 
-    files: (files of the snapshot,); settings: of that session.
+    Rows that are deleted from the table are among them. files: (files of the snapshot,); settings: of that session.
     """
     only = dataclasses.replace(schema, snapshot=schema.snapshot.select(files))
-    return scan(private_session(spark, {**_WHOLE, **settings}), only)
+    session = private_session(spark, {**_WHOLE, **settings})
+    return scan(session, only) if only.read_stored is None else only.read_stored(session, only.snapshot)

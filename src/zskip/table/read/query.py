@@ -66,7 +66,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
         whole = read_whole(spark, handle.format.name, snapshot)
         if whole is None:
             raise UnsupportedError(f'"{snapshot.root}" uses {snapshot.reader}, and the session has no reader for it')
-        return whole
+        return whole if snapshot.opaque else _prune_listing(handle, whole, snapshot, on_scan, recorded=recorded)
     if handle.catalog_table is not None and not _as_named(spark, handle.catalog_table, snapshot):
         warnings.warn(
             f"{handle.catalog_table.sql} has other columns in the catalog than its files have: it is read as the "
@@ -92,12 +92,14 @@ def _pruning(handle: Handle, snapshot: Snapshot, on_scan: Callable[[ScanReport],
 def _prune_listing(
     handle: Handle, whole: DataFrame, snapshot: Snapshot, on_scan: Callable[[ScanReport], None], *, recorded: bool
 ) -> DataFrame:
-    """A DataFrame over the files that Hudi's own reader lists; log files change the rows of some."""
+    """A DataFrame over the files that the format's own reader lists; other files change or delete rows of some."""
     from zskip.spark.scan.relation import partition_columns, prune_listing
 
-    segments = [segment.reader.segment for segment in bind_index(handle, snapshot).segments]
-    partitions = partition_columns(whole)
-    fields = drop_widened_floats([f for f in snapshot.fields if f.name.lower() not in partitions], segments)
+    fields = snapshot.fields
+    if handle.format.name == "hudi":
+        segments = [segment.reader.segment for segment in bind_index(handle, snapshot).segments]
+        partitions = partition_columns(whole)
+        fields = drop_widened_floats([f for f in fields if f.name.lower() not in partitions], segments)
     pruning = _pruning(handle, replace(snapshot, fields=fields), on_scan, recorded=recorded)
     return prune_listing(handle.need_spark("df()"), whole, pruning)
 

@@ -195,7 +195,9 @@ def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
     from zskip.spark.collect.statistics import count_values
 
     columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
-    described = np.ones(len(both.snapshot), np.bool_) if both.snapshot.altered is None else ~both.snapshot.altered
+    described = np.ones(len(both.snapshot), np.bool_)
+    for unlike in (both.snapshot.altered, both.snapshot.deleted):
+        described = described if unlike is None else described & ~unlike
     stats_by_column = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
     rows, counted = count_values(
         both.plain, [(c.path, c.type) for c in stats_by_column], both.positions, "audit the index"

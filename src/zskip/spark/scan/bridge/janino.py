@@ -49,20 +49,35 @@ def _loader(jvm: Jvm) -> JavaObject:
     return loader
 
 
+def compile_apart(jvm: Jvm, name: str) -> JavaObject:
+    """The constructor of a class over those of another program, which a session may lack; fails without them.
+
+    name: of a file of this room, without its ending, whose class holds one called `zskip`.
+    """
+    text = files("zskip.spark.scan").joinpath(*f"{name}.java".split("/")).read_text(encoding="utf-8")
+    return _cook(jvm, text, _loader(jvm)).loadClass(f"{name.rpartition('/')[2]}$zskip").getConstructors()[0]
+
+
 def _compile(jvm: Jvm) -> JavaObject | None:
     """The class loader; None where Spark has no Janino, or one that cannot."""
     try:
-        nothing = jvm.array("java.lang.Class", [])
-        method = jvm.class_of("org.apache.spark.sql.execution.datasources.FileIndex").getMethod("rootPaths", nothing)
-        compiler = jvm.find("org.codehaus.janino.SimpleCompiler")()
-        compiler.setTargetVersion(8)  # for static methods of interfaces
-        compiler.setParentClassLoader(jvm.find("java.lang.Thread").currentThread().getContextClassLoader())
-        compiler.cook(read_java().replace("import SEQ;", f"import {method.getReturnType().getName()};"))
-        _loaders(jvm).append(compiler.getClassLoader())
-        return compiler.getClassLoader()
+        loader = _cook(jvm, read_java(), jvm.find("java.lang.Thread").currentThread().getContextClassLoader())
+        _loaders(jvm).append(loader)
+        return loader
     except Exception:
         _log.warning("the Java of zskip does not compile", exc_info=True)
         return None
+
+
+def _cook(jvm: Jvm, text: str, parent: JavaObject) -> JavaObject:
+    """The class loader of a text's classes."""
+    nothing = jvm.array("java.lang.Class", [])
+    method = jvm.class_of("org.apache.spark.sql.execution.datasources.FileIndex").getMethod("rootPaths", nothing)
+    compiler = jvm.find("org.codehaus.janino.SimpleCompiler")()
+    compiler.setTargetVersion(8)  # for static methods of interfaces
+    compiler.setParentClassLoader(parent)
+    compiler.cook(text.replace("import SEQ;", f"import {method.getReturnType().getName()};"))
+    return compiler.getClassLoader()
 
 
 def read_java() -> str:

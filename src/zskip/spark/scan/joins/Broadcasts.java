@@ -61,7 +61,7 @@ final class Broadcasts {
 
   private void visit(SparkPlan node) {
     if (node instanceof FileSourceScanExec) {
-      if (((FileSourceScanExec) node).relation().location() == index) {
+      if (zskip.of(((FileSourceScanExec) node).relation().location()) == index) {
         scans++;
         pathToScan = new ArrayList(path);
         pathToScan.add(node);

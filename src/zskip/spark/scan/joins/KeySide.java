@@ -180,8 +180,7 @@ final class KeySide {
       if (!index.isFixed()) return null;
       return index.query == null ? node : Relations.over(node, index.query.bare());
     }
-    // This one lists its files when it is created; others ask a catalog each time.
-    return location.getClass() == InMemoryFileIndex.class ? node : null;
+    return zskip.isFixed(location) ? node : null;
   }
 
   /** Whether a plan has fewer rows than its tables. */
@@ -215,7 +214,7 @@ final class KeySide {
     for (int i = 0; i < leaves.size(); i++) {
       if (!(leaves.get(i) instanceof LogicalRelation)) continue;
       FileIndex index = ((HadoopFsRelation) ((LogicalRelation) leaves.get(i)).relation()).location();
-      if (index instanceof zskip) index = ((zskip) index).files;
+      if (zskip.of(index) != null) index = zskip.of(index).files;
       if (!(index instanceof InMemoryFileIndex)) continue;
       List all = Columns.list(((InMemoryFileIndex) index).allFiles());
       for (int k = 0; k < all.size(); k++) {

@@ -1,12 +1,29 @@
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.List;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import scala.Option;
+import scala.collection.JavaConverters;
+import SEQ;
 
 /** Tables of Delta's own reader; its classes may be missing, so they are known by their names. */
 final class Delta {
   private static final String FORMAT = "org.apache.spark.sql.delta.DeltaParquetFileFormat";
   private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
-
   private static final String MAPPING = "delta.columnMapping.mode";
+  private static final String VECTORS = "deletionVectors";
+  /** Of listed files with a deletion vector. */
+  private static final String VECTOR = "row_index_filter_id_encoded";
+  /** The column by which Delta filters deleted rows. */
+  private static final String DELETED = "__delta_internal_is_row_deleted";
+
+  /** Of `DeltaFiles`; null until it is needed, and where this Delta has other classes. */
+  private static Constructor own;
+  private static boolean isKnown;
 
   private Delta() {}
 
@@ -19,13 +36,54 @@ final class Delta {
   static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
     FileIndex location = relation.location();
     if (!isPrepared(location)) return "Delta has not chosen its files when the query is planned";
-    Object metadata = location.getClass().getMethod("metadata", new Class[0]).invoke(location, new Object[0]);
-    Object settings = metadata.getClass().getMethod("configuration", new Class[0]).invoke(metadata, new Object[0]);
-    // Not told by the schema, from which Delta takes what it says of the mapping.
-    if (((scala.collection.Map) settings).contains(MAPPING)) return "its columns are mapped";
-    Object protocol = location.getClass().getMethod("protocol", new Class[0]).invoke(location, new Object[0]);
-    Object features = protocol.getClass().getMethod("readerFeatures", new Class[0]).invoke(protocol, new Object[0]);
-    // Delta looks for an index of its own class when it adds the filter that leaves deleted rows out.
-    return features.toString().indexOf("deletionVectors") >= 0 ? "it may have deletion vectors" : null;
+    return mayDeleteRows(location) && own() == null ? "this version of Delta Lake is not supported" : null;
+  }
+
+  /** An index of ours as Delta takes it: where rows may be deleted, Delta leaves them out of its own file indexes. */
+  static FileIndex wrap(FileIndex files) {
+    if (!(files instanceof zskip) || !isPrepared(((zskip) files).files)) return files;
+    FileIndex location = ((zskip) files).files;
+    try {
+      return mayDeleteRows(location) ? (FileIndex) own().newInstance(new Object[] {files, location}) : files;
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static boolean mayDeleteRows(FileIndex location) throws ReflectiveOperationException {
+    return call(call(location, "protocol"), "readerFeatures").toString().indexOf(VECTORS) >= 0;
+  }
+
+  private static synchronized Constructor own() {
+    if (!isKnown) own = (Constructor) Faults.python.ask("compile", new Object[] {"listings/delta/DeltaFiles"});
+    isKnown = true;
+    return own;
+  }
+
+  /** How columns are found in files, and the columns as the log has them; nulls where files have their names. */
+  static String[] mapping(FileIndex location) throws ReflectiveOperationException {
+    Object metadata = call(location, "metadata");
+    Option mode = ((scala.collection.Map) call(metadata, "configuration")).get(MAPPING);
+    if (mode.isEmpty()) return new String[2];
+    // The schema of the relation does not tell, from which Delta takes what it says of the mapping.
+    return new String[] {(String) mode.get(), (String) call(metadata, "schemaString")};
+  }
+
+  static boolean hasDeletedRows(FileStatusWithMetadata file) { return file.metadata().contains(VECTOR); }
+
+  /** Without Delta's own filter on deleted rows. */
+  static Seq withoutDeleted(Seq filters) {
+    List all = JavaConverters.seqAsJavaList(filters);
+    List others = new ArrayList();
+    for (int i = 0; i < all.size(); i++) {
+      List columns = JavaConverters.seqAsJavaList(((Expression) all.get(i)).references().toSeq());
+      boolean isDeltas = columns.size() == 1 && ((Attribute) columns.get(0)).name().equals(DELETED);
+      if (!isDeltas) others.add(all.get(i));
+    }
+    return others.size() == all.size() ? filters : ScanQuery.seq(others);
+  }
+
+  private static Object call(Object object, String method) throws ReflectiveOperationException {
+    return object.getClass().getMethod(method, new Class[0]).invoke(object, new Object[0]);
   }
 }

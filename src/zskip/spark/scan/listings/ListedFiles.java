@@ -35,10 +35,11 @@ class ListedFiles extends Listing {
         FileStatusWithMetadata file = (FileStatusWithMetadata) statuses.get(k);
         int number = number((PartitionDirectory) directories.get(i), file.fileStatus());
         long size = file.fileStatus().getLen();
-        add(number, size);
+        add(number, file);
         if (number >= 0) {
           twice |= present.get(number);
           present.set(number);
+          if (Delta.hasDeletedRows(file)) deleted.set(number);
         } else {
           others++;
           otherBytes += size;
@@ -49,6 +50,10 @@ class ListedFiles extends Listing {
     if (isFiltered && location instanceof PartitioningAwareFileIndex) {
       total = new long[] {((PartitioningAwareFileIndex) location).allFiles().size(), location.sizeInBytes(), -1};
     }
+  }
+
+  private void add(int number, FileStatusWithMetadata file) {
+    add(number, file.fileStatus().getLen(), Delta.hasDeletedRows(file));
   }
 
   /** The number of a listed file; -1 if the index does not describe its rows. */
@@ -69,7 +74,7 @@ class ListedFiles extends Listing {
         int number = number((PartitionDirectory) directories.get(i), file.fileStatus());
         if (number >= 0 && !kept.get(number)) continue;
         chosen.add(file);
-        add(number, file.fileStatus().getLen());
+        add(number, file);
       }
       if (chosen.size() == statuses.size()) {
         left.add(directories.get(i));

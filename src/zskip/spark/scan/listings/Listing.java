@@ -10,6 +10,8 @@ abstract class Listing {
   final BoundIndex index;
   /** By the numbers of the index. */
   final BitSet present = new BitSet();
+  /** Those of which rows are deleted. */
+  final BitSet deleted = new BitSet();
   /** Of the listing, or of what was kept of it. */
   int files;
   long bytes;
@@ -45,10 +47,10 @@ abstract class Listing {
   abstract List partitions();
 
   /** Counts a file; number: -1 if the index does not describe it. */
-  protected final void add(int number, long size) {
+  protected final void add(int number, long size, boolean isDeleted) {
     files++;
     bytes += size;
-    long count = number < 0 ? -1 : index.rows.get(number);
+    long count = number < 0 || isDeleted ? -1 : index.rows.get(number);
     rows = count < 0 || rows < 0 ? -1 : rows + count;
   }
 
@@ -62,6 +64,7 @@ abstract class Listing {
   String text() {
     Map described = new LinkedHashMap();
     if (present.cardinality() < index.files()) described.put("bits", Json.bits(present));
+    if (!deleted.isEmpty()) described.put("deleted", Json.bits(deleted));
     described.put("twice", Boolean.valueOf(twice));
     described.put("others", Integer.valueOf(others));
     described.put("other_bytes", Long.valueOf(otherBytes));

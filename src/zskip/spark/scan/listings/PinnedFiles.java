@@ -28,7 +28,7 @@ final class PinnedFiles extends Listing {
 
   private void add(BitSet numbers) {
     reset();
-    for (int i = numbers.nextSetBit(0); i >= 0; i = numbers.nextSetBit(i + 1)) add(i, snapshot.size(i));
+    for (int i = numbers.nextSetBit(0); i >= 0; i = numbers.nextSetBit(i + 1)) add(i, snapshot.size(i), false);
   }
 
   Seq keep(BitSet kept) {

@@ -19,6 +19,8 @@ class Listing:
     """(files of the index,) which of them are listed."""
     is_known: bool = True
     """False where nothing is listed yet: then every file that the index describes may be there."""
+    deleted: Bools | None = None
+    """(files of the index,) listed files of which rows are deleted; None for none."""
     twice: bool = False
     """Whether a file is listed, and so read, more than once."""
     others: int = 0
@@ -38,5 +40,14 @@ class Listing:
         if text is None:
             return cls(present=np.ones(files, np.bool_), is_known=False)
         described = json.loads(text)
-        bits = described.pop("bits", None)
-        return cls(present=np.ones(files, np.bool_) if bits is None else unpack_mask(bits, files), **described)
+        bits, deleted = described.pop("bits", None), described.pop("deleted", None)
+        return cls(
+            present=np.ones(files, np.bool_) if bits is None else unpack_mask(bits, files),
+            deleted=None if deleted is None else unpack_mask(deleted, files),
+            **described,
+        )
+
+    @property
+    def whole(self) -> Bools:
+        """(files of the index,) the listed files that have all of their rows."""
+        return self.present if self.deleted is None else self.present & ~self.deleted

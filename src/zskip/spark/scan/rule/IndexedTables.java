@@ -39,6 +39,8 @@ final class IndexedTables {
   private final Python python;
   private final Executor threads;
   private final Map indexes = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
+  /** Indexes of relations that carry their names in the option `ENABLED`. */
+  private final Map named = Collections.synchronizedMap(new LinkedHashMap(16, 0.75f, true));
   /** The latest stamps of directories on slow file systems, and their times. */
   private final Map stamps = new ConcurrentHashMap();
 
@@ -53,7 +55,8 @@ final class IndexedTables {
   zskip bind(LogicalRelation node) throws ReflectiveOperationException {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     if (obstacle(node, relation) != null) return null;
-    BoundIndex bound = find(relation);
+    BoundIndex bound = (BoundIndex) named.get(QueryMark.mark(relation));
+    if (bound == null) bound = find(relation);
     if (bound == null) return null;
     // Spark's partition pruning left it as it was, so the scan will list all partitions.
     FileIndex files = relation.location();
@@ -123,27 +126,35 @@ final class IndexedTables {
     return name.indexOf('=') > 0 || name.endsWith(".parquet") ? path.getParent() : null;
   }
 
-  private BoundIndex bound(Path root, Object stamp, HadoopFsRelation relation) {
+  private BoundIndex bound(Path root, Object stamp, HadoopFsRelation relation) throws ReflectiveOperationException {
     Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
     List partitions = Arrays.asList(relation.partitionSchema().fieldNames());
-    Object[] parts = {root, sensitive, partitions, relation.dataSchema(), relation.sparkSession()};
+    boolean isDelta = Delta.isFormat(relation.fileFormat());
+    String[] mapping = isDelta ? Delta.mapping(relation.location()) : new String[2];
+    List mapped = Arrays.asList(mapping);
+    Object[] parts = {root, sensitive, partitions, relation.dataSchema(), mapped, relation.sparkSession()};
     Object key = Arrays.asList(parts);
     Object[] known = (Object[]) indexes.get(key);
     if (known != null && stamp != null && known[0].equals(stamp)) return (BoundIndex) known[1];
-    BoundIndex index = open(root, relation, sensitive);
-    if (stamp != null) indexes.put(key, new Object[] {stamp, index});
-    if (indexes.size() > LIMIT) {
-      synchronized (indexes) {
-        indexes.remove(indexes.keySet().iterator().next());
-      }
-    }
+    BoundIndex index = open(root, relation, sensitive, mapping);
+    if (stamp != null) put(indexes, key, new Object[] {stamp, index});
     return index;
   }
 
-  private BoundIndex open(Path root, HadoopFsRelation relation, Boolean sensitive) {
+  /** Keeps the latest. */
+  private static void put(Map map, Object key, Object value) {
+    synchronized (map) {
+      map.put(key, value);
+      if (map.size() > LIMIT) map.remove(map.keySet().iterator().next());
+    }
+  }
+
+  private BoundIndex open(Path root, HadoopFsRelation relation, Boolean sensitive, String[] mapping) {
     String data = relation.dataSchema().json();
     String partitions = relation.partitionSchema().json();
-    Object[] arguments = {root.toString(), home(relation), data, partitions, sensitive, relation.sparkSession()};
+    Object session = relation.sparkSession();
+    Object[] arguments =
+      {root.toString(), home(relation), data, partitions, sensitive, session, mapping[0], mapping[1]};
     List opened = (List) python.ask("open", arguments);
     if (opened == null) return null;
     return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, false);
@@ -152,9 +163,18 @@ final class IndexedTables {
   /** The plan of a table that is read by its format's own code, with an index bound to the files that this lists. */
   LogicalPlan bind(LogicalPlan plan, Path root, List opened, boolean isWatched) {
     BoundIndex bound = new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, isWatched);
-    LogicalRelation relation = (LogicalRelation) Columns.list(plan.collectLeaves()).get(0);
-    FileIndex files = ((HadoopFsRelation) relation.relation()).location();
-    return FilteredRelation.Swap.in(plan, relation, Relations.over(relation, new zskip(files, bound, null)));
+    LogicalRelation node = (LogicalRelation) Columns.list(plan.collectLeaves()).get(0);
+    HadoopFsRelation relation = (HadoopFsRelation) node.relation();
+    LogicalRelation other;
+    if (Delta.isFormat(relation.fileFormat())) {
+      // Delta replaces its file index when it chooses its files, but keeps options.
+      String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
+      put(named, name, bound);
+      other = QueryMark.marked(node, relation, name);
+    } else {
+      other = Relations.over(node, new zskip(relation.location(), bound, null));
+    }
+    return FilteredRelation.Swap.in(plan, node, other);
   }
 
   /** A value that changes with each version of the index in a table's home; null if there is no index. */

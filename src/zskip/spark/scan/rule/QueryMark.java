@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import scala.Option;
 
 /**
  * Makes one query prune in a session that is not enabled: the rule looks for an option of its relations.
@@ -32,8 +33,20 @@ final class QueryMark {
   }
 
   static boolean isOn(LogicalRelation node) {
-    return node.relation() instanceof HadoopFsRelation
-      && ((HadoopFsRelation) node.relation()).options().contains(IndexedTables.ENABLED);
+    return node.relation() instanceof HadoopFsRelation && mark((HadoopFsRelation) node.relation()) != null;
+  }
+
+  /** The value of the option; null where there is none. */
+  static Object mark(HadoopFsRelation relation) {
+    Option mark = relation.options().get(IndexedTables.ENABLED);
+    return mark.isDefined() ? mark.get() : null;
+  }
+
+  /** A relation with the option. */
+  static LogicalRelation marked(LogicalRelation node, HadoopFsRelation relation, String mark) {
+    scala.collection.immutable.Map options =
+      (scala.collection.immutable.Map) (Object) relation.options().updated(IndexedTables.ENABLED, mark);
+    return Relations.over(node, relation.location(), options);
   }
 
   /**
@@ -106,9 +119,7 @@ final class QueryMark {
       table.put("bytes", Long.valueOf(listing.bytes));
       table.put("rows", listing.rows < 0 ? null : Long.valueOf(listing.rows));
     }
-    scala.collection.immutable.Map options =
-      (scala.collection.immutable.Map) (Object) relation.options().updated(IndexedTables.ENABLED, "true");
-    marked.put(node, Relations.over(node, relation.location(), options));
+    marked.put(node, marked(node, relation, "true"));
   }
 
   /** isIndexed: so that the user is told why the index is not used. */

@@ -59,8 +59,7 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     if (!(node instanceof LogicalRelation)) return null;
     BaseRelation relation = ((LogicalRelation) node).relation();
     if (!(relation instanceof HadoopFsRelation)) return null;
-    FileIndex location = ((HadoopFsRelation) relation).location();
-    return location instanceof zskip ? (zskip) location : null;
+    return zskip.of(((HadoopFsRelation) relation).location());
   }
 
   /** A relation of ours whose query has one note more, which plans show. */
@@ -82,7 +81,7 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     Object[] parts = new Object[node.productArity()];
     for (int i = 0; i < parts.length; i++) parts[i] = node.productElement(i);
     parts[0] = new HadoopFsRelation(
-      files,
+      Delta.wrap(files),
       relation.partitionSchema(),
       relation.dataSchema(),
       relation.bucketSpec(),

@@ -133,7 +133,7 @@ class BoundFiles:
         set_active(self._spark)
         planned = look_up(ticket)
         if planned is not None and np.array_equal(planned.listing.present, listing.present):
-            choice = replace(planned, listing=listing, pin=self._pin(listing))
+            choice = replace(planned, listing=listing, pin=self._pin(listing), full=planned.full & listing.whole)
         else:
             choice = self.choose(listing, partition_filters, data_filters)
         if ticket is None:  # The notes are of other filters, by which no file is known to be full.
@@ -163,7 +163,7 @@ class BoundFiles:
             listing=listing,
             pin=self._pin(listing),
             kept=result.kept & listing.present,
-            full=result.full & listing.present,
+            full=result.full & listing.whole,
             partition_filters=partition_filters,
             data_filters=data_filters,
             filter_leaves=(*leaves, *result.leaves),

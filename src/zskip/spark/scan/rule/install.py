@@ -45,4 +45,4 @@ def install(spark: SparkSession) -> JavaObject:
 
 
 def _new_rule(jvm: Jvm) -> JavaObject:
-    return new_instance(jvm, "Rule", java_callback(jvm, IndexOpener().answer), threads(jvm))
+    return new_instance(jvm, "Rule", java_callback(jvm, IndexOpener(jvm).answer), threads(jvm))

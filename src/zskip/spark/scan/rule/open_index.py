@@ -6,20 +6,22 @@ import json
 import logging
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.formats import HOME, HudiFormat
+from zskip.formats.delta.columns import stored_paths
 from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.schema import fields_from_json
 from zskip.index import Index
 from zskip.records import Field, Partition, ScanReport, Snapshot
-from zskip.spark.jvm.gateway import JavaObject
+from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.bridge.filters import Filters
+from zskip.spark.scan.bridge.janino import compile_apart
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters
 from zskip.storage import Storage
 from zskip.storage.redirected import RedirectedStorage
@@ -37,7 +39,8 @@ _watches: list[Watch] = []
 class IndexOpener:
     """Answers the rule; what it opened lives as long as Java holds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, jvm: Jvm) -> None:
+        self._jvm = jvm
         self._warned: set[str] = set()
 
     def answer(self, question: str, *arguments: Any) -> JavaObject:
@@ -49,6 +52,8 @@ class IndexOpener:
         if question == "refused":
             self._warn(arguments[0])
             return None
+        if question == "compile":
+            return self._compile(*arguments)
         root, *arguments_of_relation = arguments
         try:
             return self._open(root, *arguments_of_relation)
@@ -61,12 +66,29 @@ class IndexOpener:
             return None
 
     def _open(
-        self, root: str, home: str, data: str, partition: str, case_sensitive: bool, session: JavaObject
+        self,
+        root: str,
+        home: str,
+        data: str,
+        partition: str,
+        case_sensitive: bool,
+        session: JavaObject,
+        mapping_mode: str | None,
+        mapped_schema: str | None,
     ) -> JavaObject:
-        files = open_index(_session(session), root, data, partition, home=home, case_sensitive=case_sensitive)
-        if files is None:
+        stored = None if mapped_schema is None else stored_paths(mapped_schema, str(mapping_mode).lower())
+        files = open_index(
+            _session(session), root, data, partition, home=home, case_sensitive=case_sensitive, stored=stored
+        )
+        return None if files is None else files.to_java()
+
+    def _compile(self, name: str) -> JavaObject:
+        try:
+            return compile_apart(self._jvm, name)
+        except Exception as error:
+            _log.warning("%s does not compile", name, exc_info=True)
+            self._warn(f"zskip leaves tables whose rows may be deleted to Delta Lake, which has other classes: {error}")
             return None
-        return files.to_java()
 
     @staticmethod
     def _warn(text: str) -> None:
@@ -89,12 +111,19 @@ def watch_scans(watch: Watch) -> None:
 
 
 def open_index(
-    spark: SparkSession, root: str, data_json: str, partition_json: str, *, case_sensitive: bool, home: str = HOME
+    spark: SparkSession,
+    root: str,
+    data_json: str,
+    partition_json: str,
+    *,
+    case_sensitive: bool,
+    home: str = HOME,
+    stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None = None,
 ) -> BoundFiles | None:
     """The index in a directory, seen from relations of one schema; None where there is none.
 
-    home: where all that belongs to zskip lies in it. Nothing is listed: what the index knows of a file counts where a
-    relation lists it with that size and time.
+    home: where all that belongs to zskip lies in it; stored: as in `Snapshot`. Nothing is listed: what the index knows
+    of a file counts where a relation lists it with that size and time.
     Raises IndexFormatError where it is damaged, StorageError where it cannot be read.
     """
     storage = storage_for(spark, root)
@@ -109,7 +138,7 @@ def open_index(
         fields = drop_widened_floats(fields, index.manifest.segments)
     return BoundFiles(
         spark,
-        index.bind(_described_files(index, storage.root, fields), case_sensitive=case_sensitive),
+        index.bind(_described_files(index, storage.root, fields, stored), case_sensitive=case_sensitive),
         case_sensitive=case_sensitive,
         partition_fields=partition_fields,
         on_filters=_tell_watches(storage, fields, case_sensitive),
@@ -138,7 +167,12 @@ def _fields_of_files(data_json: str, partitions: set[str]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _described_files(index: Index, root: str, fields: tuple[Field, ...]) -> Snapshot:
+def _described_files(
+    index: Index,
+    root: str,
+    fields: tuple[Field, ...],
+    stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None,
+) -> Snapshot:
     """The files that an index describes, each as it was last seen, as if they were the table."""
     latest: dict[str, tuple[int, int]] = {}
     for listing in index.listings():
@@ -156,4 +190,5 @@ def _described_files(index: Index, root: str, fields: tuple[Field, ...]) -> Snap
         sizes=numbers[:, 0].copy(),
         mtimes_ms=numbers[:, 1].copy(),
         partition_of=np.zeros(len(paths), np.int32),
+        stored=stored,
     )

@@ -41,6 +41,12 @@ public final class zskip implements FileIndex {
     this.query = query;
   }
 
+  /** An index of ours, or one that another program's class wraps; null for other file indexes. */
+  static zskip of(FileIndex location) {
+    FileIndex files = location instanceof Wrapper ? ((Wrapper) location).wrapped() : location;
+    return files instanceof zskip ? (zskip) files : null;
+  }
+
   /** The same files in another query. */
   zskip in(ScanQuery other) { return new zskip(files, bound, other); }
 
@@ -78,11 +84,17 @@ public final class zskip implements FileIndex {
 
   /** Whether the rows of the relation are those of its files, and those are at hand. */
   boolean isWhole() {
-    return files instanceof Pinned || files instanceof PartitioningAwareFileIndex || Hudi.isIndex(files);
+    boolean isOfFormat = Delta.isPrepared(files) || Hudi.isIndex(files);
+    return isOfFormat || files instanceof Pinned || files instanceof PartitioningAwareFileIndex;
   }
 
   /** Whether each listing gives the files of the plan. */
-  boolean isFixed() { return files instanceof Pinned || files.getClass() == InMemoryFileIndex.class; }
+  boolean isFixed() { return files instanceof Pinned || isFixed(files); }
+
+  /** The same of another program's listing; others ask a catalog each time. */
+  static boolean isFixed(FileIndex files) {
+    return files.getClass() == InMemoryFileIndex.class || Delta.isPrepared(files);
+  }
 
   Map notes() { return query == null ? ScanQuery.NO_NOTES : query.notes; }
 
@@ -94,7 +106,7 @@ public final class zskip implements FileIndex {
   public Seq listFiles(Seq partitionFilters, Seq dataFilters) {
     Listing listing = list(partitionFilters, dataFilters);
     try {
-      return keep(listing, partitionFilters, dataFilters);
+      return keep(listing, partitionFilters, Delta.withoutDeleted(dataFilters));
     } catch (Exception e) {
       return everything(listing, e);
     } catch (LinkageError e) {
@@ -130,9 +142,8 @@ public final class zskip implements FileIndex {
 
   /** The listing of the files that filters leave, as JSON; null if they would have to be listed first. */
   String listed(Seq partitionFilters, Seq dataFilters) {
-    boolean isDelta = Delta.isPrepared(files);
-    if (!isDelta && !isWhole()) return null;
-    Listing listing = list(partitionFilters, isDelta ? dataFilters : ScanQuery.NONE);
+    if (!isWhole()) return null;
+    Listing listing = list(partitionFilters, Delta.isPrepared(files) ? dataFilters : ScanQuery.NONE);
     listing.count();
     return listing.text();
   }
