@@ -64,6 +64,8 @@ class History:
     names: ClassVar[tuple[str, ...]] = ("i", "s", "d", "x", "Y", "`a b`", "`é`")
     """Which added and renamed columns get, so that names return; a format may have fewer."""
     kinds: ClassVar[tuple[str, ...]] = KINDS
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = query_fuzz.CHOICES
+    """Settings that are drawn for each query."""
     matches: ClassVar[tuple[str, ...]] = "", " AND t.p = s.p"
     """Which conditions besides that of the key its MERGE may have."""
     by_source: ClassVar[bool] = True
@@ -253,7 +255,8 @@ class History:
             for answer in (self.sides.plain, self.sides.pruned):
                 self.compare(answer(f"SELECT {names} FROM {name}"), state, f"{name} by {answer.__name__}")
         if self.rng.random() < 0.3:
-            self.compare(query_fuzz.rows_of(self.frame()), self.now, "df()")
+            names = [column.name for column in self.now.columns]
+            self.compare(query_fuzz.rows_of(self.frame().selectExpr(*names)), self.now, "df()")
         tables = [KEYS, *(Table(name, query_columns(state), (), None) for name, state in versions)]
         for _ in range(QUERIES):
             self.ask(random_queries.query(self.rng, tables))
@@ -278,11 +281,11 @@ class History:
 
     def ask(self, query: random_queries.Query) -> None:
         """Compare the answers with zskip and without."""
-        for name, values in query_fuzz.CHOICES.items():
+        for name, values in self.choices.items():
             self.spark.conf.set(name, self.rng.choice(values))
         if query_fuzz.wrong(query, self.sides) is not None:
             smallest = query_fuzz.smallest(query, self.sides)
-            settings = {name: self.spark.conf.get(name) for name in query_fuzz.CHOICES}
+            settings = {name: self.spark.conf.get(name) for name in self.choices}
             raise AssertionError(f"{smallest.sql()}\n{query_fuzz.wrong(smallest, self.sides)}\nunder {settings}")
 
     def play(self, steps: int) -> None:
