@@ -60,8 +60,8 @@ _FAILURES = (
 _TASK_BYTES = 128 << 20
 _LEAST_TASK_BYTES = 4 << 20
 _TASKS_A_CORE = 4
-_WRITTEN_BYTES = 64 << 20
-"""Current bytes of the files that one task rewrites."""
+_MOST_WRITTEN_BYTES = 64 << 20
+"""Current bytes of the files that one task writes, unless it is a single file."""
 
 
 class Written(NamedTuple):
@@ -108,8 +108,9 @@ class ArrowRewrite:
             corrected=self._corrected(),
         )
         files = layout.file_count
-        files_a_task = max(1, int(_WRITTEN_BYTES * files / max(snapshot.bytes, 1)))
-        files_a_task = min(files_a_task, max(1, files // (_TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)))
+        least, most = (int(size * files / max(snapshot.bytes, 1)) for size in (_LEAST_TASK_BYTES, _MOST_WRITTEN_BYTES))
+        even = files // (_TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)
+        files_a_task = min(max(even, least, 1), max(most, 1), files)
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             numbers = session.range(0, len(tasks), 1, len(tasks))
