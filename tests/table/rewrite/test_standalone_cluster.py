@@ -21,13 +21,14 @@ from zskip.errors import ZskipWarning
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 DRIVER = """
-    import sys
+    import os, sys
     from pyspark.sql import SparkSession
     import zskip
 
     spark = (
         SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.extraJavaOptions", os.environ["SPARK_SUBMIT_OPTS"])
         .config("spark.executor.memory", "512m").config("spark.driver.memory", "1g").config("spark.cores.max", "2")
         .config("spark.sql.shuffle.partitions", "4").config("spark.sql.session.timeZone", "UTC")
         .config("spark.executorEnv.PYTHONPATH", sys.argv[3]).getOrCreate()
@@ -82,6 +83,7 @@ KILLER = """
     spark = (
         SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
         .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.executor.extraJavaOptions", os.environ["SPARK_SUBMIT_OPTS"])
         .config("spark.executor.memory", "512m").config("spark.driver.memory", "1g").config("spark.cores.max", "2")
         .config("spark.speculation", "true").config("spark.speculation.multiplier", "1.1")
         .config("spark.speculation.quantile", "0.3").config("spark.sql.session.timeZone", "UTC").getOrCreate()
@@ -95,7 +97,7 @@ KILLER = """
             os.kill(int(stat.read().rpartition(")")[2].split()[1]), 9)
 
     def be_slow():
-        time.sleep(15)
+        time.sleep(8)
 
     def once(function, trouble, marker):
         def run(batches):
@@ -109,6 +111,7 @@ KILLER = """
             yield from rows
         return run
 
+    job._LEAST_TASK_BYTES = 1  # a task for each file, so that others run beside the one in trouble
     sides = {"placer": job.placer, "writer": job.writer}
     for trouble in (kill_worker, kill_executor, be_slow):
         for side, function in sides.items():
@@ -157,6 +160,7 @@ def start(log: Path, *command: str) -> subprocess.Popen[bytes]:
 
     home = Path(pyspark.__file__).parent
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(home), "SPARK_NO_DAEMONIZE": "1"}
+    environment["SPARK_DAEMON_JAVA_OPTS"] = os.environ["SPARK_SUBMIT_OPTS"]
     with log.open("wb") as out:
         return subprocess.Popen(
             [str(home / "bin" / "spark-class"), *command], stdout=out, stderr=subprocess.STDOUT, env=environment
@@ -170,21 +174,22 @@ def wait_for(log: Path, text: str, count: int = 1) -> None:
         time.sleep(0.2)
 
 
-@pytest.fixture
-def master(spark: object, tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def master(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a master with two workers; `spark` has found a Java by then."""
+    place = tmp_path_factory.mktemp("cluster")
     port, processes = free_port(), []
     url = f"spark://127.0.0.1:{port}"
     options = ["--host", "127.0.0.1", "--webui-port", str(free_port())]
     try:
-        log = tmp_path / "master.log"
+        log = place / "master.log"
         processes.append(start(log, "org.apache.spark.deploy.master.Master", *options, "--port", str(port)))
         wait_for(log, "I have been elected leader")
         for number in range(2):
-            work = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / f"work-{number}")]
+            work = ["--cores", "1", "--memory", "600m", "--work-dir", str(place / f"work-{number}")]
             options = ["--host", "127.0.0.1", "--webui-port", str(free_port())]
             worker = "org.apache.spark.deploy.worker.Worker"
-            processes.append(start(tmp_path / f"worker-{number}.log", worker, *options, *work, url))
+            processes.append(start(place / f"worker-{number}.log", worker, *options, *work, url))
         wait_for(log, "Registering worker", 2)
         yield url
     finally:
