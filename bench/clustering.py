@@ -22,11 +22,11 @@ def main() -> None:
     """Measure, and print the figures."""
     options = common.arguments(
         __doc__ or "", data="lineitem", scale=2.0, files=64, rounds=3, queries=100, decoded_queries=100,
-        curves="zorder,hilbert,linear",
+        curves="zorder,hilbert,linear", memory="4g",
     )  # fmt: skip
     source = TABLES[options.data].make(options.scale)
     events = common.HOME / f"events-{time.time_ns()}"
-    spark = common.session(events)
+    spark = common.session(events, spark__driver__memory=options.memory)
     wanted = common.queries(source, TABLES[options.data].by, options.queries, options.seed)
     spark.read.parquet(str(source)).limit(10).count()
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "files": options.files}
