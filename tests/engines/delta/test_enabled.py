@@ -214,6 +214,9 @@ def test_df_prunes_as_an_enabled_session_does(engine_spark: SparkSession, tmp_pa
     assert table.explain("w = 79").steps[-1].files == 1
     assert table.explain("w = 79", analyze=True).regret.files == 0
     assert table.info().index.files == 24
+    advice = table.advise(["w BETWEEN 100 AND 160", "w < 30"], files=24)
+    assert ("w",) in {candidate.by for candidate in advice.candidates}
+    assert table.report(str(tmp_path / "report.html")) is not None
     (row,) = zskip.sql(engine_spark, f"SELECT count(*) AS n FROM delta.`{path}` WHERE w IN (78, 79)").collect()
     assert row.n == 1
 

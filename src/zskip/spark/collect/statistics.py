@@ -26,7 +26,7 @@ PREFIX_BYTES = 65
 """Leading bytes of strings: one more than the index's bounds have, enough to compare with those."""
 _AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
 _COLUMNS_PER_JOB = 100
-_FILE = "zskip_file"
+_FILE, _NAME = "zskip_file", "zskip_name"
 
 
 class FilePositions:
@@ -45,6 +45,18 @@ class FilePositions:
         if position is None:
             raise ConflictError(f'another writer added "{name}" in the meantime; call again')
         return position
+
+
+def number_files(frame: DataFrame, positions: FilePositions, column: str) -> DataFrame:
+    """Add the index of each row's file; counts the rows of each first, to learn the files' names."""
+    from pyspark.sql import functions as F
+
+    files, table = aggregate_by_file(frame, {"rows": "count(1)"}, positions, "name the files")
+    rows = list(zip(table[_FILE].to_pylist(), files.tolist(), strict=True))
+    numbers = frame.sparkSession.createDataFrame(rows, f"{_NAME} string, {column} int")
+    # Not by equal names, which would hide the columns of `_metadata`.
+    named = frame.withColumn(_FILE, F.input_file_name())
+    return named.join(F.broadcast(numbers), F.col(_FILE) == F.col(_NAME)).drop(_FILE, _NAME)
 
 
 def aggregate_by_file(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -52,8 +53,11 @@ from zskip.table.optimize_request import (
 from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import check_rows_readable, read_table_schema
+from zskip.table.snapshot import check_rows_readable, file_positions, read_table_schema
 from zskip.table.workload.recording import read_workload
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _MOST_FILES = 4_000
 """Files to draw a sample from."""
@@ -152,7 +156,7 @@ def study_table(
     schema = read_table_schema(handle)
     snapshot = schema.snapshot
     check_rows_readable(handle, snapshot)
-    if snapshot.reader is not None:
+    if snapshot.reader is not None and schema.read_stored is None:
         raise UnsupportedError(f'there is no advice for "{snapshot.root}", which uses {snapshot.reader}')
     fields = _clusterable(handle, snapshot, columns)
     if not fields:
@@ -313,7 +317,7 @@ def _draw(
     handle: Handle, schema: TableSchema, bound: BoundIndex, fields: Sequence[Field], target: Target, seed: int
 ) -> tuple[Sample, Ints, Ints]:
     """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
-    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_with_positions
     from zskip.spark.write.rewrite import describe_jobs
 
@@ -322,25 +326,35 @@ def _draw(
     if len(numbers) > _MOST_FILES:
         numbers = np.sort(np.random.default_rng(seed).permutation(len(numbers))[:_MOST_FILES])
     files = snapshot.take(numbers)
-    # Each file is a partition of its own, so that the sample says where its rows are from.
-    separated = dataclasses.replace(
-        files,
-        partitions=tuple(Partition(directory=str(i)) for i in range(len(numbers))),
-        partition_of=np.arange(len(numbers), dtype=np.int32),
-        # The rows beside log files are near enough for advice.
-        altered=None,
-    )
     rows = int(bound.rows[numbers].sum())
     pages = rows / target.page_rows
     size = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
     size = min(size, LARGEST_SAMPLE)
     spark = handle.need_spark("advice")
-    frame = scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated))
+    frame = _read_numbered(handle, dataclasses.replace(schema, snapshot=files))
     with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
         sample, row_of = draw_with_positions(frame, fields, ORDINAL, min(1.0, size / max(rows, 1)), seed)
     file_of = sample.partition.astype(np.int64)
     partition = files.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of
+
+
+def _read_numbered(handle: Handle, schema: TableSchema) -> DataFrame:
+    """The rows in files, with the number of each row's file; deleted and changed rows are near enough for advice."""
+    from zskip.spark.collect.statistics import number_files
+    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+
+    spark, files = handle.need_spark("advice"), schema.snapshot
+    if schema.read_stored is not None:
+        return number_files(schema.read_stored(spark, files), file_positions(handle, files), ORDINAL)
+    # Each file is a partition of its own.
+    separated = dataclasses.replace(
+        files,
+        partitions=tuple(Partition(directory=str(i)) for i in range(len(files))),
+        partition_of=np.arange(len(files), dtype=np.int32),
+        altered=None,
+    )
+    return scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated))
 
 
 def _measure_today(
