@@ -111,7 +111,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
 def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
     snapshot = read_snapshot(handle)
     check_rows_readable(handle, snapshot)
-    if snapshot.reader is None:
+    if snapshot.reader is None or (handle.format.name == "delta" and not snapshot.opaque):
         return bind_fresh_index(handle, snapshot, writes=not dry_run)
     if snapshot.known is None or handle.catalog is None:
         raise UnsupportedError(
