@@ -56,6 +56,8 @@ class TableSchema:
     """Reads the rows of files with the number of each row's partition; None where zskip reads the files."""
     read_stored: Callable[[SparkSession, Snapshot], DataFrame] | None = None
     """Reads all rows in files, deleted ones too; None where zskip reads the files, or nobody can."""
+    release: Callable[[], None] | None = None
+    """Lets go of what the session holds for `read_stored`."""
 
 
 def read_schema(

@@ -74,38 +74,42 @@ def refresh_index(
             count=lambda gaps: _count(handle, schema, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
     added, dropped = _read_sketches(handle, snapshot, sketches, drop)
-    with bar("read footers", "files") as progress_bar:
-        index = refresh(
-            handle.home,
-            snapshot,
-            counting=counting,
-            case_sensitive=is_case_sensitive(handle),
-            check=not new_only,
-            progress=progress_bar.update,
-            index_storage=handle.index_storage,
-            row_groups=None if granularity is None else granularity == "row_group",
-            workers=handle.workers,
-        )
-    if index.manifest.sketches or added:
+    try:
+        with bar("read footers", "files") as progress_bar:
+            index = refresh(
+                handle.home,
+                snapshot,
+                counting=counting,
+                case_sensitive=is_case_sensitive(handle),
+                check=not new_only,
+                progress=progress_bar.update,
+                index_storage=handle.index_storage,
+                row_groups=None if granularity is None else granularity == "row_group",
+                workers=handle.workers,
+            )
+        if index.manifest.sketches or added:
 
-        def build(
-            sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
-        ) -> list[dict[int, BuiltState]]:
-            assert schema is not None, "only Spark reads files"
-            bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
-            return _build_sketches(handle, schema, bound, sketches, zones, lacking, file_budget)
+            def build(
+                sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
+            ) -> list[dict[int, BuiltState]]:
+                assert schema is not None, "only Spark reads files"
+                bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
+                return _build_sketches(handle, schema, bound, sketches, zones, lacking, file_budget)
 
-        index = refresh_sketches(
-            index,
-            snapshot,
-            build,
-            np.full(len(snapshot), schema is not None),
-            add=added,
-            drop=dropped,
-            timezone=time_zone(handle),
-            case_sensitive=is_case_sensitive(handle),
-            total_budget=all_files_budget,
-        )
+            index = refresh_sketches(
+                index,
+                snapshot,
+                build,
+                np.full(len(snapshot), schema is not None),
+                add=added,
+                drop=dropped,
+                timezone=time_zone(handle),
+                case_sensitive=is_case_sensitive(handle),
+                total_budget=all_files_budget,
+            )
+    finally:
+        if schema is not None and schema.release is not None:
+            schema.release()
     return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ def read_snapshot(handle: Handle) -> Snapshot:
 
 def read_table_schema(handle: Handle) -> TableSchema:
     """List the live files as Spark sees them; needs a session."""
-    from zskip.spark.engines import stored_reader
+    from zskip.spark.engines import add_stored_reader
     from zskip.spark.schema import read_schema
 
     spark = handle.need_spark("this")
@@ -35,7 +34,7 @@ def read_table_schema(handle: Handle) -> TableSchema:
             schema = read_schema(spark, snapshot)
             if snapshot.reader is None or snapshot.opaque:
                 return schema
-            return dataclasses.replace(schema, read_stored=stored_reader(spark, handle.format.name))
+            return add_stored_reader(spark, handle.format, schema)
         except Exception as error:
             # Plain Parquet deletes a file as soon as it is replaced, even while Spark reads its footer.
             if not tries_left or handle.format.snapshot().paths == snapshot.paths:

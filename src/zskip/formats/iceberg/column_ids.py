@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from zskip.records import ColumnIds
 
 Path = tuple[str, ...]
+_REWRITTEN = "uuid"
+"""The type whose values Iceberg's reader in Spark gives in another form than the files have."""
 
 
 def read_column_ids(schema: Mapping[str, Any], partition_sources: Collection[int], mapping: str | None) -> ColumnIds:
@@ -28,6 +31,19 @@ def read_column_ids(schema: Mapping[str, Any], partition_sources: Collection[int
         filled=frozenset({*defaults, *partition_sources}),
         names=dict(_mapped_names(json.loads(mapping), ())) if mapping else {},
     )
+
+
+def column_ids_from_json(text: str) -> ColumnIds:
+    """The ids of the columns that Iceberg's reader gives as the files have them.
+
+    text: schema, partition specs and name mapping in JSON, as `IcebergScan.java` writes them.
+    """
+    described = json.loads(text)
+    schema, specs = json.loads(described["schema"]), map(json.loads, described["specs"])
+    sources = {part["source-id"] for spec in specs for part in spec["fields"] if part["transform"] == "identity"}
+    ids = read_column_ids(schema, sources, described["mapping"])
+    rewritten = {field["id"] for _, field in _fields(schema, ()) if field["type"] == _REWRITTEN}
+    return replace(ids, ids={path: i for path, i in ids.ids.items() if i not in rewritten})
 
 
 def _fields(struct: Mapping[str, Any], parents: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:

@@ -6,23 +6,28 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from pyiceberg.avro.file import AvroFile
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
     DataFile,
+    DataFileContent,
     FileFormat,
     ManifestContent,
     ManifestEntry,
     ManifestEntryStatus,
     ManifestFile,
+    _inherit_from_manifest,
     read_manifest_list,
 )
 from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import index_name_by_id
 from pyiceberg.table import TableProperties
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.transforms import IdentityTransform
@@ -30,12 +35,12 @@ from pyiceberg.transforms import IdentityTransform
 from zskip.errors import StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats.iceberg.avro import check_blocks, check_count
 from zskip.formats.iceberg.column_ids import read_column_ids
-from zskip.formats.iceberg.deletes import check_deletes
+from zskip.formats.iceberg.deletes import check_deletes, find_deleted, find_deletes
 from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
-from zskip.records import ColumnIds, Snapshot
+from zskip.records import Bools, ColumnIds, Deletes, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
 _THREADS = 8
@@ -84,8 +89,32 @@ class Contents:
             column_ids=self._column_ids(),
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
             reader=self.reader,
-            opaque=self.reader is not None,
+            deleted=(deleted := self._deleted()),
+            read_deletes=None if deleted is None else self._read_deletes,
         )
+
+    def _deleted(self) -> Bools | None:
+        if self.reader is None:
+            return None
+        paths = find_deleted(*_by_content(self.manifests))
+        return np.array([file.data.file_path in paths for file in self.files], np.bool_) if paths else None
+
+    def _read_deletes(self) -> Mapping[str, tuple[Deletes, ...]]:
+        resolver = PathResolver(self.storage, self.metadata.location)
+        reader = _Reader(self.storage, resolver)
+        manifests = [manifest for manifest, _ in self.manifests if manifest.content == ManifestContent.DELETES]
+        deletes = find_deletes(
+            _by_content(self.manifests)[1],
+            [entry for manifest in manifests for entry in reader.delete_entries(manifest)],
+            {spec.spec_id for spec in self.metadata.specs().values() if spec.is_unpartitioned()},
+            {
+                i: name
+                for schema in (*self.metadata.schemas, self.metadata.schema())
+                for i, name in index_name_by_id(schema).items()
+            },
+            lambda uri: self.storage.uri(resolver.relative(uri)),
+        )
+        return {resolver.relative(path): value for path, value in deletes.items()}
 
     def _column_ids(self) -> ColumnIds:
         specs = self.metadata.specs().values()
@@ -113,7 +142,7 @@ def read_contents(
     try:
         reader = None
         check_columns(storage.root, metadata)
-        _check_deletes(manifests, metadata)
+        check_deletes(metadata.location, *_by_content(manifests))
     except OwnReaderNeeded as error:
         if not has_own_reader:
             raise
@@ -274,6 +303,22 @@ class _Reader(FileIO):
 
         return _translate_errors(self._storage, self._resolver.relative(manifest.manifest_path), read)
 
+    def delete_entries(self, manifest: ManifestFile) -> list[ManifestEntry]:
+        """The live entries of a manifest of delete files, with the fields of format version 3."""
+
+        def read() -> list[ManifestEntry]:
+            with AvroFile[ManifestEntry](
+                self.new_input(manifest.manifest_path),
+                MANIFEST_ENTRY_SCHEMAS[3],
+                read_types={-1: ManifestEntry, 2: DataFile},
+                read_enums={0: ManifestEntryStatus, 101: FileFormat, 134: DataFileContent},
+            ) as entries:
+                all_entries = [_inherit_from_manifest(entry, manifest) for entry in entries]
+            check_count(manifest, all_entries)
+            return [entry for entry in all_entries if entry.status != ManifestEntryStatus.DELETED]
+
+        return _translate_errors(self._storage, self._resolver.relative(manifest.manifest_path), read)
+
 
 def _read_manifests(
     storage: Storage,
@@ -310,11 +355,14 @@ def _live_files(
             yield LiveFile(path=resolver.relative(file.file_path), data=file, spec=spec.spec_id, identity=identity)
 
 
-def _check_deletes(manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]], metadata: TableMetadata) -> None:
+def _by_content(
+    manifests: Sequence[tuple[ManifestFile, Sequence[ManifestEntry]]],
+) -> tuple[list[ManifestEntry], list[ManifestEntry]]:
+    """The entries of delete files, and those of data files."""
     entries: dict[ManifestContent, list[ManifestEntry]] = {content: [] for content in ManifestContent}
     for manifest, part in manifests:
         entries[manifest.content] += part
-    check_deletes(metadata.location, entries[ManifestContent.DELETES], entries[ManifestContent.DATA])
+    return entries[ManifestContent.DELETES], entries[ManifestContent.DATA]
 
 
 def _spec_of(metadata: TableMetadata, manifest: ManifestFile) -> PartitionSpec:

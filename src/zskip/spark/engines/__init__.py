@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from zskip.formats import DeltaFormat, HudiFormat, IcebergFormat, TableFormat
@@ -10,22 +10,24 @@ from zskip.formats.iceberg.format import check_installed
 from zskip.records import Snapshot
 from zskip.spark.engines import delta, hudi
 from zskip.spark.engines.base import Engine, EngineCommit, RoutedRows
+from zskip.spark.schema import TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from zskip.spark.engines.iceberg.catalog import SessionCatalog
+    from zskip.spark.engines.iceberg.engine import IcebergEngine
 
 __all__ = [
     "Engine",
     "EngineCommit",
     "RoutedRows",
     "add_statistics",
+    "add_stored_reader",
     "engine_for",
     "has_own_reader",
     "read_whole",
     "session_catalog",
-    "stored_reader",
 ]
 
 
@@ -48,11 +50,7 @@ def engine_for(spark: SparkSession, table: TableFormat, root: str) -> Engine | N
     if isinstance(table, DeltaFormat) and delta.is_loaded(spark) and table.unsupported_feature() is not None:
         return delta.DeltaEngine(spark, root)
     if isinstance(table, IcebergFormat) and table.unsupported_feature() is not None:
-        from zskip.spark.engines.iceberg.catalog import SessionCatalog
-        from zskip.spark.engines.iceberg.engine import IcebergEngine
-
-        assert isinstance(table.catalog, SessionCatalog), "no other catalog has Iceberg's runtime"
-        return IcebergEngine(spark, table.storage, table.catalog)
+        return _iceberg_engine(spark, table)
     return None
 
 
@@ -82,9 +80,24 @@ def read_whole(spark: SparkSession, name: str, snapshot: Snapshot) -> DataFrame 
     return _READERS[name].read_version(spark, snapshot.root, snapshot.version)
 
 
-def stored_reader(spark: SparkSession, name: str) -> Callable[[SparkSession, Snapshot], DataFrame] | None:
-    """What reads all rows in files of a format, deleted ones too; None where the session has no such reader."""
-    return delta.read_stored if name == "delta" and has_own_reader(spark, name) else None
+def add_stored_reader(spark: SparkSession, table: TableFormat, schema: TableSchema) -> TableSchema:
+    """Add what reads all rows in files of a table, deleted ones too, if the session has such a reader."""
+    if isinstance(table, IcebergFormat):
+        engine = _iceberg_engine(spark, table)
+        return schema if engine is None else replace(schema, read_stored=engine.read_stored, release=engine.release)
+    is_delta = table.name == "delta" and has_own_reader(spark, table.name)
+    return replace(schema, read_stored=delta.read_stored) if is_delta else schema
+
+
+def _iceberg_engine(spark: SparkSession, table: IcebergFormat) -> IcebergEngine | None:
+    """The session's Iceberg, for a table of one of its catalogs."""
+    if table.catalog is None or not table.catalog.in_session:
+        return None
+    from zskip.spark.engines.iceberg.catalog import SessionCatalog
+    from zskip.spark.engines.iceberg.engine import IcebergEngine
+
+    assert isinstance(table.catalog, SessionCatalog), "no other catalog has Iceberg's runtime"
+    return IcebergEngine(spark, table.storage, table.catalog)
 
 
 def add_statistics(spark: SparkSession, table: TableFormat, snapshot: Snapshot) -> Snapshot:

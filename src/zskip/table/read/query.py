@@ -20,13 +20,14 @@ import pyarrow.compute as pc
 from zskip.advisor.workload.predicate_text import text_of
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats.hudi.values import drop_widened_floats
+from zskip.formats.schema import fields_from_json
 from zskip.index import BoundIndex, prune_row_groups
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
-from zskip.table.read.whole_table import read_by_engine
+from zskip.table.read.whole_table import read_by_engine, read_by_name
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
 from zskip.table.workload.recording import home_of, recorder, scan_listener
@@ -61,7 +62,8 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
         assert whole is not None, "it was checked"
         return _prune_listing(handle, whole, snapshot, on_scan, recorded=recorded)
     if snapshot.reader is not None and handle.catalog is not None:
-        return read_by_engine(handle, UnsupportedError(f'"{snapshot.root}" has {snapshot.reader}'))
+        whole = read_by_name(handle)
+        return _prune_listing(handle, whole, _as_read(snapshot, whole), on_scan, recorded=recorded)
     if snapshot.reader is not None:
         whole = read_whole(spark, handle.format.name, snapshot)
         if whole is None:
@@ -104,6 +106,19 @@ def _prune_listing(
     return prune_listing(handle.need_spark("df()"), whole, pruning)
 
 
+def _as_read(snapshot: Snapshot, whole: DataFrame) -> Snapshot:
+    """The snapshot with the columns of Iceberg's reader; those that it gives in another form are not bound to files."""
+    fields, ids = fields_from_json(whole.schema.json()), snapshot.column_ids
+    assert ids is not None, "Iceberg's columns have ids"
+    stored = {field.name: field.type for field in snapshot.fields}
+    same = {field.name for field in fields if stored.get(field.name) == field.type}
+    return replace(
+        snapshot,
+        fields=fields,
+        column_ids=replace(ids, ids={path: i for path, i in ids.ids.items() if path[0] in same}),
+    )
+
+
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
     """Notes scans for the workload; None where it is not recorded."""
     return scan_listener(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), is_case_sensitive(handle))
@@ -125,6 +140,10 @@ def list_files(handle: Handle, where: str | pc.Expression | None, *, deletes: bo
     """
     snapshot = read_snapshot(handle)
     if snapshot.opaque:
+        raise UnsupportedError(
+            f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df()'
+        )
+    if not deletes and snapshot.reader is not None and snapshot.column_ids is not None:
         raise UnsupportedError(
             f'the files of "{snapshot.root}" are not its rows, since it uses {snapshot.reader}; read it with df()'
         )

@@ -22,6 +22,8 @@ def read_all_rows(handle: Handle) -> DataFrame:
     if handle.format.name == "parquet":
         return spark.read.parquet(handle.storage.root)
     schema = read_table_schema(handle)
+    if handle.catalog is not None and schema.snapshot.reader is not None:
+        return read_by_name(handle)
     frame = read_whole(spark, handle.format.name, schema.snapshot)
     return scan(spark, schema) if frame is None else frame
 
@@ -35,4 +37,11 @@ def read_by_engine(handle: Handle, reason: UnsupportedError) -> DataFrame:
         raise reason
     name = handle.catalog.table
     warnings.warn(f'Iceberg itself reads "{name}", without the index of zskip: {reason}', ZskipWarning, stacklevel=4)
+    return read_by_name(handle)
+
+
+def read_by_name(handle: Handle) -> DataFrame:
+    """Open a table of the session's Iceberg catalogs with Iceberg's own reader."""
+    assert handle.catalog is not None, "it has a name"
+    name = handle.catalog.table
     return handle.need_spark("df()").table(".".join(f"`{part}`" for part in name.split(".")))

@@ -11,7 +11,7 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -102,14 +102,9 @@ class IcebergEngine:
         """
         import pyspark.sql.functions as F
 
-        version, settings = self._open(), session._jsparkSession.sessionState().conf()
+        version = self._open()
         with active_session(session):
-            frame = (
-                session.read.format("iceberg")
-                .option("split-size", settings.filesMaxPartitionBytes())
-                .option("file-open-cost", settings.filesOpenCostInBytes())
-                .load(self._stage(version, snapshot))
-            )
+            frame = self._read_staged(session, version, snapshot)
             if len(np.unique(snapshot.partition_of)) == 1:
                 return frame.withColumn(ordinal, F.lit(int(snapshot.partition_of[0])))
             locations = [str(version.tasks[path].file().location()) for path in snapshot.paths]
@@ -120,6 +115,52 @@ class IcebergEngine:
             # Iceberg's staged scans of version 3 have no column `_file`.
             located = frame.withColumn(path, F.input_file_name()).join(F.broadcast(numbers), path)
             return located.select(*(F.col(f"`{name}`") for name in columns), ordinal)
+
+    def read_stored(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
+        """All rows in a snapshot's files, deleted ones too, with values as the files have them.
+
+        What an index says of a file has to be true of older snapshots, too, in which its rows were not deleted.
+        """
+        import pyspark.sql.functions as F
+
+        self.check()
+        version = self._open()
+        texts = [name for name, text in self._types(version).items() if text == "uuid"]
+        tasks = {path: self._restore_rows(version, path) for path in snapshot.paths if path in version.tasks}
+        self._opened = version = replace(version, tasks=tasks, with_deletes=frozenset())
+        with active_session(session):
+            frame = self._read_staged(session, version, snapshot)
+            return frame.withColumns({name: F.unhex(F.translate(F.col(f"`{name}`"), "-", "")) for name in texts})
+
+    def _types(self, version: _Version) -> Mapping[str, str]:
+        """The types of the columns, as Iceberg writes them; raises UnsupportedError where Spark sees other values."""
+        types = {str(column.name()): str(column.type()) for column in _items(version.table.schema().columns())}
+        if any("uuid" in text and text != "uuid" for text in types.values()):
+            raise UnsupportedError(
+                f'"{self._catalog.table}" has UUIDs in structs, which Spark does not read as they are'
+            )
+        return types
+
+    def _restore_rows(self, version: _Version, path: str) -> JavaObject:
+        """The task of a file without its deletes."""
+        task, jvm = version.tasks[path], self._jvm
+        if path not in version.with_deletes:
+            return task
+        schema = jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(version.table.schema())
+        spec = jvm.call(f"{ICEBERG}.PartitionSpecParser", "toJson")(task.spec())
+        everything = jvm.call(f"{ICEBERG}.expressions.Expressions", "alwaysTrue")()
+        residuals = jvm.call(f"{ICEBERG}.expressions.ResidualEvaluator", "unpartitioned")(everything)
+        none = jvm.array(f"{ICEBERG}.DeleteFile", [])
+        return jvm.find(f"{ICEBERG}.BaseFileScanTask")(task.file(), none, schema, spec, residuals)
+
+    def _read_staged(self, session: SparkSession, version: _Version, snapshot: Snapshot) -> DataFrame:
+        settings = session._jsparkSession.sessionState().conf()
+        return (
+            session.read.format("iceberg")
+            .option("split-size", settings.filesMaxPartitionBytes())
+            .option("file-open-cost", settings.filesOpenCostInBytes())
+            .load(self._stage(version, snapshot))
+        )
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
         """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""

@@ -48,7 +48,9 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     if (!(node instanceof Aggregate)) return node;
     Aggregate whole = (Aggregate) node;
     FilteredRelation relation = FilteredRelation.of(whole.child());
-    if (relation == null || !relation.query().notes.isEmpty()) return node;
+    // Iceberg has counted what it can before.
+    boolean isFiles = relation != null && relation.leaf instanceof LogicalRelation;
+    if (!isFiles || !relation.query().notes.isEmpty()) return node;
     List groups = JavaConverters.seqAsJavaList(whole.groupingExpressions());
     List columns = columns(groups, relation);
     Parts parts = new Parts(relation);
@@ -62,7 +64,7 @@ final class Counts extends scala.runtime.AbstractPartialFunction {
     String text = (String) Relations.index(relation.leaf).ask(KIND, arguments);
     if (text == null) return node;
     Map answer = Json.read(text);
-    LogicalRelation others = relation.withNote(KIND, answer.get("note"));
+    LogicalPlan others = relation.withNote(KIND, answer.get("note"));
     if (others == relation.leaf) return node;
     List named = new ArrayList(groups);
     named.addAll(parts.aliases.values());

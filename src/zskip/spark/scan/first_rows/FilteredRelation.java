@@ -15,10 +15,10 @@ import SEQ;
 /** Projections and a filter over one relation of ours, whose scan decides the whole filter. */
 final class FilteredRelation {
   final LogicalPlan top;
-  final LogicalRelation leaf;
+  final LogicalPlan leaf;
   private final List projects;
 
-  private FilteredRelation(LogicalPlan top, LogicalRelation leaf, List projects) {
+  private FilteredRelation(LogicalPlan top, LogicalPlan leaf, List projects) {
     this.top = top;
     this.leaf = leaf;
     this.projects = projects;
@@ -34,11 +34,18 @@ final class FilteredRelation {
     }
     Expression condition = node instanceof Filter ? ((Filter) node).condition() : null;
     if (condition != null) node = ((Filter) node).child();
-    zskip index = Relations.index(node);
-    if (index == null || index.query == null || !index.query.whole || !index.isWhole()) return null;
-    Expression known = index.query.condition;
-    if (condition == null ? known != null : !condition.equals(known)) return null;
-    return new FilteredRelation(top, (LogicalRelation) node, projects);
+    ScanQuery query = query(node);
+    if (query == null || !query.whole) return null;
+    if (condition == null ? query.condition != null : !condition.equals(query.condition)) return null;
+    return new FilteredRelation(top, node, projects);
+  }
+
+  /** The query of a relation of ours whose rows are those of its files; null for other nodes. */
+  private static ScanQuery query(LogicalPlan node) {
+    PrunedScan scan = ScanRelations.scan(node);
+    zskip index = scan == null ? Relations.index(node) : null;
+    if (index != null) return index.isWhole() ? index.query : null;
+    return scan == null ? null : scan.query;
   }
 
   private static boolean allDeterministic(Seq expressions) {
@@ -49,7 +56,7 @@ final class FilteredRelation {
     return true;
   }
 
-  ScanQuery query() { return Relations.index(leaf).query; }
+  ScanQuery query() { return query(leaf); }
 
   /** The relation's column of an expression over the projections; null if it is no column. */
   Attribute column(Expression expression) {
@@ -73,11 +80,13 @@ final class FilteredRelation {
   }
 
   /** The same over another relation. */
-  LogicalPlan over(LogicalRelation other) { return Swap.in(top, leaf, other); }
+  LogicalPlan over(LogicalPlan other) { return Swap.in(top, leaf, other); }
 
   /** The relation with a note; the same relation if it has that note already. */
-  LogicalRelation withNote(String kind, Object value) {
-    return value.equals(query().notes.get(kind)) ? leaf : Relations.withNote(leaf, kind, value);
+  LogicalPlan withNote(String kind, Object value) {
+    if (value.equals(query().notes.get(kind))) return leaf;
+    boolean isFiles = leaf instanceof LogicalRelation;
+    return isFiles ? Relations.withNote((LogicalRelation) leaf, kind, value) : ScanRelations.withNote(leaf, kind, value);
   }
 
   /** Replaces one node of a plan. */

@@ -57,13 +57,20 @@ final class BoundIndex {
   }
 
   /** The number of a file whose name no other version of it has; -1 if the index does not describe it. */
-  int numberOfName(FileStatus file) {
-    Path path = file.getPath();
+  int numberOfName(FileStatus file) { return numberOfName(file.getPath(), file.getLen()); }
+
+  /** The same of a file of Iceberg's, for which no index notes a time; -1 for one that was indexed as another's. */
+  int number(Path path, long size) {
+    int i = numberOfName(path, size);
+    return i >= 0 && times.get(i) == 0 ? i : -1;
+  }
+
+  private int numberOfName(Path path, long size) {
     String name = path.toUri().getPath();
     if (!name.startsWith(prefix) || !Objects.equals(authority, path.toUri().getAuthority())) return -1;
     Integer number = (Integer) numbers.get(name.substring(prefix.length()));
     if (number == null) return -1;
     int i = number.intValue();
-    return sizes.get(i) == file.getLen() ? i : -1;
+    return sizes.get(i) == size ? i : -1;
   }
 }

@@ -13,14 +13,18 @@ import java.util.function.BiConsumer;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.CatalogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.JavaConverters;
+import SEQ;
 
 /** The indexes that lie in the directories of relations: looked up at each scan, opened once. */
 final class IndexedTables {
@@ -141,6 +145,31 @@ final class IndexedTables {
     return index;
   }
 
+  /** The index of a mark; null where there is none. */
+  BoundIndex named(String mark) { return (BoundIndex) named.get(mark); }
+
+  /** The index of an Iceberg table; null where there is none that can be used. output: all columns of the table. */
+  BoundIndex find(IcebergScan scan, Seq output) throws ReflectiveOperationException {
+    Path root = scan.root();
+    Object stamp = stamp(new Path(root, HOME));
+    if (stamp == null) return null;
+    Boolean sensitive = Boolean.valueOf(SQLConf.get().caseSensitiveAnalysis());
+    Object session = org.apache.spark.sql.SparkSession.active();
+    Object key = Arrays.asList(new Object[] {root, sensitive, scan.columns(), session});
+    Object[] known = (Object[]) indexes.get(key);
+    if (known != null && known[0].equals(stamp)) return (BoundIndex) known[1];
+    StructType columns = new StructType();
+    List attributes = JavaConverters.seqAsJavaList(output);
+    for (int i = 0; i < attributes.size(); i++) {
+      Attribute column = (Attribute) attributes.get(i);
+      columns = columns.add(column.name(), column.dataType());
+    }
+    Object[] arguments = {root.toString(), columns.json(), scan.columnsJson(), sensitive, session};
+    BoundIndex index = bound(root, (List) python.ask("open_by_id", arguments));
+    put(indexes, key, new Object[] {stamp, index});
+    return index;
+  }
+
   /** Keeps the latest. */
   private static void put(Map map, Object key, Object value) {
     synchronized (map) {
@@ -155,7 +184,10 @@ final class IndexedTables {
     Object session = relation.sparkSession();
     Object[] arguments =
       {root.toString(), home(relation), data, partitions, sensitive, session, mapping[0], mapping[1]};
-    List opened = (List) python.ask("open", arguments);
+    return bound(root, (List) python.ask("open", arguments));
+  }
+
+  private BoundIndex bound(Path root, List opened) {
     if (opened == null) return null;
     return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, false);
   }
@@ -163,12 +195,17 @@ final class IndexedTables {
   /** The plan of a table that is read by its format's own code, with an index bound to the files that this lists. */
   LogicalPlan bind(LogicalPlan plan, Path root, List opened, boolean isWatched) {
     BoundIndex bound = new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, isWatched);
-    LogicalRelation node = (LogicalRelation) Columns.list(plan.collectLeaves()).get(0);
+    // Delta and Iceberg choose their files later, but keep options.
+    String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
+    LogicalPlan leaf = (LogicalPlan) Columns.list(plan.collectLeaves()).get(0);
+    if (leaf instanceof DataSourceV2Relation) {
+      put(named, name, bound);
+      return FilteredRelation.Swap.in(plan, leaf, ScanRelations.marked((DataSourceV2Relation) leaf, name));
+    }
+    LogicalRelation node = (LogicalRelation) leaf;
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     LogicalRelation other;
     if (Delta.isFormat(relation.fileFormat())) {
-      // Delta replaces its file index when it chooses its files, but keeps options.
-      String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
       put(named, name, bound);
       other = QueryMark.marked(node, relation, name);
     } else {

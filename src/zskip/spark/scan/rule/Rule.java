@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /** The rule in Spark's optimizer: steps in order; a step that fails leaves the plan as it was. */
 public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
-  static final int STEPS = 5;
+  static final int STEPS = 6;
 
   final IndexedTables tables;
 
@@ -26,14 +26,15 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     return tables.bind(plan, new Path(root), opened, isWatched);
   }
 
-  /** Applies a step to a plan; the first step binds the relations that the others add notes to. */
+  /** Applies a step to a plan; the first two bind the relations that the others add notes to. */
   LogicalPlan step(int number, LogicalPlan plan) {
     switch (number) {
       case 0: return Relations.apply(plan, tables);
-      case 1: return Counts.apply(plan);
-      case 2: return TopK.apply(plan);
-      case 3: return Limits.apply(plan);
-      case 4: return Joins.apply(plan);
+      case 1: return ScanRelations.apply(plan, tables);
+      case 2: return Counts.apply(plan);
+      case 3: return TopK.apply(plan);
+      case 4: return Limits.apply(plan);
+      case 5: return Joins.apply(plan);
       default: return plan;
     }
   }

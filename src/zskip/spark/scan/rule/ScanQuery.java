@@ -33,6 +33,8 @@ final class ScanQuery {
   Object ticket;
   long bytes;
   Seq paths;
+  /** What is left of the files, as plans show it. */
+  String text;
   /** The listing, as JSON; null if the files would have to be listed first. */
   String listing;
   /** The files that the filters leave; null where that is not known. */
@@ -45,15 +47,8 @@ final class ScanQuery {
   /** Splits a condition (null: none) as `FileSourceStrategy` does. */
   ScanQuery(Expression condition, LogicalRelation node, HadoopFsRelation relation) {
     this.condition = condition;
-    List conjuncts = new ArrayList();
-    List all = Collections.emptyList();
-    if (condition != null) {
-      all = JavaConverters.seqAsJavaList(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
-      for (int i = 0; i < all.size(); i++) {
-        Expression one = (Expression) all.get(i);
-        if (one.deterministic() && !SubqueryExpression.hasSubquery(one)) conjuncts.add(one);
-      }
-    }
+    List all = all(condition);
+    List conjuncts = handed(all);
     Seq filters = DataSourceStrategy$.MODULE$.normalizeExprs(seq(conjuncts), node.output());
     this.ofPartitions =
       (Seq) DataSourceUtils.getPartitionFiltersAndDataFilters(relation.partitionSchema(), filters)._1();
@@ -63,6 +58,31 @@ final class ScanQuery {
     List handed = JavaConverters.seqAsJavaList(filters);
     this.ofData = ofData(handed, partitions, others);
     this.whole = conjuncts.size() == all.size() && !mixed(handed, partitions, others);
+  }
+
+  /** A condition over a relation without partition columns. */
+  ScanQuery(Expression condition, Seq output) {
+    this.condition = condition;
+    List all = all(condition);
+    List conjuncts = handed(all);
+    this.ofPartitions = NONE;
+    this.ofData = DataSourceStrategy$.MODULE$.normalizeExprs(seq(conjuncts), output);
+    this.whole = conjuncts.size() == all.size();
+  }
+
+  private static List all(Expression condition) {
+    if (condition == null) return Collections.emptyList();
+    return JavaConverters.seqAsJavaList(FileSourceStrategy$.MODULE$.splitConjunctivePredicates(condition));
+  }
+
+  /** The conjuncts that scans are handed. */
+  private static List handed(List all) {
+    List conjuncts = new ArrayList();
+    for (int i = 0; i < all.size(); i++) {
+      Expression one = (Expression) all.get(i);
+      if (one.deterministic() && !SubqueryExpression.hasSubquery(one)) conjuncts.add(one);
+    }
+    return conjuncts;
   }
 
   /** The columns of a relation that are among some names, or that are not. */
@@ -134,6 +154,7 @@ final class ScanQuery {
     ticket = other.ticket;
     bytes = other.bytes;
     paths = other.paths;
+    text = other.text;
     listing = other.listing;
     kept = other.kept;
     notes = other.notes;

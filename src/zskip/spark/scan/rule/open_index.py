@@ -7,6 +7,7 @@ import logging
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from zskip.errors import ZskipError, ZskipWarning
 from zskip.formats import HOME, HudiFormat
 from zskip.formats.delta.columns import stored_paths
 from zskip.formats.hudi.values import drop_widened_floats
+from zskip.formats.iceberg.column_ids import column_ids_from_json
 from zskip.formats.schema import fields_from_json
 from zskip.index import Index
-from zskip.records import Field, Partition, ScanReport, Snapshot
+from zskip.records import ColumnIds, Field, Partition, ScanReport, Snapshot
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.bridge.filters import Filters
@@ -56,7 +58,8 @@ class IndexOpener:
             return self._compile(*arguments)
         root, *arguments_of_relation = arguments
         try:
-            return self._open(root, *arguments_of_relation)
+            open_it = self._open_by_id if question == "open_by_id" else self._open
+            return open_it(root, *arguments_of_relation)
         except Exception as error:
             if root not in self._warned:
                 self._warned.add(root)
@@ -80,6 +83,11 @@ class IndexOpener:
         files = open_index(
             _session(session), root, data, partition, home=home, case_sensitive=case_sensitive, stored=stored
         )
+        return None if files is None else files.to_java()
+
+    def _open_by_id(self, root: str, data: str, columns: str, case_sensitive: bool, session: JavaObject) -> JavaObject:
+        ids = column_ids_from_json(columns)
+        files = open_index(_session(session), root, data, None, case_sensitive=case_sensitive, column_ids=ids)
         return None if files is None else files.to_java()
 
     def _compile(self, name: str) -> JavaObject:
@@ -114,16 +122,17 @@ def open_index(
     spark: SparkSession,
     root: str,
     data_json: str,
-    partition_json: str,
+    partition_json: str | None,
     *,
     case_sensitive: bool,
     home: str = HOME,
     stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None = None,
+    column_ids: ColumnIds | None = None,
 ) -> BoundFiles | None:
     """The index in a directory, seen from relations of one schema; None where there is none.
 
-    home: where all that belongs to zskip lies in it; stored: as in `Snapshot`. Nothing is listed: what the index knows
-    of a file counts where a relation lists it with that size and time.
+    home: where all that belongs to zskip lies in it; stored, column_ids: as in `Snapshot`. Nothing is listed: what the
+    index knows of a file counts where a relation lists it with that size and time.
     Raises IndexFormatError where it is damaged, StorageError where it cannot be read.
     """
     storage = storage_for(spark, root)
@@ -132,13 +141,16 @@ def open_index(
     index = Index.load(storage)
     if index is None:
         return None
-    partition_fields = fields_from_json(partition_json)
+    partition_fields = () if partition_json is None else fields_from_json(partition_json)
     fields = _fields_of_files(data_json, {field.name.lower() for field in partition_fields})
     if home == HudiFormat.home:
         fields = drop_widened_floats(fields, index.manifest.segments)
     return BoundFiles(
         spark,
-        index.bind(_described_files(index, storage.root, fields, stored), case_sensitive=case_sensitive),
+        index.bind(
+            replace(_described_files(index, storage.root, fields), stored=stored, column_ids=column_ids),
+            case_sensitive=case_sensitive,
+        ),
         case_sensitive=case_sensitive,
         partition_fields=partition_fields,
         on_filters=_tell_watches(storage, fields, case_sensitive),
@@ -167,12 +179,7 @@ def _fields_of_files(data_json: str, partitions: set[str]) -> tuple[Field, ...]:
     return tuple(fields)
 
 
-def _described_files(
-    index: Index,
-    root: str,
-    fields: tuple[Field, ...],
-    stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None,
-) -> Snapshot:
+def _described_files(index: Index, root: str, fields: tuple[Field, ...]) -> Snapshot:
     """The files that an index describes, each as it was last seen, as if they were the table."""
     latest: dict[str, tuple[int, int]] = {}
     for listing in index.listings():
@@ -190,5 +197,4 @@ def _described_files(
         sizes=numbers[:, 0].copy(),
         mtimes_ms=numbers[:, 1].copy(),
         partition_of=np.zeros(len(paths), np.int32),
-        stored=stored,
     )

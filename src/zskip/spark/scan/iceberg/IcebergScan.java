@@ -1,0 +1,219 @@
+import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collection;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.Statistics;
+import org.apache.spark.sql.connector.read.SupportsReportPartitioning;
+import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
+
+/**
+ * A scan of Iceberg's own reader, which knows the files to read as tasks and takes fewer of them.
+ *
+ * Its classes may be missing and are not public, so they are known by their names. Other queries may hold the same
+ * scan, so it always gets its own tasks back.
+ */
+final class IcebergScan {
+  /** Of queries over one snapshot; streams, ranges of snapshots and rewrites of whole files have others. */
+  private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
+  /** Tables of metadata have others. */
+  private static final String TABLE = "org.apache.iceberg.BaseTable";
+  private static final String MAPPING = "schema.name-mapping.default";
+  private static final String SPARK = "org.apache.spark.sql.connector.read.";
+  private static final Set ROLES = new HashSet(Arrays.asList(new Object[] {
+    "Scan", "SupportsReportStatistics", "SupportsReportPartitioning", "SupportsRuntimeV2Filtering"}));
+
+  final Scan scan;
+  private final Object table;
+  private final Method tasks;
+  private final Method reset;
+  private final Method file;
+  private final Method deletes;
+  private final Method location;
+  private final Method size;
+
+  private IcebergScan(Scan scan, Object table) throws ReflectiveOperationException {
+    this.scan = scan;
+    this.table = table;
+    tasks = declared(scan.getClass(), "tasks", new Class[0]);
+    reset = declared(scan.getClass(), "resetTasks", new Class[] {List.class});
+    file = method("org.apache.iceberg.ContentScanTask", "file");
+    deletes = method("org.apache.iceberg.FileScanTask", "deletes");
+    location = method("org.apache.iceberg.ContentFile", "path");
+    size = method("org.apache.iceberg.ContentFile", "fileSizeInBytes");
+    // Iceberg notes what the partitions of a scan are when it is first asked, and then must have all tasks.
+    ((SupportsReportPartitioning) scan).outputPartitioning();
+    ((SupportsRuntimeV2Filtering) scan).filterAttributes();
+  }
+
+  /** Null where a scan is not of Iceberg's, or has to be left alone. */
+  static IcebergScan of(Scan scan) throws ReflectiveOperationException {
+    if (!scan.getClass().getName().equals(SCAN) || isIncremental(scan)) return null;
+    Object table = call(declared(scan.getClass(), "table", new Class[0]), scan);
+    if (!isDataTable(table.getClass())) return null;
+    Set roles = roles(scan.getClass(), new HashSet());
+    if (!roles.equals(ROLES)) throw new NoSuchMethodException("another version of Iceberg, whose scans are " + roles);
+    return new IcebergScan(scan, table);
+  }
+
+  private static boolean isDataTable(Class type) {
+    for (Class one = type; one != null; one = one.getSuperclass()) if (one.getName().equals(TABLE)) return true;
+    return false;
+  }
+
+  /** Whether it reads what was appended since a snapshot, as scans of this class do in older versions. */
+  private static boolean isIncremental(Scan scan) throws ReflectiveOperationException {
+    Field[] fields = scan.getClass().getDeclaredFields();
+    for (int i = 0; i < fields.length; i++) {
+      if (!fields[i].getName().equals("startSnapshotId")) continue;
+      fields[i].setAccessible(true);
+      if (fields[i].get(scan) != null) return true;
+    }
+    return false;
+  }
+
+  /** The simple names of what Spark may ask a scan for. */
+  private static Set roles(Class type, Set roles) {
+    if (type.isInterface() && type.getName().startsWith(SPARK)) roles.add(type.getSimpleName());
+    Class[] interfaces = type.getInterfaces();
+    for (int i = 0; i < interfaces.length; i++) roles(interfaces[i], roles);
+    return type.getSuperclass() == null ? roles : roles(type.getSuperclass(), roles);
+  }
+
+  /** Where the table lies. */
+  Path root() throws ReflectiveOperationException {
+    String root = (String) call(table, "location");
+    return new Path(root.endsWith("/") ? root.substring(0, root.length() - 1) : root);
+  }
+
+  /** What decides how columns are found in files; equal for equal columns. */
+  List columns() throws ReflectiveOperationException {
+    Object specs = ((Map) call(table, "specs")).keySet();
+    return Arrays.asList(new Object[] {call(schema(), "asStruct"), new HashSet((Collection) specs), mapping()});
+  }
+
+  /** The same as JSON: the columns with their ids, the partition specs, and the names of columns without ids. */
+  String columnsJson() throws ReflectiveOperationException {
+    List specs = new ArrayList();
+    Iterator all = ((Map) call(table, "specs")).values().iterator();
+    while (all.hasNext()) specs.add(json("PartitionSpecParser", "PartitionSpec", all.next()));
+    Map described = new LinkedHashMap();
+    described.put("schema", json("SchemaParser", "Schema", schema()));
+    described.put("specs", specs);
+    described.put("mapping", mapping());
+    return Json.write(described);
+  }
+
+  private Object mapping() throws ReflectiveOperationException {
+    return ((Map) call(table, "properties")).get(MAPPING);
+  }
+
+  private String json(String parser, String type, Object value) throws ReflectiveOperationException {
+    Class[] types = {type("org.apache.iceberg." + type)};
+    return (String) type("org.apache.iceberg." + parser).getMethod("toJson", types).invoke(null, new Object[] {value});
+  }
+
+  /** The columns of the table in the snapshot that is read; older versions know only those that the query needs. */
+  private Object schema() throws ReflectiveOperationException {
+    try {
+      return call(declared(scan.getClass(), "schema", new Class[0]), scan);
+    } catch (NoSuchMethodException e) {
+      return call(declared(scan.getClass(), "expectedSchema", new Class[0]), scan);
+    }
+  }
+
+  /** One for each data file. */
+  List tasks() throws ReflectiveOperationException { return (List) call(tasks, scan); }
+
+  String path(Object task) throws ReflectiveOperationException {
+    return call(location, call(file, task)).toString();
+  }
+
+  long size(Object task) throws ReflectiveOperationException {
+    return ((Long) call(size, call(file, task))).longValue();
+  }
+
+  /** Whether rows of the file may be deleted. */
+  boolean hasDeletes(Object task) throws ReflectiveOperationException {
+    return !((Collection) call(deletes, task)).isEmpty();
+  }
+
+  /** What reads some of the tasks, a `Batch`, and their `Statistics`. */
+  Object[] over(List some) throws ReflectiveOperationException {
+    synchronized (scan) {
+      List all = tasks();
+      reset(some);
+      try {
+        Batch batch = scan.toBatch();
+        Statistics statistics = ((SupportsReportStatistics) scan).estimateStatistics();
+        return new Object[] {batch, statistics};
+      } finally {
+        reset(all);
+      }
+    }
+  }
+
+  /** Those of some tasks that Iceberg's own runtime filter leaves. */
+  List filtered(List some, Predicate[] predicates) throws ReflectiveOperationException {
+    synchronized (scan) {
+      List all = tasks();
+      reset(some);
+      try {
+        ((SupportsRuntimeV2Filtering) scan).filter(predicates);
+        return tasks();
+      } finally {
+        reset(all);
+      }
+    }
+  }
+
+  private void reset(List some) throws ReflectiveOperationException { reset.invoke(scan, new Object[] {some}); }
+
+  private Method method(String owner, String name) throws ReflectiveOperationException {
+    return type(owner).getMethod(name, new Class[0]);
+  }
+
+  private Class type(String name) throws ReflectiveOperationException {
+    return Class.forName(name, true, scan.getClass().getClassLoader());
+  }
+
+  private static Method declared(Class type, String name, Class[] parameters) throws ReflectiveOperationException {
+    for (Class one = type; one != null; one = one.getSuperclass()) {
+      Method[] methods = one.getDeclaredMethods();
+      for (int i = 0; i < methods.length; i++) {
+        boolean isIt = methods[i].getName().equals(name)
+          && Arrays.equals(methods[i].getParameterTypes(), parameters);
+        if (!isIt) continue;
+        methods[i].setAccessible(true);
+        return methods[i];
+      }
+    }
+    throw new NoSuchMethodException(type.getName() + "." + name);
+  }
+
+  private static Object call(Object object, String name) throws ReflectiveOperationException {
+    return call(declared(object.getClass(), name, new Class[0]), object);
+  }
+
+  /** Iceberg's errors are the query's. */
+  private static Object call(Method method, Object object) throws ReflectiveOperationException {
+    try {
+      return method.invoke(object, new Object[0]);
+    } catch (InvocationTargetException e) {
+      if (e.getCause() instanceof RuntimeException) throw (RuntimeException) e.getCause();
+      throw e;
+    }
+  }
+}

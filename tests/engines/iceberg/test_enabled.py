@@ -1,0 +1,238 @@
+"""Iceberg's own reader in a session with `zskip.enable`: its answers, from fewer files than its own skipping leaves."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zskip
+from zskip.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.filterwarnings("error::zskip.errors.ZskipWarning")
+
+WHERES = [
+    "id < 250",
+    "u = 77",
+    "abs(id - 1000) < 30",
+    "id + 1 > 2310",
+    "s LIKE 'n23%'",
+    "u IN (5, 6) OR id = 9",
+    "length(s) > 4 AND id + 1 > 2300",
+    "id < 0",
+    "v IS NULL",
+    "v > 3",
+]
+FILES = 24
+KINDS = {2: "position deletes", 3: "deletion vector"}
+DELETED = "SELECT file_path, count(*) AS n FROM {}.position_deletes GROUP BY file_path"
+
+
+def create(spark: SparkSession, *, version: int = 2, partitioned: str = "", mode: str = "merge-on-read") -> str:
+    """A table of 2,400 rows in 24 files by `id`."""
+    name = f"local.db.t{uuid.uuid4().hex[:12]}"
+    properties = {"format-version": version, "write.distribution-mode": "none", "write.spark.fanout.enabled": "true"}
+    properties |= {f"write.{verb}.mode": mode for verb in ("delete", "update", "merge")}
+    text = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
+    by = f"PARTITIONED BY ({partitioned})" if partitioned else ""
+    spark.sql(f"CREATE TABLE {name} (id BIGINT, u INT, s STRING, v DOUBLE) USING iceberg {by} TBLPROPERTIES ({text})")
+    rows(spark).writeTo(name).append()
+    return name
+
+
+def rows(spark: SparkSession, start: int = 0, count: int = 2400, files: int = FILES) -> DataFrame:
+    v = "CASE WHEN id % 3 = 0 THEN NULL WHEN id % 5 = 0 THEN double('NaN') ELSE id % 7 END AS v"
+    return spark.range(start, start + count, 1, files).selectExpr(
+        "id", "int(id * 7919 % 2400) AS u", "concat('n', id) AS s", v
+    )
+
+
+def both(spark: SparkSession, read: Callable[[], DataFrame]) -> tuple[list[str], list[str]]:
+    """The rows of a query without zskip and with it."""
+    plain = sorted(map(str, read().collect()))
+    with zskip.enabled(spark):
+        return plain, sorted(map(str, read().collect()))
+
+
+def check(spark: SparkSession, read: Callable[[], DataFrame], wheres: list[str] = WHERES) -> None:
+    for where in wheres:
+        plain, pruned = both(spark, lambda where=where: read().where(where))  # type: ignore[misc]
+        assert pruned == plain, where
+
+
+def kept(spark: SparkSession, read: Callable[[], DataFrame]) -> int:
+    """How many files the one scan of a query has read, of more that Iceberg would have."""
+    with zskip.enabled(spark):
+        read().collect()
+    (scan,) = zskip.scans(spark)
+    assert scan.files < scan.files_total
+    return scan.files
+
+
+def test_filters_that_iceberg_cannot_use(engine_spark: SparkSession) -> None:
+    name = create(engine_spark)
+    zskip.table(engine_spark, name).index(sketches=["values:u"])
+    check(engine_spark, lambda: engine_spark.table(name))
+    for where, files in {"u = 77": 1, "id + 1 > 2310": 1, "id < 250 AND u = 77": 0}.items():
+        assert kept(engine_spark, lambda where=where: engine_spark.table(name).where(where)) == files  # type: ignore[misc]
+        sql = f"SELECT s FROM {name} WHERE {where}"
+        assert kept(engine_spark, lambda sql=sql: engine_spark.sql(sql)) == files  # type: ignore[misc]
+    assert kept(engine_spark, lambda: engine_spark.read.format("iceberg").load(name).where("u = 77")) == 1
+    with zskip.enabled(engine_spark):
+        plan = engine_spark.table(name).where("u = 77")._jdf.queryExecution().toString()
+        assert "zskip kept 1 of" in plan
+        assert engine_spark.table(f"{name}.files").where("record_count > 0").count() == FILES
+
+
+def test_older_snapshots_branches_and_tags(engine_spark: SparkSession) -> None:
+    spark, name = engine_spark, create(engine_spark)
+    zskip.table(spark, name).index(sketches=["values:u"])
+    first = spark.sql(f"SELECT snapshot_id, string(committed_at) AS at FROM {name}.snapshots").collect()[0]
+    spark.sql(f"ALTER TABLE {name} CREATE TAG before")
+    spark.sql(f"ALTER TABLE {name} CREATE BRANCH b")
+    rows(spark, 2400, 100, 1).writeTo(name).append()
+    spark.sql(f"INSERT INTO {name}.branch_b VALUES (77, 77, 'on a branch', 1)")
+    spark.sql(f"DELETE FROM {name} WHERE id < 300")
+    old = {
+        f"SELECT * FROM {name} VERSION AS OF {first.snapshot_id} WHERE u = 77": 1,
+        f"SELECT * FROM {name} TIMESTAMP AS OF '{first.at}' WHERE u = 77": 1,
+        f"SELECT * FROM {name} VERSION AS OF 'before' WHERE u = 77": 1,
+        f"SELECT * FROM {name}.branch_b WHERE u = 77": 2,
+        f"SELECT * FROM {name} VERSION AS OF 'b' WHERE u = 77": 2,
+        f"SELECT * FROM {name} WHERE u = 77": 1,
+    }
+    for sql, files in old.items():
+        plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+        assert pruned == plain, sql
+        assert kept(spark, lambda sql=sql: spark.sql(sql)) == files, sql  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, version: int) -> None:
+    spark, name = engine_spark, create(engine_spark, version=version)
+    spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3 OR id BETWEEN 100 AND 399")
+    spark.sql(f"UPDATE {name} SET u = 77 WHERE id = 2399")
+    table = zskip.table(spark, name)
+    assert table.index(sketches=["values:u"]).files == FILES + 1
+    check(spark, lambda: spark.table(name))
+    check(spark, table.df)
+    assert kept(spark, lambda: spark.table(name).where("u = 77")) == 2
+    assert table.df().where("u = 77").count() == spark.table(name).where("u = 77").count()
+    assert table.last_scan is not None
+    assert table.last_scan.files == 2
+    spark.sql(f"MERGE INTO {name} t USING (SELECT 79 AS u) o ON t.u = o.u WHEN MATCHED THEN DELETE")
+    with zskip.enabled(spark):
+        spark.sql(f"DELETE FROM {name} WHERE u = 80")
+        spark.sql(f"UPDATE {name} SET s = 'x' WHERE u = 81")
+        spark.sql(f"MERGE INTO {name} t USING (SELECT 82 AS u) o ON t.u = o.u WHEN MATCHED THEN DELETE")
+    assert [row.s for row in spark.table(name).where("u BETWEEN 79 AND 82").collect()] == ["x"]
+    check(spark, lambda: spark.table(name))
+    with pytest.raises(UnsupportedError, match=r"df\(\)"):
+        table.files()
+    files = table.files("id < 250", deletes=True)
+    counts = {row.file_path.removeprefix("file:"): row.n for row in spark.sql(DELETED.format(name)).collect()}
+    assert len(files) == 3
+    assert {file.removeprefix("file:"): len(file.deletes) for file in files if file.deletes}
+    assert {delete.kind for file in files for delete in file.deletes} == {KINDS[version]}
+    assert all(file.deletes for file in files if file.removeprefix("file:") in counts)
+
+
+def test_columns_are_found_by_their_ids(engine_spark: SparkSession) -> None:
+    spark, name = engine_spark, create(engine_spark)
+    zskip.table(spark, name).index(sketches=["values:u"])
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN u TO w")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN id TO u")
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN v")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN v STRING")
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN id INT")
+    spark.sql(f"ALTER TABLE {name} ALTER COLUMN w TYPE BIGINT")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 5000000000, 'n', 'v3', 3)")
+    wheres = [
+        "w = 77",
+        "u + 0 = 77",
+        "v IS NULL",
+        "v > '3'",
+        "v = 'v3'",
+        "id = 3",
+        "id IS NULL AND w = 5",
+        "w > 4000000000",
+    ]
+    check(spark, lambda: spark.table(name), wheres)
+    assert kept(spark, lambda: spark.table(name).where("u + 1 > 2310")) == 2
+    old = spark.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at").collect()[0].snapshot_id
+    check(spark, lambda: spark.read.option("versionAsOf", old).table(name), ["u = 77", "id + 1 > 2310", "v IS NULL"])
+    zskip.table(spark, name).index()
+    check(spark, lambda: spark.table(name), wheres)
+    check(spark, zskip.table(spark, name).df, wheres)
+    assert kept(spark, lambda: spark.table(name).where("u + 1 > 2310")) == 1
+
+
+@pytest.mark.parametrize("has_deletes", [False, True])
+def test_first_rows(engine_spark: SparkSession, has_deletes: bool) -> None:
+    spark, name = engine_spark, create(engine_spark)
+    if has_deletes:
+        spark.sql(f"DELETE FROM {name} WHERE id < 20 OR id > 2390")
+    zskip.table(spark, name).index()
+    for order in ("id", "id DESC", "v, id", "v DESC NULLS LAST, id", "u DESC", "s"):
+        for where in ("", "WHERE id + 1 > 150", "WHERE v IS NOT NULL AND id % 2 = 0"):
+            sql = f"SELECT * FROM {name} {where} ORDER BY {order} LIMIT 12"
+            plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+            assert pruned == plain, sql
+    assert kept(spark, lambda: spark.sql(f"SELECT id FROM {name} ORDER BY id LIMIT 12")) == 1 + has_deletes
+    assert kept(spark, lambda: spark.sql(f"SELECT s FROM {name} ORDER BY id DESC LIMIT 120")) == 2 + has_deletes
+    assert kept(spark, lambda: spark.sql(f"SELECT s FROM {name} LIMIT 250")) == 3
+    with zskip.enabled(spark):
+        assert len(spark.sql(f"SELECT s FROM {name} LIMIT 250").collect()) == 250
+        assert len(spark.sql(f"SELECT s FROM {name} WHERE id + 1 > 2300 LIMIT 250").collect()) == 101 - 9 * has_deletes
+        assert len(spark.sql(f"SELECT s FROM {name} LIMIT 3000").collect()) == 2400 - 29 * has_deletes
+        assert spark.table(name).count() == 2400 - 29 * has_deletes
+
+
+def test_a_table_in_the_place_of_another(engine_spark: SparkSession) -> None:
+    spark, name = engine_spark, create(engine_spark)
+    zskip.table(spark, name).index(sketches=["values:u"])
+    columns = "id AS s, 'a' AS id, 77 AS u"
+    spark.sql(f"CREATE OR REPLACE TABLE {name} USING iceberg AS SELECT {columns} FROM range(100)")
+    check(spark, lambda: spark.table(name), ["u = 77", "s < 5", "id = 'a'", "u = 76"])
+    spark.sql(f"DROP TABLE {name}")
+    spark.sql(f"CREATE TABLE {name} USING iceberg AS SELECT 'a' AS u, 1 AS id FROM range(100)")
+    check(spark, lambda: spark.table(name), ["u = 'a'", "id = 1", "id + 1 > 2", "u = '77'"])
+
+
+def test_storage_partitioned_joins_and_icebergs_runtime_filters(engine_spark: SparkSession) -> None:
+    spark = engine_spark
+    one, other = (create(spark, partitioned="bucket(4, id)") for _ in range(2))
+    days = create(spark, partitioned="v")
+    for name in (one, other, days):
+        zskip.table(spark, name).index(sketches=["values:u"])
+    names = ["spark.sql.sources.v2.bucketing.enabled", "spark.sql.iceberg.planning.preserve-data-grouping"]
+    names += ["spark.sql.sources.v2.bucketing.pushPartValues.enabled", "spark.sql.requireAllClusterKeysForCoPartition"]
+    values = ["true", "true", "true", "false"]
+    joined = f"SELECT a.id, b.s FROM {one} a JOIN {other} b ON a.id = b.id WHERE a.u = 77 OR a.u = 2300"
+    pruned = f"SELECT a.id, a.v FROM {days} a JOIN {other} b ON a.v = b.v WHERE b.u IN (77, 81)"
+    pairs = f"SELECT a.id, b.id FROM {one} a JOIN {one} b ON a.u = b.u WHERE a.s = "
+    twice = f"{pairs} 'n77' UNION ALL {pairs} 'n78'"
+    for adaptive in ("false", "true"):
+        for sql in (joined, pruned, twice):
+            plain, through = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+            assert through == plain, sql
+        try:
+            for key, value in zip([*names, "spark.sql.adaptive.enabled"], [*values, adaptive], strict=True):
+                spark.conf.set(key, value)
+            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+            plain, through = both(spark, lambda: spark.sql(joined))
+            assert through == plain
+            with zskip.enabled(spark):
+                plan = spark.sql(joined)._jdf.queryExecution().executedPlan().toString()
+            assert "Exchange" not in plan, "no shuffle"
+            assert "[zskip kept" in plan
+            plain, through = both(spark, lambda: spark.sql(pruned))
+            assert through == plain
+        finally:
+            for key in [*names, "spark.sql.adaptive.enabled", "spark.sql.autoBroadcastJoinThreshold"]:
+                spark.conf.unset(key)
