@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -104,7 +105,7 @@ def test_older_snapshots_branches_and_tags(engine_spark: SparkSession) -> None:
         f"SELECT * FROM {name} VERSION AS OF 'before' WHERE u = 77": 1,
         f"SELECT * FROM {name}.branch_b WHERE u = 77": 2,
         f"SELECT * FROM {name} VERSION AS OF 'b' WHERE u = 77": 2,
-        f"SELECT * FROM {name} WHERE u = 77": 1,
+        f"SELECT * FROM {name} WHERE u = 77": 2,
     }
     for sql, files in old.items():
         plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
@@ -113,7 +114,7 @@ def test_older_snapshots_branches_and_tags(engine_spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, version: int) -> None:
+def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, tmp_path: Path, version: int) -> None:
     spark, name = engine_spark, create(engine_spark, version=version)
     spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3 OR id BETWEEN 100 AND 399")
     spark.sql(f"UPDATE {name} SET u = 77 WHERE id = 2399")
@@ -132,6 +133,10 @@ def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, 
         spark.sql(f"MERGE INTO {name} t USING (SELECT 82 AS u) o ON t.u = o.u WHEN MATCHED THEN DELETE")
     assert [row.s for row in spark.table(name).where("u BETWEEN 79 AND 82").collect()] == ["x"]
     check(spark, lambda: spark.table(name))
+    assert table.verify(queries=12).mismatches == ()
+    assert table.prune("u = 77").files == table.explain("u = 77").steps[-1].files == 2
+    assert table.info().index is not None
+    assert table.report(tmp_path / "report.html").exists()
     with pytest.raises(UnsupportedError, match=r"df\(\)"):
         table.files()
     files = table.files("id < 250", deletes=True)
@@ -188,7 +193,7 @@ def test_first_rows(engine_spark: SparkSession, has_deletes: bool) -> None:
     assert kept(spark, lambda: spark.sql(f"SELECT s FROM {name} LIMIT 250")) == 3
     with zskip.enabled(spark):
         assert len(spark.sql(f"SELECT s FROM {name} LIMIT 250").collect()) == 250
-        assert len(spark.sql(f"SELECT s FROM {name} WHERE id + 1 > 2300 LIMIT 250").collect()) == 101 - 9 * has_deletes
+        assert len(spark.sql(f"SELECT s FROM {name} WHERE id + 1 > 2300 LIMIT 250").collect()) == 100 - 9 * has_deletes
         assert len(spark.sql(f"SELECT s FROM {name} LIMIT 3000").collect()) == 2400 - 29 * has_deletes
         assert spark.table(name).count() == 2400 - 29 * has_deletes
 
@@ -236,3 +241,50 @@ def test_storage_partitioned_joins_and_icebergs_runtime_filters(engine_spark: Sp
         finally:
             for key in [*names, "spark.sql.adaptive.enabled", "spark.sql.autoBroadcastJoinThreshold"]:
                 spark.conf.unset(key)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> None:
+    spark, fact = engine_spark, create(engine_spark)
+    small = create(engine_spark)
+    spark.sql(f"DELETE FROM {fact} WHERE id % 100 = 50")
+    for name in (fact, small):
+        zskip.table(spark, name).index()
+    rows(spark).write.parquet(f"{tmp_path}/p")
+    spark.read.parquet(f"{tmp_path}/p").createOrReplaceTempView("joined_files")
+    where = "d.s IN ('n1301', 'n1310', 'n1350')"
+    queries = {
+        f"SELECT f.id, f.s FROM {fact} f JOIN {small} d ON f.id = d.id WHERE {where}": 1,
+        f"SELECT f.s FROM {fact} f JOIN joined_files d ON f.id = d.id WHERE {where}": 1,
+        f"SELECT f.s FROM {fact} f WHERE f.id IN (SELECT d.id FROM {small} d WHERE {where})": 1,
+        f"SELECT f.s, d.v FROM {fact} f RIGHT JOIN {small} d ON f.id = d.id WHERE {where}": 1,
+        f"SELECT count(*), sum(f.u) FROM {fact} f JOIN {small} d ON f.id = d.id WHERE {where} AND f.id + 1 > 1340": 1,
+        f"SELECT f.s FROM {fact} f JOIN {small} d ON f.id = d.id WHERE d.s = 'none'": None,
+        f"SELECT f.s, d.v FROM {fact} f LEFT JOIN {small} d ON f.id = d.id AND {where}": FILES,
+        f"SELECT f.s FROM {fact} f LEFT ANTI JOIN {small} d ON f.id = d.id AND {where}": FILES,
+        f"SELECT f.id, g.id FROM {fact} f JOIN {fact} g ON f.id = g.u JOIN {small} d ON g.u = d.id WHERE {where}": None,
+        f"SELECT f.s FROM {fact} f JOIN {small} d ON f.id = d.u WHERE {where}": None,
+    }
+    settings = {"spark.zskip.joins": "always", "spark.sql.adaptive.enabled": str(adaptive).lower()}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        for threshold in ("10m", "-1"):
+            spark.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold)
+            for sql, files in queries.items():
+                plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+                assert pruned == plain, sql
+                scans = [scan for scan in zskip.scans(spark) if scan.table.endswith(fact.rpartition(".")[2])]
+                assert files is None or files in {scan.files for scan in scans}, (sql, scans)
+            pair = f"SELECT f.s FROM {fact} f JOIN {small} d ON f.id = d.id WHERE d.s = "
+            sql = f"{pair} 'n77' UNION ALL {pair} 'n1278'"
+            plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+            assert pruned == plain == ["Row(s='n1278')", "Row(s='n77')"]
+            spark.conf.set("spark.zskip.joins.keys", "2")
+            for sql in queries:
+                plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+                assert pruned == plain, sql
+            spark.conf.unset("spark.zskip.joins.keys")
+    finally:
+        for key in (*settings, "spark.sql.autoBroadcastJoinThreshold", "spark.zskip.joins.keys"):
+            spark.conf.unset(key)

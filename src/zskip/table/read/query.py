@@ -63,7 +63,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
         return _prune_listing(handle, whole, snapshot, on_scan, recorded=recorded)
     if snapshot.reader is not None and handle.catalog is not None:
         whole = read_by_name(handle)
-        return _prune_listing(handle, whole, _as_read(snapshot, whole), on_scan, recorded=recorded)
+        return _prune_listing(handle, whole, as_read(snapshot, whole), on_scan, recorded=recorded)
     if snapshot.reader is not None:
         whole = read_whole(spark, handle.format.name, snapshot)
         if whole is None:
@@ -106,7 +106,7 @@ def _prune_listing(
     return prune_listing(handle.need_spark("df()"), whole, pruning)
 
 
-def _as_read(snapshot: Snapshot, whole: DataFrame) -> Snapshot:
+def as_read(snapshot: Snapshot, whole: DataFrame) -> Snapshot:
     """The snapshot with the columns of Iceberg's reader; those that it gives in another form are not bound to files."""
     fields, ids = fields_from_json(whole.schema.json()), snapshot.column_ids
     assert ids is not None, "Iceberg's columns have ids"

@@ -21,9 +21,9 @@ from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, Mismatch, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
-from zskip.table.read.query import open_frame
+from zskip.table.read.query import as_read, open_frame
 from zskip.table.read.random_predicates import Probe, draw
-from zskip.table.read.whole_table import read_all_rows
+from zskip.table.read.whole_table import read_all_rows, read_by_name
 from zskip.table.snapshot import check_rows_readable, file_positions, read_snapshot
 from zskip.types import DataType, Encoded, Form
 
@@ -39,7 +39,7 @@ _QUERIES_PER_JOB = 40
 _SHRINKINGS = 40
 """Queries to try in search of a smaller one that also fails."""
 _REPORTED = 20
-_PRIVATE = {"spark.sql.parquet.filterPushdown": "false"}
+_PRIVATE = {"spark.sql.parquet.filterPushdown": "false", "spark.zskip.enabled": "false"}
 _CALENDARS = ("spark.sql.parquet.datetimeRebaseModeInRead", "spark.sql.parquet.int96RebaseModeInRead")
 """By default Spark 3.5 refuses ancient days of other writers."""
 
@@ -55,13 +55,16 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     spark = handle.need_spark("verify()")
     refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
     private = dataclasses.replace(handle, spark=private_session(spark, _PRIVATE | refused))
-    snapshot = read_snapshot(private)
+    snapshot, whole = read_snapshot(private), None
     check_rows_readable(handle, snapshot)
+    if private.catalog is not None and snapshot.reader is not None:
+        whole = read_by_name(private)
+        snapshot = as_read(snapshot, whole)
     if where is not None:
         read_where(private, snapshot, where)
     if not len(snapshot):
         return Verification(path=handle.storage.root, files=0, columns=0, queries=0, mismatches=())
-    both = _BothWays(private, snapshot, file_positions(handle, snapshot))
+    both = _BothWays(private, snapshot, file_positions(handle, snapshot), whole)
     columns, index_errors = _audit(both, bind_index(private, snapshot, warn=False))
     texts = [where] if where is not None else [to_sql(p) for p in _draw_predicates(both, queries, seed)]
     return Verification(
@@ -92,11 +95,15 @@ class _Answer:
 class _BothWays:
     """One table, read with zskip and without."""
 
-    def __init__(self, handle: Handle, snapshot: Snapshot, positions: FilePositions) -> None:
+    def __init__(
+        self, handle: Handle, snapshot: Snapshot, positions: FilePositions, whole: DataFrame | None = None
+    ) -> None:
+        """whole: the table through Iceberg's own reader, which filters inside files as it likes."""
         self.handle = handle
         self.snapshot = snapshot
         self.positions = positions
-        self.plain: DataFrame = read_all_rows(handle)
+        self.filters_itself = whole is not None
+        self.plain: DataFrame = read_all_rows(handle) if whole is None else whole
         self.pruned = open_frame(handle, lambda _: None)
         self._hash = _hash_sql(self.plain)
 
@@ -110,7 +117,9 @@ class _BothWays:
                     yield self._report(text, expected, answer)
 
     def _answer_plainly(self, texts: Sequence[str]) -> list[_Answer]:
-        """Answer with plain Spark, all in one pass without filters."""
+        """Answer with plain Spark, all in one pass without filters; with them where the reader loses NaN by them."""
+        if self.filters_itself:
+            return [self._answer(self.plain, text) for text in texts]
         # A newline follows each text, since it may end with a comment.
         sums = [f"count_if({text}\n)" for text in texts]
         sums += [f"sum(CASE WHEN {text}\n THEN {self._hash} END)" for text in texts]
@@ -118,9 +127,11 @@ class _BothWays:
         return [_answer(row[i], row[len(texts) + i]) for i in range(len(texts))]
 
     def _answer_pruned(self, text: str) -> _Answer:
-        row = self._collect(
-            self.pruned.where(text), ["count(1)", f"sum({self._hash})"], "answer a query through the index"
-        )
+        return self._answer(self.pruned, text)
+
+    def _answer(self, frame: DataFrame, text: str) -> _Answer:
+        sums = ["count(1)", f"sum({self._hash})"]
+        row = self._collect(frame.where(text), sums, "answer a query on its own")
         return _answer(row[0], row[1])
 
     def _collect(self, frame: DataFrame, sums: Sequence[str], text: str) -> Any:

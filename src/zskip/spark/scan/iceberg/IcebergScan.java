@@ -60,13 +60,16 @@ final class IcebergScan {
 
   /** Null where a scan is not of Iceberg's, or has to be left alone. */
   static IcebergScan of(Scan scan) throws ReflectiveOperationException {
-    if (!scan.getClass().getName().equals(SCAN) || isIncremental(scan)) return null;
+    if (!isOf(scan) || isIncremental(scan)) return null;
     Object table = call(declared(scan.getClass(), "table", new Class[0]), scan);
     if (!isDataTable(table.getClass())) return null;
     Set roles = roles(scan.getClass(), new HashSet());
     if (!roles.equals(ROLES)) throw new NoSuchMethodException("another version of Iceberg, whose scans are " + roles);
     return new IcebergScan(scan, table);
   }
+
+  /** Whether a scan is Iceberg's, over one snapshot. */
+  static boolean isOf(Scan scan) { return scan.getClass().getName().equals(SCAN); }
 
   private static boolean isDataTable(Class type) {
     for (Class one = type; one != null; one = one.getSuperclass()) if (one.getName().equals(TABLE)) return true;

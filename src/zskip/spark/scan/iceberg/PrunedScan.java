@@ -1,5 +1,9 @@
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.metric.CustomMetric;
@@ -17,24 +21,47 @@ import org.apache.spark.sql.types.StructType;
 public final class PrunedScan
     implements Scan, SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   final ScanQuery query;
+  /** From each column whose keys Spark will hand over to the other table of the join; null for none. */
+  final Map names;
+  /** As many keys as these are too many to be sure that they are all. */
+  final int mostKeys;
   private final IcebergScan iceberg;
   private final ListedTasks listing;
   private final long nanos;
+  private Object ticket;
   private List tasks;
   /** Of the index, those that are left. */
   private BitSet kept;
   /** Batch and statistics of the tasks; null until they are needed. */
   private Object[] planned;
 
-  PrunedScan(IcebergScan iceberg, ListedTasks listing, ScanQuery query, long started)
+  PrunedScan(IcebergScan iceberg, ListedTasks listing, ScanQuery query, long nanos)
+      throws ReflectiveOperationException {
+    this(iceberg, listing, query, null, 0, nanos);
+  }
+
+  private PrunedScan(
+      IcebergScan iceberg, ListedTasks listing, ScanQuery query, Map names, int mostKeys, long nanos)
       throws ReflectiveOperationException {
     this.query = query;
+    this.names = names;
+    this.mostKeys = mostKeys;
+    this.ticket = query.ticket;
+    this.nanos = nanos;
     this.iceberg = iceberg;
     this.listing = listing;
     this.kept = (BitSet) query.kept.clone();
     this.kept.and(listing.present);
     this.tasks = listing.keep(iceberg.tasks(), kept);
-    this.nanos = System.nanoTime() - started;
+  }
+
+  /** The same scan before any runtime filter, with joins or without (null). */
+  PrunedScan with(Map names, int mostKeys) {
+    try {
+      return new PrunedScan(iceberg, listing, query, names, mostKeys, nanos);
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   IcebergScan iceberg() { return iceberg; }
@@ -63,18 +90,60 @@ public final class PrunedScan
 
   public synchronized void filter(Predicate[] predicates) {
     try {
-      tasks = iceberg.filtered(tasks, predicates);
-      planned = null;
+      Predicate[] icebergs = icebergs(predicates);
+      if (icebergs.length > 0) tasks = iceberg.filtered(tasks, icebergs);
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
+    planned = null;
+    try {
+      keepPartners(predicates);
+    } catch (Exception e) {
+      Faults.tell("pruning by joins", e);
+    } catch (LinkageError e) {
+      Faults.tell("pruning by joins", e);
+    }
+  }
+
+  /** The predicates over columns that Iceberg has asked for. */
+  private Predicate[] icebergs(Predicate[] predicates) {
+    List names = new ArrayList();
+    NamedReference[] columns = filterAttributes();
+    for (int i = 0; i < columns.length; i++) names.add(Arrays.asList(columns[i].fieldNames()));
+    List some = new ArrayList();
+    for (int i = 0; i < predicates.length; i++) {
+      NamedReference[] references = predicates[i].references();
+      boolean isIcebergs = true;
+      for (int k = 0; k < references.length; k++) {
+        isIcebergs &= names.contains(Arrays.asList(references[k].fieldNames()));
+      }
+      if (isIcebergs) some.add(predicates[i]);
+    }
+    return (Predicate[]) some.toArray(new Predicate[some.size()]);
+  }
+
+  /** Keeps the files that may hold rows with a partner in the joins. */
+  private void keepPartners(Predicate[] predicates) throws ReflectiveOperationException {
+    List keys = RuntimeKeys.described(this, predicates);
+    if (keys.isEmpty()) return;
+    Map notes = new HashMap();
+    notes.put(Joins.NOTE, keys);
+    Object[] arguments = {listing.text(), ticket, query.ofPartitions, query.ofData, Json.write(notes)};
+    Map answer = Json.read((String) listing.index.python.ask("list", arguments));
+    BitSet left = Json.bits((String) answer.get("kept"));
+    left.and(kept);
+    tasks = listing.keep(tasks, left);
+    kept = left;
+    ticket = answer.get("ticket");
   }
 
   /** Asked once for each scan that runs, after its tasks are chosen. */
   public CustomTaskMetric[] reportDriverMetrics() {
     try {
-      listing.keep(tasks, kept);
-      ScanLog.add(query.ticket, listing, nanos, null);
+      synchronized (listing) {
+        listing.keep(tasks, kept);
+        ScanLog.add(ticket, listing, nanos, null);
+      }
     } catch (Exception e) {
       Faults.tell("the report of a scan", e);
     }

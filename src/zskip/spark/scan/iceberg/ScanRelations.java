@@ -1,5 +1,8 @@
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -27,10 +30,30 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     if (node instanceof Filter && ((Filter) node).child() instanceof DataSourceV2ScanRelation) {
       Filter filter = (Filter) node;
       DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) filter.child();
-      DataSourceV2ScanRelation pruned = guarded(relation, filter.condition());
+      DataSourceV2ScanRelation pruned = guarded(relation, known(filter.condition()));
       return pruned == relation ? filter : new Filter(filter.condition(), pruned);
     }
     return node instanceof DataSourceV2ScanRelation ? guarded((DataSourceV2ScanRelation) node, null) : node;
+  }
+
+  /** A condition without what only running the query tells; null if nothing is left. */
+  private static Expression known(Expression condition) {
+    List all = KeySide.conjuncts(condition);
+    Expression left = null;
+    for (int i = 0; i < all.size(); i++) {
+      Expression one = (Expression) all.get(i);
+      if (one instanceof DynamicPruning) continue;
+      left = left == null ? one : new And(left, one);
+    }
+    boolean isSame = left != null && left.semanticEquals(condition);
+    return isSame ? condition : left;
+  }
+
+  /** The same relation before any runtime filter; null where its rows may change. */
+  static LogicalPlan fixed(DataSourceV2ScanRelation node) {
+    PrunedScan scan = scan(node);
+    if (scan != null) return over(node, scan.with(null, 0));
+    return IcebergScan.isOf(node.scan()) ? node : null;
   }
 
   /** The scan of a relation, if it is ours; null otherwise. */
@@ -60,7 +83,9 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     if (known != null) {
       if (condition == null || condition.equals(known.query.condition)) return null;
       ScanQuery query = prepared(new ScanQuery(condition, node.output()), known.listing());
-      return query == null ? null : new PrunedScan(known.iceberg(), known.listing(), query, started);
+      if (query == null) return null;
+      long nanos = System.nanoTime() - started;
+      return new PrunedScan(known.iceberg(), known.listing(), query, nanos).with(known.names, known.mostKeys);
     }
     String mark = node.relation().options().get(IndexedTables.ENABLED);
     IcebergScan iceberg = isEnabled || mark != null ? IcebergScan.of(node.scan()) : null;
@@ -71,7 +96,7 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     ListedTasks listing = new ListedTasks(index, iceberg);
     listing.count();
     ScanQuery query = prepared(new ScanQuery(condition, node.output()), listing);
-    return query == null ? null : new PrunedScan(iceberg, listing, query, started);
+    return query == null ? null : new PrunedScan(iceberg, listing, query, System.nanoTime() - started);
   }
 
   /** The query with the files that its filter and its notes leave; null where that is not known. */
@@ -82,6 +107,7 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     Map plan = Json.read(answer);
     query.ticket = plan.get("ticket");
     query.text = (String) plan.get("text");
+    query.bytes = Math.max(1, (long) (listing.total[1] * ((Number) plan.get("share")).doubleValue()));
     if (!query.notes.isEmpty()) {
       Object[] again = {listing.text(), query.ticket, query.ofPartitions, query.ofData, Json.write(query.notes)};
       plan = Json.read((String) listing.index.python.ask("list", again));
@@ -98,7 +124,7 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
     ScanQuery query = prepared(scan.query.with(kind, value), scan.listing());
     if (query == null) return node;
     try {
-      return over((DataSourceV2ScanRelation) node, new PrunedScan(scan.iceberg(), scan.listing(), query, started));
+      return over((DataSourceV2ScanRelation) node, new PrunedScan(scan.iceberg(), scan.listing(), query, System.nanoTime() - started));
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }

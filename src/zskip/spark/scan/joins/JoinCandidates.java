@@ -1,10 +1,14 @@
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 
 /** The joins of one scan: used ones are its note and distinguish scans, the others only give a reason. */
 final class JoinCandidates {
   final List used = new ArrayList();
   final List unused = new ArrayList();
+  /** From a column to the table that may be broadcast, and filters by its keys; of Iceberg's scans only. */
+  final Map broadcasts = new LinkedHashMap();
 
   void add(JoinCandidate join) {
     List all = join.reason.isEmpty() ? used : unused;

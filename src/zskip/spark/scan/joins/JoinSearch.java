@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruning;
@@ -14,7 +15,6 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
-import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import scala.Function1;
 
 /** Finds the joins above each relation of ours that drop its rows without a partner. */
@@ -25,6 +25,8 @@ final class JoinSearch {
   private List pending;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
   private final List inPruning = new ArrayList();
+  /** From a relation to its joins. */
+  private final Map found = new IdentityHashMap();
   /** From a relation to its replacement. */
   private final Map others = new IdentityHashMap();
   /** By files and column, the share of the bytes that one key leaves. */
@@ -36,6 +38,7 @@ final class JoinSearch {
     JoinSearch search = new JoinSearch(settings);
     search.findPruning(plan);
     search.visit(plan);
+    search.replace();
     return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(search.others));
   }
 
@@ -44,24 +47,28 @@ final class JoinSearch {
       List all = KeySide.conjuncts(((Filter) node).condition());
       for (int i = 0; i < all.size(); i++) {
         if (!(all.get(i) instanceof DynamicPruningSubquery)) continue;
-        List leaves = Columns.list(((DynamicPruningSubquery) all.get(i)).buildQuery().collectLeaves());
-        for (int k = 0; k < leaves.size(); k++) {
-          zskip index = Relations.index((LogicalPlan) leaves.get(k));
-          if (index != null) inPruning.add(index.files);
-        }
+        addFiles((LogicalPlan) ((DynamicPruningSubquery) all.get(i)).buildQuery());
       }
     }
     List children = Columns.list(node.children());
     for (int i = 0; i < children.size(); i++) findPruning((LogicalPlan) children.get(i));
   }
 
+  private void addFiles(LogicalPlan buildQuery) {
+    List leaves = Columns.list(buildQuery.collectLeaves());
+    for (int i = 0; i < leaves.size(); i++) {
+      zskip index = Relations.index((LogicalPlan) leaves.get(i));
+      PrunedScan scan = ScanRelations.scan((LogicalPlan) leaves.get(i));
+      if (index != null) inPruning.add(index.files);
+      if (scan != null) inPruning.add(scan.iceberg().scan);
+    }
+  }
+
   private void visit(LogicalPlan node) {
-    zskip index = Relations.index(node);
-    if (index != null && index.query != null) {
+    JoinTarget target = JoinTarget.of(node);
+    if (target != null) {
       // One object at two positions has two paths to the root.
-      boolean alone = !others.containsKey(node) && !inPruning.contains(index.files);
-      JoinCandidates candidates = alone ? candidates((LogicalRelation) node, index) : new JoinCandidates();
-      others.put(node, Relations.over((LogicalRelation) node, index.query.with(candidates)));
+      found.put(node, found.containsKey(node) ? new JoinCandidates() : candidates(node, target));
     }
     path.add(node);
     List children = Columns.list(node.children());
@@ -69,14 +76,24 @@ final class JoinSearch {
     path.remove(path.size() - 1);
   }
 
-  private JoinCandidates candidates(LogicalRelation relation, zskip index) {
+  private void replace() {
+    Iterator all = found.keySet().iterator();
+    while (all.hasNext()) {
+      LogicalPlan node = (LogicalPlan) all.next();
+      JoinTarget target = JoinTarget.of(node);
+      boolean isAlone = !inPruning.contains(target.files);
+      others.put(node, target.with(isAlone ? (JoinCandidates) found.get(node) : new JoinCandidates()));
+    }
+  }
+
+  private JoinCandidates candidates(LogicalPlan relation, JoinTarget target) {
     JoinCandidates candidates = new JoinCandidates();
     pending = new ArrayList();
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
       LogicalPlan node = (LogicalPlan) path.get(i);
-      if (node instanceof Join) columns = joined((Join) node, below, columns, candidates, index);
+      if (node instanceof Join) columns = joined((Join) node, below, columns, candidates, target);
       else columns = after(node, below, columns);
       // Above a union the first branch's attributes stand for all branches, but the pending joins are below one.
       if (node instanceof Union) pending.clear();
@@ -110,7 +127,7 @@ final class JoinSearch {
     return columns;
   }
 
-  private Columns joined(Join join, LogicalPlan below, Columns columns, JoinCandidates candidates, zskip index) {
+  private Columns joined(Join join, LogicalPlan below, Columns columns, JoinCandidates candidates, JoinTarget target) {
     boolean left = join.left() == below;
     if (left == (join.right() == below)) return null;
     String type = join.joinType().toString();
@@ -124,15 +141,17 @@ final class JoinSearch {
       LogicalPlan other = (LogicalPlan) (left ? join.right() : join.left());
       if (droppable) {
         List conjuncts = KeySide.conjuncts(condition);
-        if (inner) narrow(conjuncts, other, candidates, index);
-        consider(conjuncts, other, columns, candidates, index);
+        if (inner) narrow(conjuncts, other, candidates, target);
+        consider(conjuncts, other, columns, candidates, target);
+        boolean isShared = target.takesBroadcasts() && RuntimeKeys.consider(join, left, columns, candidates, target.bytes);
+        if (isShared) addFiles(other);
       }
     }
     if (!inner) pending.clear();
     return goesOn ? columns : null;
   }
 
-  private void consider(List conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates, zskip index) {
+  private void consider(List conjuncts, LogicalPlan other, Columns columns, JoinCandidates candidates, JoinTarget target) {
     for (int i = 0; i < conjuncts.size(); i++) {
       if (!(conjuncts.get(i) instanceof EqualTo)) continue;
       EqualTo equal = (EqualTo) conjuncts.get(i);
@@ -148,32 +167,32 @@ final class JoinSearch {
         && key.references().subsetOf(other.outputSet());
       if (!known) continue;
       KeySide side = KeySide.of(other, key);
-      if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, index);
+      if (side != null) add(column, TableNames.of(side.plan, side.key), side, candidates, target);
       else if (KeySide.whole(other, key) != null) pending.add(new Object[] {column, KeySide.whole(other, key)});
     }
   }
 
-  private void add(String column, String name, KeySide side, JoinCandidates candidates, zskip index) {
+  private void add(String column, String name, KeySide side, JoinCandidates candidates, JoinTarget target) {
     long bytes = KeySide.bytes(side.plan);
-    String reason = settings.whyNot(index.query.bytes, bytes);
+    String reason = settings.whyNot(target.bytes, bytes);
     // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
-    if (reason.isEmpty() && !settings.whyNot(saved(index, column), bytes).isEmpty()) {
+    if (reason.isEmpty() && !settings.whyNot(saved(target, column), bytes).isEmpty()) {
       reason = "most files span most of " + column;
     }
     candidates.add(new JoinCandidate(column, name, side, reason));
   }
 
   /** Bytes of a scan that one key of a column leaves out, on average. */
-  private long saved(zskip index, String column) {
-    if (settings.always) return index.query.bytes;
-    Object key = java.util.Arrays.asList(new Object[] {index.files, column});
-    if (!shares.containsKey(key)) shares.put(key, index.ask("share", new Object[] {column}));
+  private long saved(JoinTarget target, String column) {
+    if (settings.always) return target.bytes;
+    Object key = java.util.Arrays.asList(new Object[] {target.files, column});
+    if (!shares.containsKey(key)) shares.put(key, target.share(column));
     Number share = (Number) shares.get(key);
-    return share == null ? 0 : (long) (index.query.bytes * (1 - share.doubleValue()));
+    return share == null ? 0 : (long) (target.bytes * (1 - share.doubleValue()));
   }
 
   /** Filters pending sides by the tables that are joined to them here. */
-  private void narrow(List conjuncts, LogicalPlan other, JoinCandidates candidates, zskip index) {
+  private void narrow(List conjuncts, LogicalPlan other, JoinCandidates candidates, JoinTarget target) {
     for (int i = 0; i < pending.size(); i++) {
       Object[] one = (Object[]) pending.get(i);
       KeySide narrower = ((KeySide) one[1]).narrowed(conjuncts, other);
@@ -181,7 +200,7 @@ final class JoinSearch {
       pending.set(i, new Object[] {one[0], narrower});
       // A broadcast of that table holds other keys, so the name differs.
       String name = TableNames.of(((KeySide) one[1]).plan, narrower.key) + ", filtered by " + TableNames.first(other);
-      add((String) one[0], name, narrower, candidates, index);
+      add((String) one[0], name, narrower, candidates, target);
     }
   }
 

@@ -21,6 +21,7 @@ import org.apache.spark.sql.execution.datasources.FileSourceStrategy$;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.sources.BaseRelation;
 import scala.Option;
 
@@ -119,6 +120,7 @@ final class KeySide {
   private static LogicalPlan fixed(LogicalPlan node) {
     if (node instanceof LocalRelation) return node.isStreaming() ? null : node;
     if (node instanceof LogicalRelation) return fixedFiles((LogicalRelation) node);
+    if (node instanceof DataSourceV2ScanRelation) return ScanRelations.fixed((DataSourceV2ScanRelation) node);
     if (node instanceof Filter) return fixedFilter((Filter) node);
     if (node instanceof Aggregate && !isDistinct((Aggregate) node)) return null;
     if (node instanceof Join) {
@@ -201,6 +203,7 @@ final class KeySide {
     if (node instanceof LogicalRelation) {
       return ((HadoopFsRelation) ((LogicalRelation) node).relation()).location().sizeInBytes();
     }
+    if (node instanceof DataSourceV2ScanRelation) return node.stats().sizeInBytes().longValue();
     long sum = 0;
     List children = Columns.list(node.children());
     for (int i = 0; i < children.size(); i++) sum += bytes((LogicalPlan) children.get(i));

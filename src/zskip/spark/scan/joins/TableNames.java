@@ -10,6 +10,7 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.adaptive.QueryStageExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.exchange.ReusedExchangeExec;
 import scala.Option;
 
@@ -60,6 +61,10 @@ final class TableNames {
   static String first(LogicalPlan side) { return table((LogicalPlan) Columns.list(side.collectLeaves()).get(0)); }
 
   private static String table(LogicalPlan leaf) {
+    if (leaf instanceof DataSourceV2ScanRelation) {
+      String name = ((DataSourceV2ScanRelation) leaf).relation().name();
+      return name.substring(name.lastIndexOf('.') + 1);
+    }
     if (!(leaf instanceof LogicalRelation)) return "a table";
     LogicalRelation relation = (LogicalRelation) leaf;
     if (relation.catalogTable().isDefined()) {

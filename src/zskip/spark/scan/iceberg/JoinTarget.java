@@ -1,0 +1,44 @@
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+
+/** A relation of ours whose rows joins may drop. */
+final class JoinTarget {
+  /** Equal for relations of the same files. */
+  final Object files;
+  /** That its query reads. */
+  final long bytes;
+  private final LogicalPlan node;
+  private final zskip index;
+  private final PrunedScan scan;
+
+  private JoinTarget(LogicalPlan node, zskip index, PrunedScan scan) {
+    this.node = node;
+    this.index = index;
+    this.scan = scan;
+    this.files = scan == null ? index.files : scan.iceberg().scan;
+    this.bytes = scan == null ? index.query.bytes : scan.query.bytes;
+  }
+
+  /** Null where the node is none. */
+  static JoinTarget of(LogicalPlan node) {
+    PrunedScan scan = ScanRelations.scan(node);
+    zskip index = scan == null ? Relations.index(node) : null;
+    return scan == null && (index == null || index.query == null) ? null : new JoinTarget(node, index, scan);
+  }
+
+  /** The share of the bytes that one value of a column leaves on average; null where that is not known. */
+  Object share(String column) {
+    if (scan == null) return index.ask("share", new Object[] {column});
+    return scan.listing().index.python.ask("share", new Object[] {null, column});
+  }
+
+  /** Whether Spark hands it what joins broadcast; others look for that when they list their files. */
+  boolean takesBroadcasts() { return scan != null && scan.names == null; }
+
+  /** The relation with its joins. */
+  LogicalPlan with(JoinCandidates joins) {
+    if (scan != null) return RuntimeKeys.over((DataSourceV2ScanRelation) node, scan, joins);
+    return Relations.over((LogicalRelation) node, index.query.with(joins));
+  }
+}

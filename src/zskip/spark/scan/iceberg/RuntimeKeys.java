@@ -1,0 +1,175 @@
+import java.lang.reflect.Constructor;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LocalLimit;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
+import org.apache.spark.sql.internal.SQLConf;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import scala.Option;
+import scala.Product;
+import scala.math.BigInt;
+import SEQ;
+
+/**
+ * The keys of joins for Iceberg's scans, by Spark's own dynamic pruning: a filter above the relation holds the query for
+ * the keys, which Spark takes from a broadcast or runs before the scan, and hands to it.
+ */
+final class RuntimeKeys {
+  private RuntimeKeys() {}
+
+  /** Notes the keys of a join that may be broadcast, which cost nothing; false where none of them may prune. */
+  static boolean consider(Join join, boolean isLeft, Columns columns, JoinCandidates candidates, long bytes) {
+    LogicalPlan other = (LogicalPlan) (isLeft ? join.right() : join.left());
+    Option keys = ExtractEquiJoinKeys$.MODULE$.unapply(join);
+    if (keys.isEmpty() || !mayBeBroadcast(join, isLeft) || new JoinSettings().isSmall(bytes)) return false;
+    Product parts = (Product) keys.get();
+    List ours = Columns.list(parts.productElement(isLeft ? 1 : 2));
+    Seq theirs = (Seq) parts.productElement(isLeft ? 2 : 1);
+    boolean isAny = false;
+    for (int i = 0; i < ours.size(); i++) {
+      Expression key = (Expression) Columns.list(theirs).get(i);
+      String column = columns.column((Expression) ours.get(i));
+      if (column == null || !KeyValues.supports(key.dataType()) || candidates.broadcasts.containsKey(column)) continue;
+      Object[] broadcast = {TableNames.of(other, key), other, theirs, Integer.valueOf(i), key.dataType()};
+      candidates.broadcasts.put(column, broadcast);
+      isAny = true;
+    }
+    return isAny;
+  }
+
+  /** Whether Spark may broadcast the other side. */
+  private static boolean mayBeBroadcast(Join join, boolean isLeft) {
+    String type = join.joinType().toString();
+    if (!type.equals("Inner") && !type.equals("LeftSemi")) return false;
+    BigInt left = ((LogicalPlan) join.left()).stats().sizeInBytes();
+    BigInt right = ((LogicalPlan) join.right()).stats().sizeInBytes();
+    boolean isRight = type.equals("LeftSemi") || right.compare(left) <= 0;
+    BigInt other = isRight ? right : left;
+    return isRight == isLeft && other.longValue() <= SQLConf.get().autoBroadcastJoinThreshold();
+  }
+
+  /** A relation with its joins; the same one if it has them. */
+  static LogicalPlan over(DataSourceV2ScanRelation node, PrunedScan scan, JoinCandidates joins) {
+    if (scan.names != null) return node;
+    int most = new JoinSettings().most(scan.query.bytes);
+    Map names = new HashMap();
+    Expression condition = null;
+    Iterator broadcasts = joins.broadcasts.keySet().iterator();
+    while (broadcasts.hasNext()) {
+      String column = (String) broadcasts.next();
+      Object[] one = (Object[]) joins.broadcasts.get(column);
+      Attribute attribute = attribute(node, column, (DataType) one[4]);
+      if (attribute == null) continue;
+      Expression keys = subquery(attribute, (LogicalPlan) one[1], (Seq) one[2], (Integer) one[3], true);
+      condition = condition == null ? keys : new And(condition, keys);
+      names.put(column, one[0]);
+    }
+    for (int i = 0; i < joins.used.size(); i++) {
+      JoinCandidate join = (JoinCandidate) joins.used.get(i);
+      Attribute attribute = attribute(node, join.column, join.type);
+      if (attribute == null) continue;
+      Expression keys = query(join, attribute, most);
+      condition = condition == null ? keys : new And(condition, keys);
+      names.put(join.column, join.name);
+    }
+    if (condition == null) return node;
+    return new Filter(condition, ScanRelations.over(node, scan.with(names, most)));
+  }
+
+  /** The column, if it has the type of the key; null otherwise. */
+  private static Attribute attribute(DataSourceV2ScanRelation node, String column, DataType type) {
+    List output = Columns.list(node.output());
+    for (int i = 0; i < output.size(); i++) {
+      Attribute one = (Attribute) output.get(i);
+      if (one.name().equals(column)) return one.dataType().equals(type) ? one : null;
+    }
+    return null;
+  }
+
+  /** The filter of a key query. */
+  private static Expression query(JoinCandidate join, Attribute column, int most) {
+    Seq named = ((Project) join.plan).projectList();
+    Attribute key = ((NamedExpression) Columns.list(named).get(0)).toAttribute();
+    Seq keys = ScanQuery.seq(Arrays.asList(new Object[] {key}));
+    // Grouped, so that the limit counts distinct keys; as many as that are too many.
+    // The constructor's last parameter came with Spark 4.
+    Object[] parts = {keys, keys, join.plan, Option.empty()};
+    LogicalPlan distinct = (LogicalPlan) make(Aggregate.class, parts);
+    Literal limit = new Literal(Integer.valueOf(most + 1), DataTypes.IntegerType);
+    LogicalPlan plan = new GlobalLimit(limit, new LocalLimit(limit, distinct));
+    return subquery(column, plan, keys, Integer.valueOf(0), false);
+  }
+
+  private static Object make(Class type, Object[] parts) {
+    Constructor constructor = type.getConstructors()[0];
+    try {
+      return constructor.newInstance(Arrays.copyOf(parts, constructor.getParameterTypes().length));
+    } catch (ReflectiveOperationException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  private static Expression subquery(
+      Attribute column, LogicalPlan plan, Seq keys, Integer position, boolean onlyInBroadcast) {
+    // The position of the key became a list in Spark 4.
+    Class type = DynamicPruningSubquery.class;
+    boolean isOne = type.getConstructors()[0].getParameterTypes()[3] == Integer.TYPE;
+    Object index = isOne ? (Object) position : ScanQuery.seq(Arrays.asList(new Object[] {position}));
+    Object only = Boolean.valueOf(onlyInBroadcast);
+    Object[] parts = {column, plan, keys, index, only, NamedExpression.newExprId(), Option.empty()};
+    return (Expression) make(type, parts);
+  }
+
+  /** The joins of the keys that Spark hands over, for Python; empty where none of them can prune. */
+  static List described(PrunedScan scan, Predicate[] predicates) {
+    List described = new ArrayList();
+    for (int i = 0; i < predicates.length; i++) {
+      org.apache.spark.sql.connector.expressions.Expression[] parts = predicates[i].children();
+      if (!predicates[i].name().equals("IN") || parts.length == 0 || !(parts[0] instanceof NamedReference)) continue;
+      String[] path = ((NamedReference) parts[0]).fieldNames();
+      JoinKeys keys = path.length == 1 ? keys(scan, path[0], parts) : null;
+      if (keys != null) described.add(keys.described());
+    }
+    return described;
+  }
+
+  /** Null where the keys are of a type that cannot prune, or of a query that is not known here. */
+  private static JoinKeys keys(
+      PrunedScan scan, String column, org.apache.spark.sql.connector.expressions.Expression[] parts) {
+    if (scan.names == null || !scan.names.containsKey(column)) return null;
+    JoinKeys keys = new JoinKeys(column, (String) scan.names.get(column), "");
+    int most = scan.mostKeys;
+    KeyValues values = null;
+    for (int i = 1; i < parts.length && parts.length - 1 < most; i++) {
+      if (!(parts[i] instanceof org.apache.spark.sql.connector.expressions.Literal)) return null;
+      org.apache.spark.sql.connector.expressions.Literal literal =
+        (org.apache.spark.sql.connector.expressions.Literal) parts[i];
+      if (values == null) values = new KeyValues(literal.dataType(), most);
+      if (!literal.dataType().equals(values.type) || !values.add(literal.value())) return null;
+    }
+    if (parts.length == 1) keys.values = new KeyValues(DataTypes.LongType, 1);
+    else if (parts.length - 1 < most) keys.values = values;
+    else keys.reason = "more than " + (most - 1) + " keys";
+    return keys;
+  }
+}
