@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,10 @@ import pytest
 from iceberg_rows import delete_equal, load
 from random_rows import POOLS
 
-from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.spark.jvm.gateway import Jvm
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ICEBERG = "org.apache.iceberg"
 FIELDS = "p", "bucket(2, id)", "truncate(10, id)"
@@ -59,17 +57,6 @@ class IcebergHistory(histories.History):
         rows = self.sides.plain(f"SELECT id, _row_id, _last_updated_sequence_number FROM {self.name}")
         assert len({row[1] for row in rows} - {None}) == len(self.now.rows), "ids of rows are not unique"
         return {row[0]: row[1:] for row in rows}
-
-    def index(self) -> None:
-        try:
-            super().index()
-        except UnsupportedError as error:
-            self.log[-1] += f"  -- refused: {error}"
-
-    def frame(self) -> DataFrame:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ZskipWarning)
-            return super().frame()
 
     def check(self) -> None:
         super().check()
