@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from zskip.advisor.maintenance.batches import split
-from zskip.advisor.maintenance.planner import Bounds
+from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.records import Partition, Snapshot
 
 

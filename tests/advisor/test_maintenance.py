@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zskip.advisor.maintenance.planner import Batch, Bounds, MaintenancePlan, Ranges, plan_maintenance
-from zskip.advisor.maintenance.row_scale import scale_of
+from zskip.advisor.maintenance.planner import Batch, MaintenancePlan, Ranges, plan_maintenance
+from zskip.advisor.maintenance.row_scale import Bounds, scale_of
 from zskip.records import Partition, Snapshot
 
 WIDE = (0, 1000, 0, 1000)
@@ -189,7 +189,7 @@ def test_rows_are_spread_evenly_over_what_files_cover() -> None:
     lower = random.integers(0, 500, 30)
     upper = lower + random.integers(0, 400, 30)
     rows = random.integers(1, 50, 30)
-    scale = scale_of(lower, upper, np.ones(30, np.bool_), rows)
+    scale = scale_of(Bounds(lower=lower, upper=upper, bounded=np.ones(30, np.bool_)), rows)
     expected = np.zeros(len(scale.points))
     for low, high, count in zip(lower, upper, rows, strict=True):
         covered = (scale.points >= low) & (scale.points <= high)
@@ -207,21 +207,22 @@ def test_every_form_has_a_scale(form: str) -> None:
     bounded = np.ones(len(values), np.bool_)
     bounded[7] = False
     splits = values[100:20_000:100]
-    scale = scale_of(values, values, bounded, np.ones(len(values), np.int64), splits)  # type: ignore[arg-type]
+    column = Bounds(lower=values, upper=values, bounded=bounded, splits=splits)  # type: ignore[arg-type]
+    scale = scale_of(column, np.ones(len(values), np.int64))
     assert scale.points.dtype == values.dtype
     assert (scale.points[0], scale.points[-1]) == (values[0], values[-1])
-    first, last = scale.ranks(values, values, bounded)  # type: ignore[arg-type]
+    first, last = scale.ranks(column)
     assert (scale.points[first] <= values)[bounded].all()
     assert (scale.points[last] >= values)[bounded].all()
     assert (first[7], last[7]) == (0, len(scale.points) - 1)
-    start, end = scale.spans(values, values, bounded)  # type: ignore[arg-type]
+    start, end = scale.spans(column)
     assert np.median(end[bounded] - start[bounded]) < 0.02
     assert abs(start[10_000] - 0.5) < 0.02
 
 
 def test_unknown_bounds_span_everything() -> None:
     none = np.zeros(3, np.int64)
-    scale = scale_of(none, none, none != 0, np.ones(3, np.int64))
-    start, end = scale.spans(none, none, none != 0)
+    column = Bounds(lower=none, upper=none, bounded=none != 0)
+    start, end = scale_of(column, np.ones(3, np.int64)).spans(column)
     assert (start.tolist(), end.tolist()) == ([0] * 3, [1] * 3)
     assert plan([])[0].batches == ()

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from interleaved import interleave
 
-from zskip.layout.curves import interleave_bytes, zorder_pattern
-from zskip.layout.direct import direct_words
+from zskip.layout.curves import direct_words, interleave_bytes, zorder_pattern
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
 from zskip.layout.ranks import determine_bounds
 from zskip.types import DataType
@@ -58,7 +57,7 @@ def test_zorder_grid():
 
 
 def hilbert(point, bits):
-    return int(hilbert_keys([one(x) for x in point], [bits] * len(point))[0])
+    return int(hilbert_keys([one(x) for x in point], bits)[0])
 
 
 @pytest.mark.parametrize("case", PEERS["hilbert_named"])
@@ -84,7 +83,7 @@ def test_long_hilbert_of_hudi(case):
 def test_hilbert_grid_of_davidmoten(bits):
     grid = np.array(PEERS["hilbert_2d_grids"][str(bits)])
     x, y = (a.ravel() for a in np.indices(grid.shape))
-    assert hilbert_keys([x, y], [bits, bits]).tolist() == grid.ravel().tolist()
+    assert hilbert_keys([x, y], bits).tolist() == grid.ravel().tolist()
 
 
 @pytest.mark.parametrize("case", DELTA["hilbert_index"]["vectorsFromComments"])
@@ -113,7 +112,7 @@ def test_hilbert_long_and_bytes_agree(nk):
     if dims * bits > 63:
         bits = 63 // dims
     points = np.random.default_rng(dims).integers(0, 1 << bits, (dims, 1000))
-    keys = hilbert_keys(list(points), [bits] * dims)
+    keys = hilbert_keys(list(points), bits)
     shifted = hilbert_bytes([p.astype(np.uint64) << np.uint64(64 - bits) for p in points])
     assert np.argsort(keys, kind="stable").tolist() == np.argsort(shifted, kind="stable").tolist()
 
@@ -152,7 +151,7 @@ def test_interleaved_range_ids_of_delta():
 def test_order_within_files_of_delta(case):
     rows = DELTA["cluster_placement"]["inputRows"]
     ids = [range_ids(list(column), case["numRanges"]) for column in zip(*rows, strict=True)]
-    keys = interleave(ids, zorder_pattern([10, 10])) if case["curve"] == "zorder" else hilbert_keys(ids, [10, 10])
+    keys = interleave(ids, zorder_pattern([10, 10])) if case["curve"] == "zorder" else hilbert_keys(ids, 10)
     assert [rows[i] for i in np.argsort(keys, kind="stable")] == case["expectedOrder"]
 
 
@@ -163,7 +162,7 @@ def test_rows_close_together_in_delta_are_close_here(case):
     """Delta cuts by range partitioning; the rows of one of its partitions are a run of our order, too."""
     rows = DELTA["cluster_placement"]["inputRows"]
     ids = [range_ids(list(column), case["numRanges"]) for column in zip(*rows, strict=True)]
-    keys = interleave(ids, zorder_pattern([3, 3])) if case["curve"] == "zorder" else hilbert_keys(ids, [3, 3])
+    keys = interleave(ids, zorder_pattern([3, 3])) if case["curve"] == "zorder" else hilbert_keys(ids, 3)
     order = [rows[i] for i in np.argsort(keys, kind="stable")]
     start = 0
     for part in case["expectedPartitions"]:

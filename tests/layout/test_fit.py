@@ -117,8 +117,7 @@ def test_a_key_order_is_a_file_order(seed):
 
 def test_spread_tables_give_the_key():
     sample = uniform(2000)
-    layout = fitted(sample, 8, pattern=[2, 2, 0])
-    assert layout.pattern[:3] == (2, 2, 0)
+    layout = fitted(sample, 8)
     assert layout.is_separable
     key = np.zeros(len(sample), np.int64)
     for values, bounds, table in zip(sample.columns, layout.bounds, layout.spread_tables(), strict=True):
@@ -256,7 +255,7 @@ def test_nulls_do_not_widen_a_box():
     random = np.random.default_rng(0)
     values = [None if i % 2 else int(v) for i, v in enumerate(random.integers(0, 10**6, 10_000))]
     sample = sample_of([values, random.integers(0, 10**6, 10_000).tolist()], ["long", "long"])
-    layout = fitted(sample, 16, pattern=[0] * 13)
+    layout = fitted(sample, 16, curve="linear")
     ranks = sample_ranks(sample)
     workload = synthetic_workload(ranks, queries=200)
     of_first = workload.lower[:, 0] >= 0
@@ -336,8 +335,6 @@ def test_prediction_matches_what_other_rows_measure():
         (0, {}, InputError, "no column to cluster by"),
         (2, {"curve": "peano"}, InputError, 'unknown curve "peano"; choose one of "zorder", "hilbert", "linear"'),
         (2, {"build": "guess"}, InputError, 'unknown build "guess"; choose one of "sample", "direct"'),
-        (2, {"pattern": [0, 2]}, InputError, "a pattern names columns 0 to 1"),
-        (2, {"pattern": [0, 1], "curve": "hilbert"}, InputError, "of a separable curve"),
     ],
 )
 def test_bad_arguments_are_named(columns, options, error, message):

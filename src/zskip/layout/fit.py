@@ -11,14 +11,7 @@ import numpy.typing as npt
 
 from zskip.errors import ColumnError, InputError
 from zskip.layout.cells import Keys, common_prefix, microcells, shortest_between, thin
-from zskip.layout.curves import (
-    KEY_BITS,
-    KEY_BYTES,
-    Pattern,
-    complete_pattern,
-    linear_pattern,
-    zorder_pattern,
-)
+from zskip.layout.curves import KEY_BITS, KEY_BYTES, Pattern, linear_pattern, zorder_pattern
 from zskip.layout.layout import BUILDS, CURVES, Layout, first_files
 from zskip.layout.predict import boxes, sample_ranks
 from zskip.layout.program import LARGEST, Cells, cut_cells, own_files
@@ -41,7 +34,6 @@ def fit(
     partition_rows: npt.NDArray[np.integer[Any]],
     curve: str = "zorder",
     build: str = "sample",
-    pattern: Sequence[int] | None = None,
     workload: Workload | None = None,
     beside: Sequence[tuple[Values, Floats]] = (),
     like: Layout | None = None,
@@ -50,11 +42,10 @@ def fit(
     """Fit bounds and cuts to a sample.
 
     files: (partitions,) number of files for each Hive partition, at least 1; partition_rows: (partitions,) rows of the
-    table; pattern: the column of each bit of a separable key, most significant first, instead of the curve's pattern;
-    workload: over the dense ranks of the sample, synthetic by default; beside: for each column values from the rest of
-    the table and how many rows each stands for, so that the bounds fit the whole table; like: a layout by the same
-    columns, curve and build, whose bounds are kept, and whose cuts are kept, too, except inside segments that hold too
-    many rows for one file (in an unpartitioned table); seed: of the synthetic workload. Raises InputError and
+    table; workload: over the dense ranks of the sample, synthetic by default; beside: for each column values from the
+    rest of the table and how many rows each stands for, so that the bounds fit the whole table; like: a layout by the
+    same columns, curve and build, whose bounds are kept, and whose cuts are kept, too, except inside segments that hold
+    too many rows for one file (in an unpartitioned table); seed: of the synthetic workload. Raises InputError and
     ColumnError if the columns or options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
@@ -67,17 +58,17 @@ def fit(
         bounds = column_bounds(sample, curve, build, int(file_counts.max(initial=1)), beside)
     if like is not None and all(old or not new for old, new in zip(like.null_ranks, null_ranks, strict=True)):
         # With the same ranks, keys are the same.
-        null_ranks, key_pattern = like.null_ranks, like.pattern
+        null_ranks, pattern = like.null_ranks, like.pattern
         old_cuts = like.cut_keys if like.partitions == len(file_counts) == 1 else None
     else:
-        key_pattern = _choose_pattern(bounds, null_ranks, curve, build, pattern)
+        pattern = _choose_pattern(bounds, null_ranks, curve, build)
     shape = Layout(
         fields=sample.fields,
         curve=curve,
         build=build,
         bounds=bounds,
         null_ranks=null_ranks,
-        pattern=key_pattern,
+        pattern=pattern,
         cut_keys=np.empty(0, np.int64),
         cut_starts=np.zeros(2, np.int64),
         first_file=np.zeros(1, np.int32),
@@ -141,18 +132,12 @@ def column_bounds(
     )
 
 
-def _choose_pattern(
-    bounds: Sequence[Values], null_ranks: Sequence[bool], curve: str, build: str, prefix: Sequence[int] | None
-) -> Pattern:
+def _choose_pattern(bounds: Sequence[Values], null_ranks: Sequence[bool], curve: str, build: str) -> Pattern:
     columns = len(bounds)
     most = KEY_BITS if build == "sample" else 8 * KEY_BYTES
     widths = [_WORD_BITS] * columns
     if build == "sample":
         widths = [needed_bits(len(b), null) for b, null in zip(bounds, null_ranks, strict=True)]
-    if prefix is not None:
-        if curve == "hilbert" or any(not 0 <= column < columns for column in prefix):
-            raise InputError(f"a pattern names columns 0 to {columns - 1} of a separable curve, not {list(prefix)}")
-        return complete_pattern(prefix, widths, most)
     if curve == "linear":
         return linear_pattern(widths, most)
     if curve == "hilbert" and build == "sample":

@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from zskip.errors import InputError
 from zskip.layout.cells import Keys
-from zskip.layout.curves import Pattern, interleave_words, pattern_widths, spread
-from zskip.layout.direct import direct_words
+from zskip.layout.curves import Pattern, direct_words, interleave_words, pattern_widths, spread
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
 from zskip.layout.pages import PageOrder
 from zskip.layout.ranks import rank, rank_codes
@@ -61,21 +60,19 @@ class Layout:
     """For each column how much of the workload's reads depends on it, for the order of rows; empty if unknown."""
 
     # Not by `cached_property`: before Python 3.12 its lock keeps the class from being pickled by value.
-    _widths: tuple[int, ...] = field(init=False, repr=False)
-    _codes: tuple[Ints, ...] = field(init=False, repr=False)
     _tables: tuple[Ints, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         widths = pattern_widths(self.pattern, len(self.fields))
-        codes: tuple[Ints, ...] = ()
+        tables = []
         if self.build == "sample":
             parts = zip(self.bounds, self.null_ranks, widths, strict=True)
-            codes = tuple(_frozen(rank_codes(len(bounds), null_rank, width)) for bounds, null_rank, width in parts)
-        is_pattern = self.build == "sample" and self.curve != "hilbert"
-        tables = tuple(_frozen(spread(c, self.pattern, d)) for d, c in enumerate(codes)) if is_pattern else ()
+            tables = [rank_codes(len(bounds), null_rank, width) for bounds, null_rank, width in parts]
+            if self.curve != "hilbert":
+                tables = [spread(codes, self.pattern, column) for column, codes in enumerate(tables)]
         arrays = {name: _frozen(getattr(self, name)) for name in ("cut_keys", "cut_starts", "first_file", "spread")}
-        bounds = tuple(_frozen(b) for b in self.bounds)
-        for name, value in {**arrays, "bounds": bounds, "_widths": widths, "_codes": codes, "_tables": tables}.items():
+        lists = {"bounds": tuple(map(_frozen, self.bounds)), "_tables": tuple(map(_frozen, tables))}
+        for name, value in (arrays | lists).items():
             object.__setattr__(self, name, value)
 
     @property
@@ -163,8 +160,8 @@ class Layout:
             words = [direct_words(values, null, field.type) for values, null, field in parts]
             return hilbert_bytes(words) if self.curve == "hilbert" else interleave_words(words, self.pattern)
         if self.curve == "hilbert":
-            codes = [codes[r] for codes, r in zip(self._codes, ranks, strict=True)]
-            return hilbert_keys(codes, self._widths)
+            codes = [table[r] for table, r in zip(self._tables, ranks, strict=True)]
+            return hilbert_keys(codes, len(self.pattern) // len(codes))
         keys = np.zeros(len(ranks[0]), np.int64)
         for table, r in zip(self._tables, ranks, strict=True):
             keys |= table[r]

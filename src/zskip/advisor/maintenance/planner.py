@@ -17,10 +17,10 @@ from typing import Any, cast
 import numpy as np
 
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, mix_workloads
-from zskip.advisor.maintenance.bin_packing import pack
-from zskip.advisor.maintenance.row_scale import Scale, scale_of
+from zskip.advisor.maintenance.batches import pack
+from zskip.advisor.maintenance.row_scale import Bounds, Scale, scale_of
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, UNSEEN, Touch, Workload, synthetic_workload
-from zskip.records import Bools, Floats, Ints, Snapshot, Values
+from zskip.records import Bools, Floats, Ints, Snapshot
 
 Ranges = Mapping[int, tuple[Any, Any]]
 """Lowest and highest value by the number of the column, None for an open end; in the form of its type."""
@@ -38,17 +38,6 @@ _MOSTLY_DELETED = 0.3
 """The share of deleted rows from which a file is worth a rewrite by itself: Iceberg's `delete-ratio-threshold`."""
 _CALIBRATED = (0.4, 2.5)
 """Bounds of the ratio between a layout's reads and the formula's."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Bounds:
-    """The bounds of one clustering column in each file; arrays of (files,)."""
-
-    lower: Values
-    upper: Values
-    bounded: Bools
-    splits: Values | None = None
-    """Quantiles of the rows when the table was clustered; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -194,8 +183,8 @@ def _costs(
     queries: Sequence[tuple[Ranges, float]],
     unseen: float,
 ) -> _Costs:
-    scales = [scale_of(c.lower, c.upper, c.bounded, rows, c.splits) for c in columns]
-    spans = [scale.spans(c.lower, c.upper, c.bounded) for scale, c in zip(scales, columns, strict=True)]
+    scales = [scale_of(column, rows) for column in columns]
+    spans = [scale.spans(column) for scale, column in zip(scales, columns, strict=True)]
     # Synthetic queries are drawn on the scale itself, which all columns share.
     made_up = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
     workload = mix_workloads(drop_unlimited(_on_grid(queries, scales)), made_up, unseen)

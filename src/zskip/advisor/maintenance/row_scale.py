@@ -18,6 +18,17 @@ _SELDOM = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Bounds:
+    """The bounds of one clustering column in each file; arrays of (files,)."""
+
+    lower: Values
+    upper: Values
+    bounded: Bools
+    splits: Values | None = None
+    """Quantiles of the rows when the table was clustered, which define "evenly"; None if unknown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Scale:
     """Values in order, and the share of rows below each."""
 
@@ -26,18 +37,16 @@ class Scale:
     below: Floats
     """(points + 1,): share of rows below each point, and 1."""
 
-    def ranks(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Ranks, Ranks]:
-        """The first and last point that each file may hold; all points if its bounds are unknown.
-
-        lower, upper, bounded: (files,).
-        """
+    def ranks(self, column: Bounds) -> tuple[Ranks, Ranks]:
+        """The first and last point that each file may hold; all points if its bounds are unknown."""
+        bounded = column.bounded
         first = np.zeros(len(bounded), np.int32)
         last = np.full(len(bounded), max(len(self.points) - 1, 0), np.int32)
         if len(self.points):
-            low = np.searchsorted(self.points, lower[bounded], side="right") - 1
-            high = np.searchsorted(self.points, upper[bounded], side="left")
+            low = np.searchsorted(self.points, column.lower[bounded], side="right") - 1
+            high = np.searchsorted(self.points, column.upper[bounded], side="left")
             first[bounded] = np.maximum(low, 0)
-            last[bounded] = np.minimum(high, len(self.points) - 1)
+            last[bounded] = np.minimum(np.maximum(high, first[bounded]), len(self.points) - 1)
         return first, last
 
     def share_below(self, value: Any, *, after: bool) -> float:
@@ -48,29 +57,24 @@ class Scale:
         wrapped[0] = value
         return float(self.below[np.searchsorted(self.points, wrapped, side="right" if after else "left")[0]])
 
-    def spans(self, lower: Values, upper: Values, bounded: Bools) -> tuple[Floats, Floats]:
+    def spans(self, column: Bounds) -> tuple[Floats, Floats]:
         """The start and end of files, from 0 to 1: the share of rows below them, and up to their ends."""
         if not len(self.points):
-            return np.zeros(len(bounded)), np.ones(len(bounded))
-        first, last = self.ranks(lower, upper, bounded)
-        return self.below[first], self.below[np.maximum(first, last) + 1]
+            return np.zeros(len(column.bounded)), np.ones(len(column.bounded))
+        first, last = self.ranks(column)
+        return self.below[first], self.below[last + 1]
 
 
-def scale_of(lower: Values, upper: Values, bounded: Bools, rows: Ints, bounds: Values | None = None) -> Scale:
-    """Spread each file's rows evenly between its bounds over a column's values.
-
-    lower, upper, bounded, rows: (files,); bounds: quantiles of the table's rows when it was laid out, which define
-    "evenly".
-    """
-    points, weights = _points(lower, upper, bounded, bounds)
+def scale_of(column: Bounds, rows: Ints) -> Scale:
+    """Spread each file's rows evenly between its bounds over a column's values; rows: (files,)."""
+    points, weights = _points(column)
     if not len(points):
         return Scale(points=points, below=np.array([0.0]))
     scale = Scale(points=points, below=np.zeros(len(points) + 1))
-    first, last = scale.ranks(lower[bounded], upper[bounded], np.ones(int(bounded.sum()), np.bool_))
+    first, last = (ranks[column.bounded] for ranks in scale.ranks(column))
     ahead = np.concatenate([[0.0], np.cumsum(weights)])
-    last = np.maximum(last, first)
     # The density of each file's rows over its points, summed by the files' starts and ends.
-    density = rows[bounded] / (ahead[last + 1] - ahead[first])
+    density = rows[column.bounded] / (ahead[last + 1] - ahead[first])
     change = np.bincount(first, density, len(points) + 1) - np.bincount(last + 1, density, len(points) + 1)
     shares = weights * np.maximum(np.cumsum(change)[:-1], 0.0)
     total = shares.sum()
@@ -78,8 +82,9 @@ def scale_of(lower: Values, upper: Values, bounded: Bools, rows: Ints, bounds: V
     return Scale(points=points, below=np.concatenate([[0.0], np.cumsum(shares)]))
 
 
-def _points(lower: Values, upper: Values, bounded: Bools, bounds: Values | None) -> tuple[Values, Floats]:
-    ends = np.concatenate([lower[bounded], upper[bounded]])
+def _points(column: Bounds) -> tuple[Values, Floats]:
+    bounds = column.splits
+    ends = np.concatenate([column.lower[column.bounded], column.upper[column.bounded]])
     if len(ends) > _ENDPOINTS:
         # The outermost ends stay: all rows lie between them.
         chosen = np.random.default_rng(0).choice(len(ends), _ENDPOINTS, replace=False)

@@ -23,11 +23,11 @@ from zskip.advisor.fitting.cross_validation import (
     Reads,
     Target,
     curves_for,
+    make_up_queries,
     measure_reads,
     scale_down,
     take_columns,
 )
-from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape

@@ -16,9 +16,9 @@ from zskip.advisor.fitting.cross_validation import (
     curves_for,
     default_curve,
     fit_layout,
+    make_up_queries,
 )
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, rank_boxes
-from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import ZskipWarning
 from zskip.layout.fit import check_curve, fit
@@ -102,7 +102,7 @@ def choose_layout(
     beside = request.beside if _have_types(request, sample) else ()
     if guide is not None and guide.tree is None:
         # A layout of an older version: an order of the key's bits.
-        layout = fit(sample, files, partition_rows=partition_rows, pattern=guide.pattern, beside=beside)
+        layout = fit(sample, files, partition_rows=partition_rows, like=guide)
     else:
         layout = fit_layout(sample, target, parsed, curve, build=request.build, beside=beside, guide=guide)
     return ChosenLayout(

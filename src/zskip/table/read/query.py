@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from zskip.advisor.workload.predicate_text import text_of
+from zskip.advisor.workload.queries import text_of
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.schema import fields_from_json

@@ -19,7 +19,8 @@ from functools import cached_property
 import numpy as np
 
 from zskip.advisor.maintenance.batches import split
-from zskip.advisor.maintenance.planner import Bounds, kept_share
+from zskip.advisor.maintenance.planner import kept_share
+from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.records import FileSizes, Ints, OptimizeResult, Snapshot
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from zskip.advisor.maintenance.planner import Bounds
-from zskip.advisor.maintenance.row_scale import scale_of
+from zskip.advisor.maintenance.row_scale import Bounds, scale_of
 from zskip.index import BoundIndex, refresh
 from zskip.layout.layout import Layout
 from zskip.records import ALL_NULL, Field, Floats, Ints, Snapshot, Values
@@ -67,6 +67,7 @@ def weigh_other_files(columns: Sequence[Bounds], rows: Ints, batch: Ints) -> tup
     is_other[batch] = False
     values_and_rows = []
     for c in columns if is_other.any() else ():
-        scale = scale_of(c.lower[is_other], c.upper[is_other], c.bounded[is_other], rows[is_other], c.splits)
+        others = replace(c, lower=c.lower[is_other], upper=c.upper[is_other], bounded=c.bounded[is_other])
+        scale = scale_of(others, rows[is_other])
         values_and_rows.append((scale.points, np.diff(scale.below) * float(rows[is_other].sum())))
     return tuple(values_and_rows)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from zskip.advisor.fitting.predicate_boxes import ONLY_NULLS, boxes_of
-from zskip.advisor.maintenance.planner import Bounds, MaintenancePlan, plan_maintenance
+from zskip.advisor.maintenance.planner import MaintenancePlan, plan_maintenance
+from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.index import BoundIndex
 from zskip.layout.layout import FITTED, Layout

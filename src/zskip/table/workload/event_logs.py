@@ -11,7 +11,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from zskip.advisor.workload.event_logs import LoggedScan, is_at, read_scans, to_spark_sql
-from zskip.advisor.workload.predicate_text import text_of
+from zskip.advisor.workload.queries import text_of
 from zskip.advisor.workload.reservoir import Entry, priority
 from zskip.advisor.workload.workload import Problem, Workload
 from zskip.errors import InputError, StorageError
