@@ -25,10 +25,6 @@ import zskip
 from shared import common
 
 APPENDS = 10
-DELTA = {
-    "spark__sql__extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark__sql__catalog__spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-}
 
 
 def main() -> None:
@@ -36,9 +32,8 @@ def main() -> None:
     options = common.arguments(
         __doc__ or "", scale=1.0, files=64, jars="", orders="random,shipdate", budget=0.1, queries=100
     )
-    paths = options.jars.split(os.pathsep) if options.jars else sorted(map(str, common.JARS.glob("delta-*.jar")))
-    jars = {"spark__jars": ",".join(paths)} | DELTA if paths else {}
-    spark = common.session(**jars)
+    paths = options.jars.split(os.pathsep) if options.jars else common.engine_jars("delta")
+    spark = common.session(**({"spark.jars": ",".join(paths)} | common.READERS["delta"] if paths else {}))
     source = common.lineitem(options.scale)
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "scale": options.scale}
     rows = plain(pa.concat_tables([pq.read_table(file) for file in sorted(source.glob("*.parquet"))]))
@@ -70,7 +65,7 @@ def main() -> None:
         again = zskip.table(spark, str(whole)).maintain(target_file_size=target)
         figures[f"{order}_one_percent_written_pct"] = round(100 * again.bytes_written / size, 2)
         common.log(f"{order}: {figures}")
-        if jars:
+        if paths:
             peer = Delta(spark, target)
             path = grow(common.HOME / f"maintain-{order}-delta", parts, peer, peer.append)
             figures |= told(f"{order}_delta", peer.written / size, kept_pct(path, queries), best, path)

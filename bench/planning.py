@@ -1,6 +1,7 @@
 """What zskip adds to the planning of a query: by predicates that cannot be pruned, and by one that can.
 
-Through `Table.df()`, and in a session with `zskip.enable` on the same files with an index and without one.
+Through `Table.df()`, and in a session with `zskip.enable` on the same files with an index and without one. The files
+are plain Parquet, or those of a table that another format's own reader reads (`--format delta`, `--format iceberg`).
 
 python bench/planning.py --files 64 --more-files 1000
 """
@@ -22,7 +23,7 @@ ROWS = 100
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", files=64, more_files=1000, rounds=40)
+    options = common.arguments(__doc__ or "", files=64, more_files=1000, rounds=40, format="parquet")
     chance = random.Random(options.seed)
     listed = ", ".join(str(chance.randrange(10**9)) for _ in range(1000))
     predicates = {
@@ -33,14 +34,16 @@ def main() -> None:
         "many": " AND ".join(f"hash(a, b, {i}) % 7 <> 3" for i in range(20)),
         "pruned": f"a BETWEEN {ROWS} AND {3 * ROWS}",
     }
-    spark = common.session()
+    warehouse = common.HOME / "planning"
+    spark = common.session(**common.reader_conf(options.format, warehouse))
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version}
     for files in (options.files, options.more_files):
-        path = make(files)
-        table = zskip.table(spark, str(path))
+        names = [f"{kind}_{files}" for kind in ("indexed", "bare")]
+        at = warehouse / options.format
+        addresses = [common.as_table(spark, options.format, make(files, name), at, name) for name in names]
+        table = zskip.table(spark, addresses[0])
         table.index()
-        bare = make(files, "bare")
-        plain, other = spark.read.parquet(str(path)), spark.read.parquet(str(bare))
+        plain, other = (spark.table(name) for name in names)
         pairs = {
             "added": ((plain, False), (table.df(), False)),
             "enabled_added": ((plain, False), (plain, True)),
@@ -80,12 +83,12 @@ def planned(query: Any) -> None:
     query._jdf.queryExecution().executedPlan().execute().getNumPartitions()
 
 
-def make(files: int, kind: str = "indexed") -> Path:
+def make(files: int, name: str) -> Path:
     """A directory of files of 100 rows, made once."""
-    path = common.HOME / f"planning-{kind}-{files}"
+    path = common.HOME / "planning" / name
     if path.exists():
         return path
-    staging = common.HOME / f"planning-{kind}-{files}.part"
+    staging = path.with_suffix(".part")
     staging.mkdir(parents=True, exist_ok=True)
     for i in range(files):
         ids = range(i * ROWS, (i + 1) * ROWS)

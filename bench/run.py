@@ -54,6 +54,28 @@ def beside(engine: str, data: str = "lineitem") -> tuple[str, str, str, dict[str
     )
 
 
+def planned_by(reader: str) -> tuple[str, str, str, dict[str, str]]:
+    """The run that says what planning takes beside a format's own reader."""
+    return (
+        f"Planning a query that {reader.capitalize()} reads",
+        f"planning.py --files 64 --more-files 1000 --rounds 40 --format {reader}",
+        f"The same on a table that {reader.capitalize()}'s own reader plans and reads on both sides; `added` is "
+        "through `Table.df()`, which here lists the files itself.",
+        {f"{name}_64_files_enabled_added_ms": "<= 6" for name in ("hash", "rand", "text", "list", "many", "pruned")},
+    )
+
+
+def tpcds_by(reader: str) -> tuple[str, str, str, dict[str, str]]:
+    """The run of TPC-DS on tables that a format's own reader reads."""
+    return (
+        f"All of TPC-DS, read by {reader.capitalize()}",
+        f"queries/tpcds.py --scale 1 --layout date --format {reader}",
+        f"The 99 queries on {reader.capitalize()} tables of the same files, read by their names through its own reader "
+        "on both sides; join keys are asked for where that pays.",
+        {"identical": "99", "fact_bytes_over_plain": "<= 0.48", "time_over_plain": "<= 1.03"},
+    )
+
+
 def decoded(data: str, page_rows: int, goal: str) -> tuple[str, str, str, dict[str, str]]:
     """The run that says what queries decode with a workload, for one of the tables."""
     return (
@@ -365,6 +387,8 @@ RUNS = (
             if kind != "added" or name != "pruned"
         },
     ),
+    planned_by("delta"),
+    planned_by("iceberg"),
     (
         "Starting up",
         "startup.py --rounds 30",
@@ -417,6 +441,8 @@ RUNS = (
         "The same where an index is there and nothing can be skipped: what an enabled session costs.",
         {"identical": "99", "time_over_plain": "<= 1.03"},
     ),
+    tpcds_by("delta"),
+    tpcds_by("iceberg"),
     (
         "TPC-DS at scale factor 10",
         "queries/tpcds.py --scale 10 --layout date",

@@ -52,10 +52,7 @@ class Engine(Protocol):
 
 
 class Delta:
-    conf: ClassVar = {
-        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    }
+    conf: ClassVar = common.READERS["delta"]
 
     def __init__(self, table: Table) -> None:
         self.by, self.key = table.by, table.key
@@ -76,12 +73,7 @@ class Delta:
 
 
 class Iceberg:
-    conf: ClassVar = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.local.type": "hadoop",
-        "spark.sql.catalog.local.warehouse": str(WAREHOUSE),
-    }
+    conf: ClassVar = {**common.READERS["iceberg"], "spark.sql.catalog.local.warehouse": str(WAREHOUSE)}
 
     def __init__(self, table: Table) -> None:
         self.by, self.key = table.by, table.key
@@ -157,7 +149,7 @@ def main() -> None:
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
-    jars = sorted(str(path) for path in common.JARS.glob(f"{options.engine}-*.jar"))
+    jars = common.engine_jars(options.engine)
     if not jars:
         raise SystemExit(f"no jar of {options.engine} in {common.JARS}: run python3 dev.py test-engines")
     shutil.rmtree(WAREHOUSE, ignore_errors=True)

@@ -35,9 +35,9 @@ def main() -> None:
         first = 7 * number + 1
         where = f"a BETWEEN {first * planning.ROWS} AND {(first + 2) * planning.ROWS}"
         plain = spark.read.parquet(*(str(path / f"part-{first + i:06d}.parquet") for i in range(3)))
-        took = planning.alternate({"spark": plain, "zskip": frames[0]}, where, 1)
-        planned += took["zskip"]
-        added.append(took["zskip"][0] - took["spark"][0])
+        took = planning.alternate(spark, ((plain, False), (frames[0], False)), where, 1)
+        planned += took[1]
+        added.append(took[1][0] - took[0][0])
         query = frames[0].where(where)
         found = len(query.collect()), common.files_and_bytes(query)[0]
         if found != (2 * planning.ROWS + 1, 3):
@@ -56,7 +56,7 @@ def main() -> None:
 
 def make(files: int) -> Path:
     """The files of `planning.make` as a Delta table of one commit."""
-    path, source = common.HOME / f"delta-{files}", planning.make(files)
+    path, source = common.HOME / f"delta-{files}", planning.make(files, f"bare_{files}")
     shutil.rmtree(path, ignore_errors=True)
     (path / "_delta_log").mkdir(parents=True)
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in TYPES.items()]

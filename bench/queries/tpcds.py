@@ -1,6 +1,9 @@
 """The 99 queries of TPC-DS on clustered fact tables, read by plain Spark and by a session with zskip, in turns.
 
 python bench/queries/tpcds.py --scale 1 --layout date --joins always --queries 1-99
+
+All tables are plain Parquet, or those of a format (`--format delta`, `--format iceberg`) that its own reader reads on
+both sides; this needs the jars that `python3 dev.py test-engines` fetches.
 """
 
 from __future__ import annotations
@@ -39,13 +42,10 @@ class Measured:
 
 
 class Bench:
-    """Views of plain Spark, and the same session with zskip enabled and not."""
+    """A session with zskip enabled and not."""
 
-    def __init__(self, spark: Any, tables: dict[str, Path]) -> None:
+    def __init__(self, spark: Any) -> None:
         self.spark = spark
-        self.facts = {str(path) for name, path in tables.items() if name in tpcds_data.FACTS}
-        for name, path in tables.items():
-            spark.read.parquet(str(path)).createOrReplaceTempView(name)
 
     @contextmanager
     def side(self, name: str) -> Iterator[None]:
@@ -66,16 +66,7 @@ class Bench:
                 measured.rows[side] = frames[0].collect()
 
             measured.seconds[side].append(common.seconds(work))
-            measured.bytes[side] = self.fact_bytes(frames[0])
-
-    def fact_bytes(self, frame: Any) -> int:
-        """Size of the files of fact tables that the scans of an executed query read."""
-        found = 0
-        for scan in common.scans(frame):
-            roots = scan.relation().location().rootPaths()
-            if roots.nonEmpty() and roots.head().toUri().getPath().rstrip("/") in self.facts:
-                found += int(scan.metrics().apply("filesSize").value())
-        return found
+            measured.bytes[side] = fact_bytes(frames[0])
 
     def both(self, sql: str) -> tuple[answers.Rows, answers.Rows]:
         """The answers of both sides, plain Spark's first."""
@@ -86,16 +77,28 @@ class Bench:
         return found[0], found[1]
 
 
+def fact_bytes(frame: Any) -> int:
+    """Size of the files of fact tables that the scans of an executed query read."""
+    scans = common.scans(frame)
+    return sum(common.bytes_read(scan) for scan in scans if common.table_name(scan) in tpcds_data.FACTS)
+
+
 def main() -> None:
     """Check and measure, and print the figures."""
-    options = common.arguments(__doc__ or "", scale=1, layout="date", joins="auto", queries="", rounds=1)
-    sqls = tpcds_data.queries()
-    chosen = chosen_queries(options, sqls)
-    spark = common.session(
-        spark__sql__shuffle__partitions="4", spark__driver__memory="6g", spark__zskip__joins=options.joins
+    options = common.arguments(
+        __doc__ or "", scale=1.0, layout="date", format="parquet", joins="auto", queries="", rounds=1
     )
-    facts = tpcds_data.FACTS.keys() & set().union(*(tpcds_data.tables_of(sqls[nr]) for nr in chosen))
-    bench = Bench(spark, tpcds_data.laid_out(spark, options.scale, options.layout, sorted(facts)))
+    sqls = tpcds_data.queries()
+    chosen = chosen_queries(options)
+    spark = common.session(
+        **common.reader_conf(options.format, tpcds_data.home(options.scale) / "iceberg"),
+        spark__sql__shuffle__partitions="4",
+        spark__driver__memory="6g",
+        spark__zskip__joins=options.joins,
+    )
+    facts = tpcds_data.FACTS.keys() & set().union(*(tpcds_data.tables_of(sqls[nr]) for nr in at_scale(options.scale)))
+    tpcds_data.with_names(spark, options.scale, options.layout, sorted(facts), options.format)
+    bench = Bench(spark)
     warm_up(bench)
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "queries": shown(chosen)}
     figures |= {"identical": 0, "differ": ""}
@@ -117,18 +120,24 @@ def main() -> None:
         raise SystemExit(f"answers differ: {figures['differ']}")
 
 
-def chosen_queries(options: argparse.Namespace, sqls: dict[int, str]) -> list[int]:
-    """Which queries to run: those asked for, else all, of a larger scale only the 20 stars."""
+def chosen_queries(options: argparse.Namespace) -> list[int]:
+    """Which queries to run: those asked for, else all at this scale."""
     if options.layout not in tpcds_data.LAYOUTS or options.joins not in ("auto", "always", "off"):
         raise SystemExit("--layout is date, three or raw; --joins is auto, always or off")
+    if options.format not in common.READERS:
+        raise SystemExit(f"--format is {', '.join(common.READERS)}")
     if not options.queries:
-        return sorted(sqls) if options.scale == 1 else tpcds_data.stars()
+        return at_scale(options.scale)
     wanted: set[int] = set()
     for part in options.queries.split(","):
         first, _, last = part.partition("-")
         wanted |= set(range(int(first), int(last or first) + 1))
-    among = set(sqls) if options.scale == 1 else set(tpcds_data.stars())
-    return sorted(wanted & among)
+    return [nr for nr in at_scale(options.scale) if nr in wanted]
+
+
+def at_scale(scale: float) -> list[int]:
+    """All queries, of a larger scale only the 20 stars."""
+    return sorted(tpcds_data.queries()) if scale <= 1 else tpcds_data.stars()
 
 
 def warm_up(bench: Bench) -> None:

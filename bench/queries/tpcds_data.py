@@ -1,4 +1,4 @@
-"""TPC-DS: its tables as Parquet, clustered in one of several ways, and its 99 queries in Spark's SQL.
+"""TPC-DS: its tables, clustered in one of several ways, and its 99 queries in Spark's SQL.
 
 Data and queries come from DuckDB's extension, which PyPI has as `duckdb-extension-tpcds`; it is asked once for each
 scale factor, so that later runs do without it.
@@ -37,13 +37,18 @@ LAYOUTS = ("date", "three", "raw")
 DATES = "date_dim"
 
 
-def generated(scale: int) -> Path:
+def home(scale: float) -> Path:
+    """Where the tables of a scale factor are kept."""
+    return common.HOME / f"tpcds-sf{scale:g}"
+
+
+def generated(scale: float) -> Path:
     """All tables of a scale factor as directories of Parquet files, made once."""
-    target = common.HOME / f"tpcds-sf{scale}" / "raw"
+    target = home(scale) / "raw"
     if target.exists():
         return target
-    common.log(f"generating TPC-DS, scale factor {scale}")
-    staging = common.HOME / f"tpcds-sf{scale}" / "staging"
+    common.log(f"generating TPC-DS, scale factor {scale:g}")
+    staging = home(scale) / "staging"
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     connection = connect(staging / "tables.duckdb")
@@ -83,7 +88,7 @@ def export(connection: Any, name: str, directory: Path) -> None:
         connection.execute(f"COPY ({some}) TO '{place}' (FORMAT parquet, COMPRESSION zstd)")
 
 
-def laid_out(spark: Any, scale: int, layout: str, facts: Iterable[str]) -> dict[str, Path]:
+def laid_out(spark: Any, scale: float, layout: str, facts: Iterable[str]) -> dict[str, Path]:
     """The directory of each table; those of the facts are clustered (once) and indexed."""
     raw = generated(scale)
     tables = {path.name: path for path in raw.iterdir()}
@@ -93,6 +98,14 @@ def laid_out(spark: Any, scale: int, layout: str, facts: Iterable[str]) -> dict[
         else:
             tables[name] = cluster(spark, raw / name, raw.parent / layout / name, layout)
     return tables
+
+
+def with_names(spark: Any, scale: float, layout: str, facts: Iterable[str], format_name: str) -> None:
+    """Make the tables known by their names, read by the reader of a format; the facts are indexed."""
+    for name, path in laid_out(spark, scale, layout, facts).items():
+        address = common.as_table(spark, format_name, path, home(scale) / format_name / layout, name)
+        if name in facts and format_name != "parquet":
+            zskip.table(spark, address).index()
 
 
 def cluster(spark: Any, source: Path, target: Path, layout: str) -> Path:

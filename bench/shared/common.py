@@ -22,8 +22,22 @@ import numpy as np
 import pyarrow.dataset as ds
 
 ROOT = Path(__file__).resolve().parents[2]
-HOME = ROOT / ".bench"
+HOME = Path(os.environ.get("ZSKIP_BENCH_HOME") or ROOT / ".bench")
+"""Where data is made and kept."""
 JARS = ROOT / ".engines"
+READERS: dict[str, dict[str, str]] = {
+    "parquet": {},
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+    "iceberg": {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.local": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.local.type": "hadoop",
+    },
+}
+"""Settings by which a session reads the tables of a format by their names; Iceberg's are in the catalog `local`."""
 CLUSTER_BY = ["l_partkey", "l_suppkey", "l_shipdate"]
 EPOCH = dt.date(1970, 1, 1)
 
@@ -150,6 +164,60 @@ def session(directory: Path | None = None, **conf: str) -> Any:
     return spark
 
 
+def engine_jars(engine: str) -> list[str]:
+    """The jars of an engine for this version of Spark, which their names say."""
+    import pyspark
+
+    version = pyspark.__version__.rpartition(".")[0]
+    jars = JARS.glob(f"{engine}-*.jar")
+    return sorted(str(path) for path in jars if "spark" not in path.name or version in path.name)
+
+
+def reader_conf(format_name: str, warehouse: Path) -> dict[str, str]:
+    """What `session` takes to read and write the tables of a format.
+
+    warehouse: Iceberg's.
+    """
+    if format_name == "parquet":
+        return {}
+    jars = engine_jars(format_name)
+    if not jars:
+        raise SystemExit(f"no jar of {format_name} in {JARS}: run python3 dev.py test-engines")
+    # Delta plans each scan with a job of 50 tasks by default, beside which nothing else would count.
+    more = {
+        "delta": {"spark.databricks.delta.snapshotPartitions": "2"},
+        "iceberg": {"spark.sql.catalog.local.warehouse": str(warehouse)},
+    }
+    return {**READERS[format_name], **more[format_name], "spark.jars": ",".join(jars)}
+
+
+def as_table(spark: Any, format_name: str, source: Path, directory: Path, name: str) -> str:
+    """Parquet files as a table of a format that queries know by its name, written once; returns what zskip calls it.
+
+    directory: of Iceberg's namespace in its warehouse; of others the tables lie there. Each file becomes a file.
+    """
+    if format_name == "parquet":
+        spark.read.parquet(str(source)).createOrReplaceTempView(name)
+        return str(source)
+    is_iceberg, path = format_name == "iceberg", directory / name
+    address = f"local.{directory.name}.{name}" if is_iceberg else str(path)
+    first = "metadata/v1.metadata.json" if is_iceberg else f"_delta_log/{0:020}.json"
+    if not (path / first).exists():
+        log(f"writing {name} as {format_name}")
+        spark.conf.set("spark.sql.files.openCostInBytes", str(1 << 40))  # No task reads two files.
+        rows = spark.read.parquet(str(source))
+        if is_iceberg:
+            rows.writeTo(address).using("iceberg").tableProperty("write.parquet.compression-codec", "zstd").create()
+        else:
+            rows.write.format("delta").save(address)
+        spark.conf.unset("spark.sql.files.openCostInBytes")
+    if is_iceberg:
+        spark.sql(f"USE local.{directory.name}")
+    else:
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION '{address}'")
+    return address
+
+
 def jobs_reading_input(directory: Path, since_ms: int, until_ms: int) -> int:
     """How many Spark jobs between two moments read records from files, by the session's event log."""
     stages: dict[int, int] = {}
@@ -240,6 +308,26 @@ def files_and_bytes(df: Any) -> tuple[int, int]:
     """Files that the scans of an executed query read, and their size, by Spark's own metrics."""
     found = [scan.metrics() for scan in scans(df)]
     return tuple(sum(int(m.apply(name).value()) for m in found) for name in ("numFiles", "filesSize"))  # type: ignore[return-value]
+
+
+def bytes_read(scan: Any) -> int:
+    """Size of the files that an executed scan of a file index or of Iceberg's reads."""
+    if scan.getClass().getSimpleName() == "FileSourceScanExec":
+        return int(scan.metrics().apply("filesSize").value())
+    found = 0
+    for partition in scan.inputRDD().partitions():
+        # Where nothing is left to read, Spark makes a partition of another class.
+        groups = partition.inputPartitions() if hasattr(partition, "inputPartitions") else None
+        found += sum(groups.apply(i).taskGroup().sizeBytes() for i in range(groups.size())) if groups else 0
+    return found
+
+
+def table_name(scan: Any) -> str:
+    """The name of the table of a scan, which is that of its directory where it has no other."""
+    if scan.getClass().getSimpleName() == "FileSourceScanExec":
+        roots = scan.relation().location().rootPaths()
+        return str(roots.head().getName()) if roots.nonEmpty() else ""
+    return str(scan.table().name()).rpartition(".")[2]
 
 
 def scans(df: Any) -> list[Any]:
