@@ -6,8 +6,7 @@ import io
 from collections.abc import Callable
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Storage
-from zskip.storage.wrapper import StorageWrapper
+from zskip.storage.base import FileInfo, Storage, StorageWrapper
 
 
 class Overlay(StorageWrapper):

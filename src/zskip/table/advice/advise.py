@@ -50,9 +50,8 @@ from zskip.table.optimize_request import (
     files_per_partition,
     rows_per_page,
 )
-from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
-from zskip.table.session import is_case_sensitive, time_zone
+from zskip.table.session import is_case_sensitive, table_columns, time_zone
 from zskip.table.snapshot import check_rows_readable, file_positions, read_table_schema
 from zskip.table.workload.recording import read_workload
 

@@ -25,10 +25,9 @@ from zskip.index import BoundIndex, prune_row_groups
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
-from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.read.whole_table import read_by_engine, read_by_name
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, read_where
 from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
 from zskip.table.workload.recording import home_of, recorder, scan_listener
 from zskip.types import read_type

@@ -18,8 +18,7 @@ from zskip.errors import InputError, StorageError
 from zskip.predicate import Columns, parse
 from zskip.storage import Storage
 from zskip.table.handle import Handle
-from zskip.table.predicates import table_columns
-from zskip.table.session import time_zone
+from zskip.table.session import table_columns, time_zone
 from zskip.table.snapshot import read_snapshot
 from zskip.table.workload.recording import add_scans, read_workload
 
