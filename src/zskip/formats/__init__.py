@@ -8,23 +8,3 @@ from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.leftovers import find_leftovers, find_unpublished, measure_leftover
 from zskip.formats.parquet import ParquetFormat, log
 from zskip.formats.staging import list_data_files
-
-__all__ = [
-    "FORMATS",
-    "HOME",
-    "OPERATIONS",
-    "BatchId",
-    "DeltaFormat",
-    "HudiFormat",
-    "IcebergFormat",
-    "ParquetFormat",
-    "StagedFile",
-    "TableFormat",
-    "check_name",
-    "find_leftovers",
-    "find_unpublished",
-    "list_data_files",
-    "log",
-    "measure_leftover",
-    "open_format",
-]

@@ -6,7 +6,7 @@ each live file, column by column. An entry is valid for one path, size and modif
 
 from __future__ import annotations
 
-from zskip.index.bound_index import BoundIndex, bind_without_index
+from zskip.index.bound_index import BoundIndex, bind_without_index, partition_stats
 from zskip.index.collect.fill_gaps import (
     CALENDAR_TYPES,
     CountedColumn,
@@ -19,23 +19,3 @@ from zskip.index.index import Index, bind_footers, find_garbage, refresh, refres
 from zskip.index.indexed_parts import list_indexed_parts
 from zskip.index.row_groups import KeptRowGroups, prune_row_groups
 from zskip.index.store.manifest import DamagedIndexError
-
-__all__ = [
-    "CALENDAR_TYPES",
-    "BoundIndex",
-    "CountedColumn",
-    "Counting",
-    "DamagedIndexError",
-    "Gaps",
-    "Index",
-    "KeptRowGroups",
-    "bind_footers",
-    "bind_without_index",
-    "find_garbage",
-    "first_unambiguous",
-    "list_indexed_parts",
-    "ordered_columns",
-    "prune_row_groups",
-    "refresh",
-    "refresh_sketches",
-]

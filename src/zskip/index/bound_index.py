@@ -17,7 +17,18 @@ from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
 from zskip.prune import Decided, prune
-from zskip.records import ALL_NULL, Bools, ColumnIds, ColumnStats, IndexInfo, Ints, PruneResult, Snapshot, Values
+from zskip.records import (
+    ALL_NULL,
+    Bools,
+    ColumnIds,
+    ColumnStats,
+    IndexInfo,
+    Ints,
+    Partition,
+    PruneResult,
+    Snapshot,
+    Values,
+)
 from zskip.types import DataType, Form
 
 CACHE_BYTES = 256 << 20
@@ -178,7 +189,8 @@ class BoundIndex:
     def _column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for i, field in enumerate(self.snapshot.partition_fields):
             if fold((field.name,), self.case_sensitive) == path:
-                return _partition_stats(self.snapshot, i, field.type)
+                stats = partition_stats(self.snapshot.partitions, i, field.type)
+                return None if stats is None else stats.take(self.snapshot.partition_of)
         data_type = self.type_of(path)
         if data_type is None or data_type.form is None:
             return None
@@ -333,27 +345,16 @@ def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bo
     return bool(len(entries.files) if isinstance(positions, slice) else len(positions))
 
 
-def _partition_stats(snapshot: Snapshot, column: int, data_type: DataType) -> ColumnStats | None:
-    """The exact statistics of a partition column: one value for all rows of a file."""
+def partition_stats(partitions: Sequence[Partition], column: int, data_type: DataType) -> ColumnStats | None:
+    """The exact statistics of a partition column in each partition: one value for all rows."""
     if data_type.form is None:
         return None
-    count = len(snapshot.partitions)
-    by_partition = _empty_stats(data_type, count)
-    is_null = np.zeros(count, np.bool_)
-    for i, partition in enumerate(snapshot.partitions):
+    stats = _empty_stats(data_type, len(partitions))
+    for i, partition in enumerate(partitions):
         value = partition.values[column]
-        is_null[i] = value is None
-        is_nan = isinstance(value, float) and value != value
-        by_partition.may_nan[i] = is_nan
-        if value is not None and not is_nan:
-            by_partition.lower[i] = by_partition.upper[i] = value
-            by_partition.bounded[i] = True
-    partition_of = snapshot.partition_of
-    return ColumnStats(
-        type=data_type,
-        lower=by_partition.lower[partition_of],
-        upper=by_partition.upper[partition_of],
-        bounded=by_partition.bounded[partition_of],
-        nulls=np.where(is_null[partition_of], ALL_NULL, 0),
-        may_nan=by_partition.may_nan[partition_of],
-    )
+        stats.nulls[i] = ALL_NULL if value is None else 0
+        stats.may_nan[i] = isinstance(value, float) and value != value
+        if value is not None and not stats.may_nan[i]:
+            stats.lower[i] = stats.upper[i] = value
+            stats.bounded[i] = True
+    return stats

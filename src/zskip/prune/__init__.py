@@ -6,17 +6,3 @@ from zskip.prune.outcomes import Decided, Outcomes
 from zskip.prune.overlap import clustering
 from zskip.prune.prune import outcomes, prune
 from zskip.prune.tally import Tally
-
-__all__ = [
-    "Decided",
-    "Order",
-    "Outcomes",
-    "StatsSource",
-    "Tally",
-    "clustering",
-    "enough_files",
-    "evaluate",
-    "outcomes",
-    "prune",
-    "top_files",
-]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from zskip.records.arrays import Bools, Ints, Values
 from zskip.types import DataType
@@ -30,7 +32,7 @@ class ColumnStats:
     may_nan: Bools
     """Whether the file may hold NaN (false for all types but float and double)."""
 
-    def take(self, indices: Ints) -> ColumnStats:
+    def take(self, indices: npt.NDArray[np.integer[Any]]) -> ColumnStats:
         """The statistics of the files at some indices."""
         return ColumnStats(
             type=self.type,

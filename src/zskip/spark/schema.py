@@ -60,22 +60,17 @@ class TableSchema:
     """Lets go of what the session holds for `read_stored`."""
 
 
-def read_schema(
-    spark: SparkSession, snapshot: Snapshot, *, declared: tuple[JavaObject, JavaObject] | None = None
-) -> TableSchema:
+def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     """Let Spark infer a table's schema and partition values from the files of a snapshot.
 
-    Reads one footer, or all footers where the session merges schemas, unless the columns are declared. declared:
-    `StructType`s of the columns in the files and of the partition columns, from a catalog; by default from the table
-    itself. Raises CorruptFileError, StorageError or ConflictError for files that Spark cannot read, and
-    UnsupportedError for directories that are not partitions of one table.
+    Reads one footer, or all footers where the session merges schemas, unless the table declares its columns. Raises
+    CorruptFileError, StorageError or ConflictError for files that Spark cannot read, and UnsupportedError for
+    directories that are not partitions of one table.
     """
     jvm = Jvm.of(spark)
-    if declared is None and snapshot.declared is not None:
-        file_schema, partition_schema = (jvm.call(_TYPE, "fromJson")(_drop_field_ids(t)) for t in snapshot.declared)
-        declared = file_schema, partition_schema
-    data = _data_schema(spark, jvm, snapshot) if declared is None else declared[0]
-    partition, rows = _partitions(spark, jvm, snapshot, None if declared is None else declared[1])
+    declared = [jvm.call(_TYPE, "fromJson")(_drop_field_ids(text)) for text in snapshot.declared or ()]
+    data = declared[0] if declared else _data_schema(spark, jvm, snapshot)
+    partition, rows = _partitions(spark, jvm, snapshot, declared[1] if declared else None)
     data_json, partition_json = data.json(), partition.json()
     partition_fields = fields_from_json(partition_json)
     columns = [_read_values(jvm, rows, i, partition, f.type) for i, f in enumerate(partition_fields)]
@@ -172,11 +167,11 @@ def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
 
 
 def _partitions(
-    spark: SparkSession, jvm: Jvm, snapshot: Snapshot, declared: JavaObject = None
+    spark: SparkSession, jvm: Jvm, snapshot: Snapshot, declared: JavaObject
 ) -> tuple[JavaObject, JavaObject]:
     """Partition columns as a `StructType`, and a `java.util.List` of one InternalRow per partition.
 
-    declared: the partition columns in a catalog.
+    declared: the partition columns that the table declares, or None.
     """
     # Spark sees no partitions in directories whose files hold all columns.
     directories = [p.directory * bool(declared is None or declared.size()) for p in snapshot.partitions]

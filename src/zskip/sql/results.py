@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from zskip.advisor.advice.advice import Advice
@@ -124,19 +125,7 @@ def optimize_frame(
 
 def write_frame(spark: SparkSession, result: WriteResult) -> DataFrame:
     """One row for a write of new rows."""
-    row = (
-        result.path,
-        result.version,
-        result.rows,
-        result.files,
-        result.bytes,
-        list(result.by),
-        result.curve,
-        result.predicted_share,
-        sum(result.seconds.values()),
-        result.jobs,
-    )
-    return _frame(spark, [row], _WRITTEN)
+    return _record_frame(spark, [result], _WRITTEN, lambda result: {"seconds": sum(result.seconds.values())})
 
 
 def _sizes(sizes: FileSizes) -> dict[str, Any]:
@@ -152,83 +141,32 @@ def _sizes(sizes: FileSizes) -> dict[str, Any]:
 
 def verification_frame(spark: SparkSession, verification: Verification) -> DataFrame:
     """One row: whether everything is right, what was checked, and the first mismatch."""
-    mismatches = [(m.what, m.file, m.expected, m.found) for m in verification.mismatches]
-    failing = mismatches[0][0] if mismatches else None
-    row = (
-        verification.path,
-        verification.ok,
-        verification.files,
-        verification.columns,
-        verification.queries,
-        failing,
-        mismatches,
-    )
-    return _frame(spark, [row], _VERIFIED)
+    failing = verification.mismatches[0].what if verification.mismatches else None
+    return _record_frame(spark, [verification], _VERIFIED, lambda audit: {"ok": audit.ok, "failing": failing})
 
 
 def maintenance_frame(spark: SparkSession, maintenance: Maintenance) -> DataFrame:
     """One row, with the figures of `Table.maintain`."""
-    row = (
-        maintenance.path,
-        maintenance.batches,
-        maintenance.bytes_written,
-        maintenance.files_removed,
-        maintenance.files_added,
-        maintenance.kept_before,
-        maintenance.kept_after,
-        maintenance.stopped,
-        maintenance.seconds,
-        maintenance.dry_run,
-    )
-    return _frame(spark, [row], _MAINTAINED)
+    return _record_frame(spark, [maintenance], _MAINTAINED)
 
 
 def history_frame(spark: SparkSession, operations: Sequence[Operation]) -> DataFrame:
     """One row for each operation, the latest first."""
-    rows = [
-        (
-            dt.datetime.fromtimestamp(operation.time_ms / 1000, dt.timezone.utc),
-            operation.version,
-            operation.operation,
-            list(operation.by),
-            operation.where,
-            operation.rows,
-            operation.files_removed,
-            operation.files_added,
-            operation.bytes_removed,
-            operation.bytes_added,
-            operation.share_before,
-            operation.share_after,
-            operation.share_measured,
-            operation.scans,
-            operation.seconds,
-        )
-        for operation in operations
-    ]
-    return _frame(spark, rows, _HISTORY)
+
+    def time(operation: Operation) -> dict[str, Any]:
+        return {"time": dt.datetime.fromtimestamp(operation.time_ms / 1000, dt.timezone.utc)}
+
+    return _record_frame(spark, operations, _HISTORY, time)
 
 
 def clustering_frame(spark: SparkSession, columns: Sequence[ClusteringInfo]) -> DataFrame:
     """One row for each column."""
-    rows = [
-        (
-            column.column,
-            column.files,
-            column.files_unknown,
-            column.constant_files,
-            column.average_overlap,
-            column.average_depth,
-            column.depth_histogram,
-        )
-        for column in columns
-    ]
-    return _frame(spark, rows, _CLUSTERED)
+    return _record_frame(spark, columns, _CLUSTERED)
 
 
 def sketches_frame(spark: SparkSession, sketches: Sequence[SketchInfo]) -> DataFrame:
     """One row for each sketch."""
-    rows = [(sketch.spec, sketch.files, sketch.bytes, sketch.left_out, sketch.reason) for sketch in sketches]
-    return _frame(spark, rows, _INDEXED)
+    return _record_frame(spark, sketches, _INDEXED, lambda sketch: {"sketch": sketch.spec})
 
 
 def index_frame(spark: SparkSession, parts: Sequence[IndexedPart], index: IndexInfo) -> DataFrame:
@@ -266,6 +204,13 @@ def workload_frame(spark: SparkSession, recorded: Workload) -> DataFrame:
 def skipping_frame(spark: SparkSession, steps: Sequence[Step]) -> DataFrame:
     """One row for each step of each table."""
     return _frame(spark, steps, _SKIPPED)
+
+
+def _record_frame(
+    spark: SparkSession, records: Sequence[Any], schema: str, more: Callable[[Any], dict[str, Any]] = lambda record: {}
+) -> DataFrame:
+    """A row for each record, of its fields that the schema names; more: further fields of a record."""
+    return _frame(spark, [dataclasses.asdict(record) | more(record) for record in records], schema)
 
 
 def _frame(spark: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:

@@ -8,24 +8,6 @@ from zskip.storage.failures import retry_broken
 from zskip.storage.local import LocalStorage
 from zskip.storage.object_uri import HADOOP_SCHEMES, is_same_location, parse_object_uri
 
-__all__ = [
-    "HADOOP_SCHEMES",
-    "MANY_FILES",
-    "FileInfo",
-    "FileParser",
-    "Kind",
-    "LocalStorage",
-    "Storage",
-    "Workers",
-    "check_options",
-    "is_remote",
-    "is_same_location",
-    "parse_object_uri",
-    "prefetch",
-    "retry_broken",
-    "storage_for",
-]
-
 
 def check_options(options: object) -> dict[str, str]:
     """Check a store's options and return them as text, booleans included; raises InputError if they are no mapping.

@@ -128,11 +128,8 @@ def write(
     request = check_request(
         by=by,
         curve=curve,
-        build="sample",
         files=files,
         target_file_size=target_file_size,
-        where=None,
-        into=None,
         sort_within_files=sort_within_files,
         sampling="reservoir",
         seed=seed,

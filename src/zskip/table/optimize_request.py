@@ -38,15 +38,15 @@ class OptimizeRequest:
 
     by: tuple[str, ...]
     curve: str
-    build: str
-    files: int | None
-    target_file_size: int | None
+    build: str = "sample"
+    files: int | None = None
+    target_file_size: int | None = None
     """Bytes; exactly one of this and `files` is set."""
-    where: str | None
-    into: str | None
-    sort_within_files: bool
-    sampling: str
-    seed: int
+    where: str | None = None
+    into: str | None = None
+    sort_within_files: bool = True
+    sampling: str = "bernoulli"
+    seed: int = 0
     compression: Compression | None = None
     """None to keep the codec of the files."""
     operation: str = "optimize"
@@ -82,14 +82,14 @@ def check_request(
     *,
     by: Sequence[str] | str,
     curve: str,
-    build: str,
-    files: int | None,
-    target_file_size: int | str | None,
-    where: str | None,
-    into: str | None,
-    sort_within_files: bool,
-    sampling: str,
-    seed: int,
+    build: str = "sample",
+    files: int | None = None,
+    target_file_size: int | str | None = None,
+    where: str | None = None,
+    into: str | None = None,
+    sort_within_files: bool = True,
+    sampling: str = "bernoulli",
+    seed: int = 0,
     compression: str = "keep",
     workload: Given = None,
     unseen: float = UNSEEN,

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from zskip.index import partition_stats
 from zskip.layout.ranks import clean
 from zskip.predicate import (
     And,
@@ -25,7 +26,6 @@ from zskip.predicate import (
 )
 from zskip.prune import prune
 from zskip.records import Bools, ColumnStats, Field, Floats, Ints, Partition, Sample, Values
-from zskip.types import Form
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -89,7 +89,8 @@ class Groups:
     def _estimate_column(self, name: str) -> ColumnStats | None:
         for position, field in enumerate(self._table.partition_fields):
             if field.name.lower() == name:
-                return self._partition_column(position, field)
+                stats = partition_stats(self._table.partitions, position, field.type)
+                return None if stats is None else stats.take(self._table.sample.partition[self._order[self._starts]])
         column = self._table.sorted_column(name)
         if column is None:
             return None
@@ -124,20 +125,6 @@ class Groups:
         extra = np.ceil(width / np.maximum(count - 1, 1) * unsampled - 0.5).astype(np.int64)
         most = len(column.sorted) - 1
         return bounded, column.sorted[np.maximum(low - extra, 0)], column.sorted[np.minimum(high + extra, most)]
-
-    def _partition_column(self, position: int, field: Field) -> ColumnStats | None:
-        if field.type.form is None:
-            return None
-        ordinals = self._table.sample.partition[self._order[self._starts]]
-        values = [self._table.partitions[int(p)].values[position] for p in ordinals]
-        nan = np.array([isinstance(v, float) and v != v for v in values], np.bool_)
-        has_value = np.array([v is not None for v in values], np.bool_) & ~nan
-        dtype: Any = {Form.INT: np.int64, Form.FLOAT: np.float64, Form.BYTES: object}[field.type.form]
-        filler: Any = {Form.INT: 0, Form.FLOAT: 0.0, Form.BYTES: b""}[field.type.form]
-        bounds = np.empty(len(values), dtype)
-        bounds[:] = [v if ok else filler for v, ok in zip(values, has_value, strict=True)]
-        nulls = np.where(np.array([v is None for v in values], np.bool_), self.rows, 0)
-        return ColumnStats(type=field.type, lower=bounds, upper=bounds, bounded=has_value, nulls=nulls, may_nan=nan)
 
     def share(self, predicate: Predicate) -> float:
         """Estimate the share (0 to 1) of the rows in groups that a query has to read."""

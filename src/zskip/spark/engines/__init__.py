@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from zskip.spark.engines.iceberg.catalog import SessionCatalog
     from zskip.spark.engines.iceberg.engine import IcebergEngine
 
-__all__ = [
-    "Engine",
-    "EngineCommit",
-    "RoutedRows",
-    "add_statistics",
-    "add_stored_reader",
-    "engine_for",
-    "has_own_reader",
-    "read_whole",
-    "session_catalog",
-]
-
 
 class _Reader(Protocol):
     def is_loaded(self, spark: SparkSession) -> bool: ...

@@ -149,9 +149,8 @@ def study_table(
     """Read the workload, draw the sample, and measure what the queries read today."""
     handle.need_spark("advice")
     request = check_request(
-        by=("x",), curve="linear", build="sample", files=files, target_file_size=target_file_size, where=None,
-        into=None, sort_within_files=True, sampling="bernoulli", seed=seed, unseen=unseen,
-    )  # fmt: skip
+        by=("x",), curve="linear", files=files, target_file_size=target_file_size, seed=seed, unseen=unseen
+    )
     schema = read_table_schema(handle)
     snapshot = schema.snapshot
     check_rows_readable(handle, snapshot)
@@ -316,9 +315,9 @@ def _draw(
     handle: Handle, schema: TableSchema, bound: BoundIndex, fields: Sequence[Field], target: Target, seed: int
 ) -> tuple[Sample, Ints, Ints]:
     """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
+    from zskip.spark.jobs import describe_jobs
     from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_with_positions
-    from zskip.spark.write.rewrite import describe_jobs
 
     snapshot = schema.snapshot
     numbers = np.arange(len(snapshot))

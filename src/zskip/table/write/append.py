@@ -223,13 +223,8 @@ def _request(layout: LayoutInfo, clustering: Clustering | None, request: Optimiz
         by=layout.by,
         curve=layout.curve,
         build=layout.build,
-        files=None,
         target_file_size=size,
-        where=None,
-        into=None,
-        sort_within_files=True,
         sampling="reservoir",
-        seed=0,
     )
     own = dataclasses.replace(own, guide=None if clustering is None else clustering.largest_run.layout())
     if request is None or (request.files is None and request.target_file_size == DEFAULT_FILE_SIZE):
