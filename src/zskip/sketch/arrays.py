@@ -64,11 +64,9 @@ class ArraySketch(Sketch):
     """Whether `flags` takes negations of leaves."""
 
     def build(self, values: pa.Array, data_type: DataType) -> State:
-        """See `Sketch`."""
         return self.finish(self.add(None, values, data_type))
 
     def add(self, state: State | None, values: pa.Array, data_type: DataType) -> State:
-        """See `Sketch`."""
         distinct = distinct_values(values, data_type)
         new = State(self.collect(distinct), distinct.nulls, distinct.nan)
         return new if state is None else self.combine([state, new])
@@ -87,20 +85,16 @@ class ArraySketch(Sketch):
         return State(arrays, any(state.nulls for state in states), any(state.nan for state in states))
 
     def merge(self, states: Sequence[State]) -> State:
-        """See `Sketch`."""
         return self.finish(self.combine(states))
 
     def finish(self, state: State) -> State:
-        """See `Sketch`."""
         return state
 
     def to_bytes(self, state: State) -> bytes:
-        """See `Sketch`."""
         flags = state.nulls * _NULLS | state.nan * _NAN
         return seal(str(self), bytes([flags]) + pack_arrays(state.arrays))
 
     def from_bytes(self, data: bytes) -> State:
-        """See `Sketch`."""
         payload = unseal(str(self), data)
         arrays = tuple(unpack_arrays(payload[1:]))
         if not payload or not self.is_sound(arrays):
@@ -112,7 +106,6 @@ class ArraySketch(Sketch):
         """Whether arrays read from bytes can be those of a state."""
 
     def stack(self, states: Sequence[State | None]) -> Stack:
-        """See `Sketch`."""
         present = [state for state in states if state is not None]
         known = np.array([state is not None for state in states], np.bool_)
         lengths = np.zeros(len(states), np.int64)
@@ -127,7 +120,6 @@ class ArraySketch(Sketch):
         )
 
     def might_match(self, leaf: TermLeaf, stack: Stack) -> Answer | None:
-        """See `Sketch`."""
         return self._answer([leaf], stack)
 
     def might_match_all(self, parts: Sequence[Part], terms: Sequence[Term], stack: Stack) -> Answer | None:

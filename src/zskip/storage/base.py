@@ -46,7 +46,7 @@ class Storage(Protocol):
 
     @property
     def root(self) -> str:
-        """The absolute path or URI of the root, without a trailing slash."""
+        """The absolute path or unescaped URI of the root, without a trailing slash."""
 
     @property
     def kind(self) -> Kind:
@@ -57,7 +57,7 @@ class Storage(Protocol):
         """The options that another library, such as deltalake, needs to reach the same directory; empty on a disk."""
 
     def uri(self, path: str) -> str:
-        """The absolute path or URI of a file, as Spark, DuckDB or pyarrow take it."""
+        """The absolute path or unescaped URI of a file, as Spark, DuckDB or pyarrow take it."""
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
         """All files below the root, without those whose name, or a parent's name, `skip` accepts."""

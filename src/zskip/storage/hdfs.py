@@ -78,18 +78,15 @@ class HdfsStorage:
 
     @property
     def root(self) -> str:
-        """The URI of the root, unescaped."""
         return self.uri("")
 
     def uri(self, path: str) -> str:
-        """The URI of a file, unescaped, as Spark takes it."""
         return self._base + self._at(path)
 
     def _at(self, path: str) -> str:
         return posixpath.normpath(posixpath.join(self._path, path))
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, without names that `skip` accepts and everything below them."""
         files: list[FileInfo] = []
         directories = [""]
         while directories:
@@ -103,7 +100,6 @@ class HdfsStorage:
         return files
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """All entries directly in a directory; empty if it does not exist."""
         target, prefix = self._at(path), path + "/" if path else ""
         with contextlib.suppress(FileNotFoundError), self._translating_errors("list", path):
             statuses = [status for status in self._client.list_status(target) if status.path != target]
@@ -111,18 +107,15 @@ class HdfsStorage:
         return []
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory; None if it does not exist."""
         with contextlib.suppress(FileNotFoundError), self._translating_errors("look at", path):
             return _info(path, self._client.get_file_info(self._at(path)))
         return None
 
     def is_dir(self, path: str) -> bool:
-        """Whether a directory exists."""
         info = self.stat(path)
         return info is not None and info.is_dir
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError if the file does not exist."""
         with self._translating_errors("read", path):
             return self._client.read(self._at(path)).read()
 
@@ -134,7 +127,6 @@ class HdfsStorage:
             return file.read_range(start, size) if size > 0 else b""
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading."""
         if size is None:
             with self._translating_errors("open", path):
                 size = len(self._client.read(self._at(path)))
@@ -160,14 +152,12 @@ class HdfsStorage:
         return True
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory without ever replacing one; creates the target's parents."""
         with self._translating_errors("move", source):
             self._client.get_file_info(self._at(source))
             self._client.mkdirs(posixpath.dirname(self._at(target)), create_parent=True)
             self._client.rename(self._at(source), self._at(target))
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it; nothing happens if it does not exist."""
         with contextlib.suppress(FileNotFoundError), self._translating_errors("delete", path):
             self._client.delete(self._at(path), recursive=True)
 

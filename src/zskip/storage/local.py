@@ -37,15 +37,12 @@ class LocalStorage:
 
     @property
     def root(self) -> str:
-        """The absolute path of the root."""
         return self._root
 
     def uri(self, path: str) -> str:
-        """The absolute path of a file."""
         return os.path.join(self._root, path) if path else self._root
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, without names that `skip` accepts and everything below them."""
         files: list[FileInfo] = []
         directories = [""]
         with _translating_errors("list", self._root):
@@ -65,7 +62,6 @@ class LocalStorage:
         return files
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """All entries directly in a directory; empty if it does not exist."""
         prefix = path + "/" if path else ""
         infos = []
         with _translating_errors("list", self.uri(path)):
@@ -81,7 +77,6 @@ class LocalStorage:
         return infos
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory; None if it does not exist."""
         with _translating_errors("look at", self.uri(path)):
             try:
                 stat = os.stat(self.uri(path))
@@ -91,16 +86,13 @@ class LocalStorage:
             return FileInfo(path, 0 if is_dir else stat.st_size, stat.st_mtime_ns // 1_000_000, is_dir)
 
     def is_dir(self, path: str) -> bool:
-        """Whether a directory exists."""
         return os.path.isdir(self.uri(path))
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError if the file does not exist."""
         with _translating_errors("read", self.uri(path)), _missing_below_a_file():
             return Path(self.uri(path)).read_bytes()
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading."""
         with _translating_errors("open", self.uri(path)), _missing_below_a_file():
             return open(self.uri(path), "rb")
 
@@ -133,7 +125,6 @@ class LocalStorage:
         return True
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory without ever replacing one; creates the target's parents."""
         old, new = self.uri(source), self.uri(target)
         with _translating_errors("move", old):
             os.makedirs(os.path.dirname(new), exist_ok=True)
@@ -147,7 +138,6 @@ class LocalStorage:
             _sync(os.path.dirname(old))
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it; nothing happens if it does not exist."""
         target = self.uri(path)
         with _translating_errors("delete", target), contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if os.path.isdir(target) and not os.path.islink(target):

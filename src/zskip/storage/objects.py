@@ -44,11 +44,9 @@ class ObjectStorage:
 
     @property
     def root(self) -> str:
-        """The URI of the root, unescaped."""
         return self.uri("")
 
     def uri(self, path: str) -> str:
-        """The URI of a file, unescaped, as DuckDB, Polars and Spark take it."""
         return "/".join(part for part in (self._location.base, self._key(path)) if part)
 
     def _key(self, path: str) -> str:
@@ -56,7 +54,6 @@ class ObjectStorage:
         return posixpath.normpath(key) if "../" in key else key
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, without names that `skip` accepts and everything below them."""
         root_length = len(self._location.key) + bool(self._location.key)
         files: list[FileInfo] = []
         hidden: dict[str, bool] = {}
@@ -120,7 +117,6 @@ class ObjectStorage:
             return FileInfo(path, 0, 0, True) if path and self.is_dir(path) else None
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError if the object does not exist."""
         import obstore
 
         with translating_errors("read", self.uri(path)):

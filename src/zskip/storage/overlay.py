@@ -22,19 +22,16 @@ class Overlay(StorageWrapper):
         return self._base.uri(path)
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, without those whose name, or a parent's name, `skip` accepts."""
         files = [self._info(p) for p in self._written if not any(skip(name) for name in p.split("/"))]
         unchanged = [file for file in self._base.walk(skip) if file.path not in self._written]
         return unchanged + [info for info in files if info is not None]
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """All entries directly in a directory."""
         files = [self._info(p) for p in self._written if p.rpartition("/")[0] == path]
         unchanged = [file for file in self._base.list_dir(path) if file.path not in self._written]
         return unchanged + [info for info in files if info is not None]
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory; None if it does not exist."""
         return self._info(path) if path in self._written else self._base.stat(path)
 
     def is_dir(self, path: str) -> bool:
@@ -46,7 +43,6 @@ class Overlay(StorageWrapper):
         return None if data is None else FileInfo(path, len(data), 0)
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError if the file does not exist."""
         if path not in self._written:
             return self._base.read(path)
         data = self._written[path]
@@ -55,7 +51,6 @@ class Overlay(StorageWrapper):
         return data
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading."""
         return io.BytesIO(self.read(path)) if path in self._written else self._base.open(path, size)
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
@@ -76,7 +71,6 @@ class Overlay(StorageWrapper):
         return [path for path, data in self._written.items() if data is None]
 
     def delete(self, path: str) -> None:
-        """Delete a file, or all below a directory."""
         for written in list(self._written):
             if written.startswith(f"{path}/"):
                 self._written[written] = None

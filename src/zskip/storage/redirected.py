@@ -28,40 +28,31 @@ class RedirectedStorage(StorageWrapper):
         return self._base.uri(self._stored(path))
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, without those whose name, or a parent's name, `skip` accepts."""
         return [self._visible(info) for info in self._base.walk(skip)]
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """All entries directly in a directory."""
         return [self._visible(info) for info in self._base.list_dir(self._stored(path))]
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory; None if it does not exist."""
         info = self._base.stat(self._stored(path))
         return None if info is None else self._visible(info)
 
     def is_dir(self, path: str) -> bool:
-        """Whether a directory exists."""
         return self._base.is_dir(self._stored(path))
 
     def read(self, path: str) -> bytes:
-        """The whole content; raises FileNotFoundError if the file does not exist."""
         return self._base.read(self._stored(path))
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading."""
         return self._base.open(self._stored(path), size)
 
     def write(self, path: str, data: bytes, *, overwrite: bool = False) -> None:
-        """Publish a file atomically."""
         self._base.write(self._stored(path), data, overwrite=overwrite)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory."""
         self._base.rename(self._stored(source), self._stored(target))
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a directory with everything in it."""
         self._base.delete(self._stored(path))
 
 

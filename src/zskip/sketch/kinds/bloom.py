@@ -48,7 +48,6 @@ class Bloom(ArraySketch):
             )
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         return (_check_count(np.unique(distinct.hashes)),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -59,7 +58,6 @@ class Bloom(ArraySketch):
         return tuple(np.concatenate([arrays[i] for arrays in filters]) for i in (0, 1))
 
     def finish(self, state: State) -> State:
-        """See `Sketch`."""
         return State(self._filter(state.arrays), state.nulls, state.nan)
 
     def _filter(self, arrays: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -69,13 +67,11 @@ class Bloom(ArraySketch):
         return np.array([blocks][: len(arrays[0])], np.uint32), _set_bits(arrays[0], blocks)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
-        """See `ArraySketch`."""
         if len(arrays) != 2 or any(array.dtype != np.uint32 for array in arrays):
             return False
         return int(arrays[0].sum()) * _WORDS == len(arrays[1]) and bool(np.all(arrays[0] > 0))
 
     def flags(self, part: Part, stack: Stack) -> Any:
-        """See `ArraySketch`."""
         values = equal_values(part)
         if values is None:
             return None

@@ -74,7 +74,6 @@ class Geo(Sketch):
             raise InputError(f"geo({self.cells}): give the most cells of a file, from 4 to 65536: geo(64)")
 
     def refusal(self, data_type: DataType) -> str | None:
-        """See `Sketch`."""
         if len(data_type.fields) == 2 and all(field.name in ("float", "double") for _, field in data_type.fields):
             return None
         return "geo takes two columns of floats or doubles: latitude and longitude in degrees"
@@ -99,18 +98,15 @@ class Geo(Sketch):
         return Cells(level, codes, odd)
 
     def merge(self, states: Sequence[Cells]) -> Cells:
-        """See `Sketch`."""
         level = min(state.level for state in states)
         codes = np.unique(np.concatenate([state.codes >> np.uint64(2 * (state.level - level)) for state in states]))
         return self._coarsen(level, codes, any(state.odd for state in states))
 
     def to_bytes(self, state: Cells) -> bytes:
-        """See `Sketch`."""
         steps = np.diff(state.codes, prepend=np.uint64(0))
         return seal(str(self), struct.pack(_HEAD, state.level, state.odd) + pack_arrays([steps]))
 
     def from_bytes(self, data: bytes) -> Cells:
-        """See `Sketch`."""
         payload = unseal(str(self), data)
         arrays = unpack_arrays(payload[struct.calcsize(_HEAD) :])
         if len(arrays) != 1 or arrays[0].dtype != np.uint64 or payload[0] > _LEVELS:
@@ -119,7 +115,6 @@ class Geo(Sketch):
         return Cells(level, np.cumsum(arrays[0], dtype=np.uint64), bool(odd))
 
     def stack(self, states: Sequence[Cells | None]) -> GeoStack:
-        """See `Sketch`."""
         present = [(i, state) for i, state in enumerate(states) if state is not None]
         edges = [_rectangles(state) for _, state in present]
         south, north, west, east = (

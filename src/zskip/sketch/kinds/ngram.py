@@ -47,11 +47,9 @@ class Ngram(ArraySketch):
         return np.dtype(np.uint32 if self.n <= 4 else np.uint64)
 
     def refusal(self, data_type: DataType) -> str | None:
-        """See `Sketch`."""
         return None if data_type.name in ("string", "binary") else f"ngram knows nothing of values of type {data_type}"
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         data, offsets = distinct.text
         parts, first = [np.zeros(0, np.uint64)], 0
         while first < len(offsets) - 1:
@@ -65,11 +63,9 @@ class Ngram(ArraySketch):
         return (_check_count(np.unique(np.concatenate(parts))).astype(self._size),)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         return (_check_count(np.unique(np.concatenate([part[0] for part in parts]))),)
 
     def to_bytes(self, state: State) -> bytes:
-        """See `Sketch`."""
         grams = state.arrays[0]
         steps = np.diff(grams, prepend=grams.dtype.type(0))
         # Bytes of equal significance compress better together.
@@ -77,18 +73,15 @@ class Ngram(ArraySketch):
         return super().to_bytes(State((np.ascontiguousarray(planes),), state.nulls, state.nan))
 
     def from_bytes(self, data: bytes) -> State:
-        """See `Sketch`."""
         state = super().from_bytes(data)
         planes = state.arrays[0].reshape(self._size.itemsize, -1)
         steps = np.ascontiguousarray(planes.T).view(self._size)[:, 0]
         return State((np.cumsum(steps, dtype=self._size),), state.nulls, state.nan)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
-        """See `ArraySketch`."""
         return len(arrays) == 1 and arrays[0].dtype == np.uint8 and len(arrays[0]) % self._size.itemsize == 0
 
     def matches(self, parts: Sequence[Part], stack: Stack) -> Bools | None:
-        """See `ArraySketch`."""
         known = [mask for part in parts if (mask := self._may_contain(part, stack)) is not None]
         return np.logical_and.reduce(known) if known else None
 

@@ -37,23 +37,18 @@ class Prefix(ArraySketch):
             raise InputError(f"prefix({self.n}): give the bytes of a prefix, from 1 to 64: prefix(4)")
 
     def refusal(self, data_type: DataType) -> str | None:
-        """See `Sketch`."""
         return None if data_type.name in ("string", "binary") else f"prefix knows nothing of values of type {data_type}"
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         return _to_array(sorted({value[: self.n] for value in distinct.unsorted.to_pylist()}))
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         return _to_array(sorted(set().union(*(part[0] for part in parts))))
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
-        """See `ArraySketch`."""
         return len(arrays) == 1 and arrays[0].dtype == np.object_ and all(len(p) <= self.n for p in arrays[0])
 
     def flags(self, part: Part, stack: Stack) -> Any:
-        """See `ArraySketch`."""
         prefixes = stack.arrays[0]
         values = equal_values(part)
         if values is not None:

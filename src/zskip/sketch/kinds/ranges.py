@@ -38,27 +38,22 @@ class Ranges(ArraySketch):
             raise InputError(f"ranges({self.k}): give the number of intervals, from 1 to 1024: ranges(8)")
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         return _merge_nearest(distinct.values, distinct.values, self.k * _WHILE_READING)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         lows, highs = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
         return _merge_nearest(*_merge_overlaps(lows, highs), self.k * _WHILE_READING)
 
     def finish(self, state: State) -> State:
-        """See `Sketch`."""
         lows, highs = _merge_nearest(state.arrays[0], state.arrays[1], self.k)
         if lows.dtype == np.object_:
             lows, highs = _merge_overlaps(*_shorten(lows, highs))
         return State((lows, highs), state.nulls, state.nan)
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
-        """See `ArraySketch`."""
         return len(arrays) == 2 and len(arrays[0]) == len(arrays[1]) and bool(np.all(arrays[0] <= arrays[1]))
 
     def flags(self, part: Part, stack: Stack) -> Any:
-        """See `ArraySketch`."""
         lows, highs = stack.arrays
         values = equal_values(part)
         if values is not None:

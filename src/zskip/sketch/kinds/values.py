@@ -33,12 +33,10 @@ class ValueSet(ArraySketch):
             raise InputError(f"values({self.cap}): give the most values of a file, from 1 to 1000000: values(100)")
 
     def collect(self, distinct: Distinct) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         self._check(len(distinct))
         return (distinct.values,)
 
     def union(self, parts: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """See `ArraySketch`."""
         merged = np.unique(np.concatenate([part[0] for part in parts]))
         self._check(len(merged))
         return (merged,)
@@ -48,11 +46,9 @@ class ValueSet(ArraySketch):
             raise LeftOut(f"more than {self.cap} distinct values")
 
     def is_sound(self, arrays: tuple[Any, ...]) -> bool:
-        """See `ArraySketch`."""
         return len(arrays) == 1 and len(arrays[0]) <= self.cap
 
     def flags(self, part: Part, stack: Stack) -> Any:
-        """See `ArraySketch`."""
         return _flags(leaf_of(part), stack.arrays[0], isinstance(part, Not))
 
 

@@ -104,7 +104,6 @@ class HadoopStorage:
 
     @property
     def kind(self) -> Kind:
-        """The kind of storage, which tells what is fast and what is slow."""
         if self._local is not None:
             return "disk"
         return "objects" if self._files.getUri().getScheme() in _PUBLISHED_AT_CLOSE else "cluster"
@@ -117,18 +116,15 @@ class HadoopStorage:
 
     @property
     def root(self) -> str:
-        """The URI of the root, unescaped."""
         return self._root
 
     def uri(self, path: str) -> str:
-        """The URI of a file, in the form that Spark accepts."""
         return f"{self._root}/{path}" if path else self._root
 
     def _path(self, path: str) -> JavaObject:
         return self._jvm.find(_PATH)(self.uri(path) or "/")
 
     def walk(self, skip: Callable[[str], bool]) -> list[FileInfo]:
-        """All files below the root, without names that `skip` accepts and everything below them."""
         listing: Callable[[JavaObject], JavaObject] = self._jvm.call(
             "org.apache.hadoop.util.functional.RemoteIterators", "toList"
         )
@@ -143,7 +139,6 @@ class HadoopStorage:
         return [f for f in self._fetch(statuses) if not any(skip(name) for name in f.path.split("/"))]
 
     def list_dir(self, path: str) -> list[FileInfo]:
-        """Files and directories directly in a directory; empty where it does not exist."""
         with contextlib.suppress(FileNotFoundError), translate_errors("list", self.uri(path)):
             iterator = self._files.listStatusIterator(self._path(path))
             statuses = self._jvm.call("org.apache.hadoop.util.functional.RemoteIterators", "toList")(iterator)
@@ -164,7 +159,6 @@ class HadoopStorage:
         return [FileInfo(p[start:], 0 if is_dir else size, time, is_dir) for p, size, time, is_dir in rows]
 
     def stat(self, path: str) -> FileInfo | None:
-        """One file or directory; None where there is none."""
         with contextlib.suppress(FileNotFoundError), translate_errors("look at", self.uri(path)):
             status = self._files.getFileStatus(self._path(path))
             is_dir = status.isDirectory()
@@ -172,7 +166,6 @@ class HadoopStorage:
         return None
 
     def read(self, path: str) -> bytes:
-        """The content of a file; raises FileNotFoundError where there is none."""
         with translate_errors("read", self.uri(path)):
             stream = self._files.open(self._path(path))
             try:
@@ -181,12 +174,10 @@ class HadoopStorage:
                 stream.close()
 
     def is_dir(self, path: str) -> bool:
-        """Whether a path is a directory."""
         info = self.stat(path)
         return info is not None and info.is_dir
 
     def open(self, path: str, size: int | None = None) -> BinaryIO:
-        """A seekable binary stream for reading; size: in bytes, where known."""
         with translate_errors("open", self.uri(path)):
             if size is None:
                 size = int(self._files.getFileStatus(self._path(path)).getLen())
@@ -260,7 +251,6 @@ class HadoopStorage:
         return False
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory, never replacing another; creates the target's parents."""
         if self._local is not None:
             return self._local.rename(source, target)
         with translate_errors("move", self.uri(source)):
@@ -292,7 +282,6 @@ class HadoopStorage:
             )
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a directory with its content; does nothing where there is none."""
         with contextlib.suppress(FileNotFoundError), translate_errors("delete", self.uri(path)):
             self._files.delete(self._path(path), True)
 
