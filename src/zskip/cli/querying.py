@@ -10,7 +10,7 @@ import typer
 import zskip
 from zskip.cli.app import app
 from zskip.cli.options import AsJson, Collect, FormatName, Granularity, IndexPath, TablePath
-from zskip.cli.tables import explain_spark_errors, open_table, start_session
+from zskip.cli.tables import explain_spark_errors, open_table, show, start_session
 from zskip.errors import InputError, ZskipWarning
 
 
@@ -52,8 +52,6 @@ def index(
 
     Example: zskip index events --sketch 'bloom(0.01):user_id'
     """
-    from zskip.cli.show import print_json, print_result
-
     spark = refresh or bool(sketch) or collect is not Collect.footers
     result = open_table(path, index_path, format_name, spark=spark).index(
         collect=collect.value,
@@ -63,7 +61,7 @@ def index(
         total_budget=total_budget,
         granularity=None if granularity is None else granularity.value,
     )
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 @app.command()
@@ -108,11 +106,9 @@ def explain(
 
     Example: zskip explain events --where "day = DATE '2024-03-01' AND lower(name) = 'x'"
     """
-    from zskip.cli.show import print_json, print_result
-
     table = open_table(path, index_path, format_name, spark=analyze)
     result = table.explain(where, analyze=analyze)
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 @app.command()
@@ -131,11 +127,9 @@ def verify(
 
     Exit code 1 if something is wrong. Example: zskip verify events --queries 100
     """
-    from zskip.cli.show import plain, print_json, print_result
-
     with explain_spark_errors():
         result = open_table(path, index_path, format_name, spark=True).verify(where, queries=queries, seed=seed)
-    print_json({"ok": result.ok, **plain(result)}) if as_json else print_result(result)
+    show(result, as_json, ok=result.ok)
     if not result.ok:
         raise typer.Exit(1)
 

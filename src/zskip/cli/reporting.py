@@ -8,7 +8,7 @@ import typer
 
 from zskip.cli.app import app, show_page
 from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, WorkloadFile
-from zskip.cli.tables import column_names, open_table
+from zskip.cli.tables import column_names, open_table, show
 
 
 @app.command()
@@ -23,10 +23,8 @@ def info(
 
     Example: zskip info events --by user_id,day
     """
-    from zskip.cli.show import print_json, print_result
-
     result = open_table(path, index_path, format_name).info(None if by is None else column_names(by))
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 @app.command()
@@ -68,10 +66,8 @@ def clean(
 
     Example: zskip clean events --delete
     """
-    from zskip.cli.show import plain, print_json, print_result
-
     result = open_table(path, index_path, format_name).clean(delete=delete)
-    print_json({"bytes": result.bytes, **plain(result)}) if as_json else print_result(result)
+    show(result, as_json, bytes=result.bytes)
 
 
 @app.command()

@@ -25,7 +25,7 @@ from zskip.cli.options import (
     WorkloadFile,
     Writer,
 )
-from zskip.cli.tables import column_names, open_table, start_session
+from zskip.cli.tables import column_names, open_table, show, start_session
 
 
 @app.command()
@@ -75,8 +75,6 @@ def optimize(
 
     Example: zskip optimize events --by user_id,day --target-file-size 256MB
     """
-    from zskip.cli.show import print_json, print_result
-
     result = zskip.table(start_session(), path, format=format_name).optimize(
         "auto" if by.strip() == "auto" else column_names(by),
         curve=curve.value,
@@ -96,7 +94,7 @@ def optimize(
         jobs=jobs,
         writer=writer.value,
     )
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 @app.command()
@@ -120,12 +118,10 @@ def compact(
 
     Example: zskip compact events --target-file-size 256MB
     """
-    from zskip.cli.show import print_json, print_result
-
     result = zskip.table(start_session(), path, format=format_name).compact(
         target_file_size=target_file_size, min_file_size=min_file_size, where=where, exclusive=exclusive
     )
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 @app.command()
@@ -159,8 +155,6 @@ def maintain(
 
     Example: zskip maintain events --budget 10GB --seconds 600
     """
-    from zskip.cli.show import print_json, print_result
-
     result = open_table(path, None, format_name, spark=not dry_run).maintain(
         budget=budget,
         seconds=seconds,
@@ -172,7 +166,7 @@ def maintain(
         dry_run=dry_run,
         exclusive=exclusive,
     )
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Open tables and sessions for commands."""
+"""Open tables and sessions for commands, and show what they gave."""
 
 from __future__ import annotations
 
@@ -37,6 +37,13 @@ def start_session() -> SparkSession:
     from zskip.spark.jvm.session import local_session
 
     return local_session("zskip")
+
+
+def show(result: object, as_json: bool, **more: object) -> None:
+    """Print what a call gave, for people, or as one JSON document with `more` entries."""
+    from zskip.cli.show import plain, print_json, print_result
+
+    print_json({**plain(result), **more}) if as_json else print_result(result)
 
 
 def column_names(by: str) -> list[str]:

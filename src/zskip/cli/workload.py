@@ -9,7 +9,7 @@ import typer
 
 from zskip.cli.app import app
 from zskip.cli.options import AsJson, Curve, FormatName, IndexPath, TablePath, Unseen, WorkloadFile
-from zskip.cli.tables import column_names, open_table
+from zskip.cli.tables import column_names, open_table, show
 
 if TYPE_CHECKING:
     from zskip.advisor.workload.workload import Workload
@@ -47,8 +47,6 @@ def advise(
 
     Example: zskip advise events --workload queries.sql
     """
-    from zskip.cli.show import print_json, print_result
-
     advice = open_table(path, index_path, format_name, spark=True).advise(
         workload,
         columns=None if columns is None else column_names(columns),
@@ -57,7 +55,7 @@ def advise(
         unseen=unseen,
         seed=seed,
     )
-    print_json(advice) if as_json else print_result(advice)
+    show(advice, as_json)
 
 
 @app.command(name="what-if")
@@ -77,8 +75,6 @@ def what_if(
 
     Example: zskip what-if events --by user_id,day --files 64
     """
-    from zskip.cli.show import print_json, print_result
-
     candidate = open_table(path, index_path, format_name, spark=True).what_if(
         column_names(by),
         curve=curve.value,
@@ -87,7 +83,7 @@ def what_if(
         workload=workload,
         unseen=unseen,
     )
-    print_json(candidate) if as_json else print_result(candidate)
+    show(candidate, as_json)
 
 
 @app.command()
@@ -150,6 +146,4 @@ def import_workload(
 
 
 def _print_workload(workload: Workload, as_json: bool) -> None:
-    from zskip.cli.show import plain, print_json, print_result
-
-    print_json({**plain(workload), "shapes": workload.shapes()}) if as_json else print_result(workload)
+    show(workload, as_json, shapes=workload.shapes())

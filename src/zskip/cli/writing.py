@@ -20,7 +20,7 @@ from zskip.cli.options import (
     Unseen,
     WorkloadFile,
 )
-from zskip.cli.tables import column_names, explain_spark_errors, start_session
+from zskip.cli.tables import column_names, explain_spark_errors, show, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,8 +88,6 @@ def write(
 
     Example: zskip write raw/*.csv events --by user_id,day --mode append
     """
-    from zskip.cli.show import print_json, print_result
-
     spark = start_session()
     with explain_spark_errors():
         df = _read(spark, source, source_format or _guess_format(source), schema, header, delimiter)
@@ -109,7 +107,7 @@ def write(
         compression=compression,
         seed=seed,
     )
-    print_json(result) if as_json else print_result(result)
+    show(result, as_json)
 
 
 def _guess_format(source: str) -> Source:
