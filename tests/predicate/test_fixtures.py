@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zskip.errors import ColumnError, PredicateError
-from zskip.predicate import And, Attributes, Columns, Constant, In, Not, Or, Unknown, parse, parse_many, to_sql
+from zskip.predicate import And, Attributes, Columns, Constant, In, Not, Or, Unknown, parse, to_sql
 from zskip.prune import outcomes
 from zskip.records import Field
 from zskip.types import DataType
@@ -340,12 +340,6 @@ def test_errors_of_strange_numbers_stay_inside_in_lenient_mode():
     for sql in ("t.x = " + "9" * 400, "t.a = " + "9" * 5000, "t.x < 1e999", "t.v = 1.5e9999999999BD", "t.a = X'0g'"):
         assert parse(sql, ATTRIBUTES, lenient=True) is not None
         parse(sql.replace("t.", ""), COLUMNS) if "0g" not in sql and "9999999999BD" not in sql else None
-
-
-def test_several():
-    assert describe(parse_many(["a > 1", "b < 2"], COLUMNS)) == "(a > 1 AND b < 2L)"
-    assert describe(parse_many(["a > 1"], COLUMNS)) == "a > 1"
-    assert describe(parse_many([], COLUMNS)) == "true"
 
 
 def test_names_in_two_cases():

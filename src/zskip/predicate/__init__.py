@@ -6,7 +6,7 @@ from zskip.predicate.arrow.write import to_pyarrow
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.iceberg import to_iceberg
 from zskip.predicate.opaque import register_function
-from zskip.predicate.sql.parse import parse, parse_many, parse_term
+from zskip.predicate.sql.parse import parse, parse_term
 from zskip.predicate.text import term_sql, to_sql
 from zskip.predicate.tree import (
     And,
@@ -74,7 +74,6 @@ __all__ = [
     "is_unread",
     "nodes",
     "parse",
-    "parse_many",
     "parse_term",
     "patterns",
     "register_function",

@@ -8,7 +8,6 @@ user wrote: unknown columns and syntax errors raise.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +25,7 @@ from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.sql.tokens import Token, has_plain_units, is_deep, long_list, shorten, split, tokens_of, truth_test
-from zskip.predicate.tree import Not, Predicate, Term, Unknown, conjunction, nodes
+from zskip.predicate.tree import Not, Predicate, Term, Unknown, nodes
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
@@ -53,11 +52,6 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
         if not lenient:
             raise
         return Unknown(sql)
-
-
-def parse_many(sqls: Sequence[str], columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
-    """Read several predicates that must all hold."""
-    return conjunction(tuple(parse(sql, columns, timezone=timezone, lenient=lenient) for sql in sqls))
 
 
 def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
