@@ -25,6 +25,14 @@ def parse_size(text: str | int) -> int:
     return size
 
 
+def read_size(name: str, value: int | str) -> int:
+    """Read an argument in bytes, as `parse_size` does; raises InputError that names it."""
+    try:
+        return parse_size(value)
+    except InputError as error:
+        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "64MB"') from error
+
+
 def show_size(size: float) -> str:
     """Format a number of bytes for people.
 

@@ -14,7 +14,7 @@ from zskip.layout.curves import zorder_pattern
 from zskip.layout.fit import MOST_COLUMNS, column_bounds
 from zskip.layout.layout import FITTED, Layout, first_files
 from zskip.layout.predict import sample_ranks
-from zskip.layout.ranks import dense_ranks, needed_bits
+from zskip.layout.ranks import dense_ranks, needed_bits, position
 from zskip.layout.tree.grow import Grower, Guide, Node, breadth_first, join_leaves
 from zskip.layout.tree.queries import TreeQueries
 from zskip.layout.tree.tree import Int32s, Tree
@@ -188,7 +188,7 @@ def _join_trees(trees: Sequence[_GrownTree], cuts: Sequence[Cut], bounds: Sequen
     table = np.concatenate(parts) if parts else np.empty((0, 3), np.int64)
     used_cuts = [cuts[number] for number in table[:, 0].tolist()]
     ranks = [
-        len(bounds[column]) + 1 if value is None else _find_position(bounds[column], value) + 1
+        len(bounds[column]) + 1 if value is None else position(bounds[column], value, "left") + 1
         for column, value in used_cuts
     ]
     return Tree(
@@ -199,9 +199,3 @@ def _join_trees(trees: Sequence[_GrownTree], cuts: Sequence[Cut], bounds: Sequen
         roots=np.array([start_of.get(id(tree), ~0) for tree in trees], np.int32),
         reasons=tuple(distinct[0].reasons) if distinct else (),
     )
-
-
-def _find_position(bounds: Values, value: Any) -> int:
-    wrapped = np.empty(1, bounds.dtype)
-    wrapped[0] = value
-    return int(np.searchsorted(bounds, wrapped, "left")[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -93,6 +93,15 @@ def _rank_by_table(values: Ints, bounds: Ints) -> Ints:
     below = int(bounds[0]) - 1
     table = np.concatenate([[0], np.repeat(np.arange(1, len(bounds)), np.diff(bounds)), [len(bounds)]])
     return cast(Ints, table[np.clip(values, below, bounds[-1]) - below])
+
+
+def position(values: Values, value: Any, side: Literal["left", "right"]) -> int:
+    """Find where a value belongs among ascending ones; NumPy takes bare `bytes` for text without trailing zeros."""
+    if values.dtype == object:
+        wrapped = np.empty((), object)
+        wrapped[()] = value
+        value = wrapped
+    return int(np.searchsorted(values, value, side))
 
 
 def needed_bits(bounds: int, null_rank: bool) -> int:

@@ -23,6 +23,7 @@ from zskip.report import charts, words
 from zskip.report.facts import Facts, QueryReads
 from zskip.report.picture import MOST_DRAWN, Figure, cover, depth_line, drawn_files, hover, labels, rectangles
 from zskip.report.values import clean, percent
+from zskip.rows import moment
 from zskip.units import show_size
 
 _WORST = 10
@@ -61,7 +62,7 @@ def to_html(facts: Facts, rows: Ints) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(size=show_size, share=percent, clean=clean, moment=words.moment)
+    environment.filters.update(size=show_size, share=percent, clean=clean, moment=moment)
     template = environment.from_string(here.joinpath("page.html").read_text("utf-8"))
     page = template.render(
         facts=facts,
@@ -106,7 +107,7 @@ def _figures(facts: Facts, indexes: Ints) -> dict[str, Figure]:
         if len(facts.advice.by_number_of_columns) > 1:
             figures["by-columns"] = charts.by_columns(facts.advice)
     if any(operation.share_after is not None or operation.share_measured is not None for operation in facts.history):
-        moments = [words.moment(operation.time_ms) for operation in facts.history]
+        moments = [moment(operation.time_ms) for operation in facts.history]
         figures["operations"] = charts.operations(facts.history, moments)
     return figures
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from zskip.records import Maintenance
 from zskip.report.facts import Facts, Queries
 from zskip.report.spread import Spread
 from zskip.report.values import clean, percent
+from zskip.rows import moment
 from zskip.units import show_size
 
 _BETTER = 0.95
@@ -89,11 +88,6 @@ def _upkeep(facts: Facts, upkeep: Maintenance) -> str:
 def moment_of(facts: Facts) -> str:
     """Return the day on which the table was last clustered."""
     return "it was clustered" if facts.clustered is None else moment(facts.clustered.time_ms)[:10]
-
-
-def moment(ms: int) -> str:
-    """Format a time in UTC."""
-    return dt.datetime.fromtimestamp(ms // 1000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def depth_of(spread: Spread) -> str:

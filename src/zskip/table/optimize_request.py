@@ -19,7 +19,7 @@ from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
 from zskip.table.journal import Depths
 from zskip.table.unchanged_files import FileIdentity
-from zskip.units import parse_size, show_size
+from zskip.units import parse_size, read_size, show_size
 
 Given = Workload | str | Iterable[str | tuple[str, float] | Mapping[str, object] | Query] | None
 """A workload, the path of a file of queries, a list of queries, or None for the recorded workload."""
@@ -166,14 +166,6 @@ def check_unseen(value: float) -> float:
 def make_repeatable(workload: Given) -> Given:
     """Turn an iterator into a tuple, so that it can be read more than once."""
     return tuple(workload) if isinstance(workload, Iterator) else workload
-
-
-def read_size(name: str, value: int | str) -> int:
-    """Read an argument in bytes, a number or text; raises InputError that names it."""
-    try:
-        return parse_size(value)
-    except InputError as error:
-        raise InputError(f'{name}={value!r} is not a size; write bytes, or text with a unit such as "10GB"') from error
 
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:

@@ -27,7 +27,7 @@ from zskip.table.index_binding import load_index
 from zskip.table.session import is_case_sensitive, table_columns, time_zone
 from zskip.table.snapshot import file_positions, read_snapshot, read_table_schema
 from zskip.terminal import bar
-from zskip.units import parse_size
+from zskip.units import read_size
 
 if TYPE_CHECKING:
     from zskip.spark.schema import TableSchema
@@ -55,7 +55,8 @@ def refresh_index(
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
         raise InputError(f'granularity="{granularity}" is none of {", ".join(GRANULARITIES)}')
-    file_budget, all_files_budget = _read_size("budget", budget), _read_size("total_budget", total_budget)
+    file_budget = None if budget is None else read_size("budget", budget)
+    all_files_budget = None if total_budget is None else read_size("total_budget", total_budget)
     if collect == "scan":
         handle.need_spark('collect="scan"')
     schema = None if handle.spark is None else read_table_schema(handle)
@@ -122,16 +123,6 @@ def index_new_files(handle: Handle, *, by_engine: bool) -> None:
             refresh_index(handle, new_only=True)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
-
-
-def _read_size(name: str, value: int | str | None) -> int | None:
-    """Read a number of bytes or a text with a unit; raises InputError."""
-    if value is None:
-        return None
-    try:
-        return parse_size(value)
-    except InputError as error:
-        raise InputError(f'{name}={value!r} is no size; write bytes, or text with a unit such as "64MB"') from error
 
 
 def _read_sketches(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from zskip.advisor.fitting.preimages import preimage
-from zskip.layout.ranks import dense_ranks
+from zskip.layout.ranks import dense_ranks, position
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload
 from zskip.predicate import (
     And,
@@ -199,11 +199,8 @@ def _ranks(ends: Range | None, distinct: Any) -> tuple[int, int]:
     if ends is None or ends is ONLY_NULLS:
         return ANY_LOWER, ANY_UPPER
     low, high = ends
-    first = 0 if low is None else int(np.searchsorted(distinct, _as_scalar(low, distinct), "left"))
-    last = (
-        len(distinct) - 1 if high is None else int(np.searchsorted(distinct, _as_scalar(high, distinct), "right")) - 1
-    )
-    return first, last
+    first = 0 if low is None else position(distinct, low, "left")
+    return first, (len(distinct) if high is None else position(distinct, high, "right")) - 1
 
 
 def _ends(ends: Range | None, form: Form | None) -> list[Any]:
@@ -225,15 +222,6 @@ def _weighted(ends: Sequence[tuple[Any, float]], like: Any) -> tuple[Any, Floats
     values = np.empty(len(weights), like.dtype)
     values[:] = sorted(weights)
     return values, np.array([weights[value] for value in sorted(weights)])
-
-
-def _as_scalar(value: Any, like: Any) -> Any:
-    """A value as an array of one: NumPy takes bare `bytes` for text that ends before its trailing zeros."""
-    if like.dtype != object:
-        return value
-    wrapped = np.empty((), object)
-    wrapped[()] = value
-    return wrapped
 
 
 def drop_unlimited(workload: Workload) -> Workload:

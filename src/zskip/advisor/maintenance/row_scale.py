@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from zskip.layout.ranks import position
 from zskip.layout.workload import Ranks
 from zskip.records import Bools, Floats, Ints, Values
 
@@ -53,9 +54,7 @@ class Scale:
         """The share of rows below a value, or up to it if `after`; 0 and 1 without known bounds."""
         if not len(self.points):
             return float(after)
-        wrapped = np.empty(1, self.points.dtype)
-        wrapped[0] = value
-        return float(self.below[np.searchsorted(self.points, wrapped, side="right" if after else "left")[0]])
+        return float(self.below[position(self.points, value, "right" if after else "left")])
 
     def spans(self, column: Bounds) -> tuple[Floats, Floats]:
         """The start and end of files, from 0 to 1: the share of rows below them, and up to their ends."""

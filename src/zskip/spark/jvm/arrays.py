@@ -74,10 +74,6 @@ def _primitive_array(spark: SparkSession, values: Values) -> JavaObject:
     """A `long[]` or a `double[]`, filled in one call."""
     jvm, gateway = Jvm.of(spark), cast("Any", spark.sparkContext._gateway)
     is_float = values.dtype == np.float64
-    bytes_ = jvm.call("java.nio.ByteBuffer", "wrap")(
-        np.ascontiguousarray(values, ">f8" if is_float else ">i8").tobytes()
-    )
-    buffer = bytes_.asDoubleBuffer() if is_float else bytes_.asLongBuffer()
     array = gateway.new_array(gateway.jvm.double if is_float else gateway.jvm.long, len(values))
-    buffer.get(array)
+    (jvm.doubles(values) if is_float else jvm.longs(values)).get(array)
     return array

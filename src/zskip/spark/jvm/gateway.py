@@ -88,15 +88,8 @@ class Jvm:
         return self._view.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
 
     def array(self, element: str, items: Sequence[Any]) -> JavaObject:
-        """An array of a few objects in the JVM; takes one call per item."""
+        """An array of a few objects, or of `int`, in the JVM; takes one call per item."""
         array = self._gateway.new_array(self.find(element), len(items))
-        for i, item in enumerate(items):
-            array[i] = item
-        return array
-
-    def int_array(self, items: Sequence[int]) -> JavaObject:
-        """An `int[]` of a few items; takes one call per item."""
-        array = self._gateway.new_array(self._view.int, len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
@@ -104,6 +97,10 @@ class Jvm:
     def longs(self, values: npt.ArrayLike) -> JavaObject:
         """A `java.nio.LongBuffer` with the values."""
         return self._buffer(np.ascontiguousarray(values, ">i8").tobytes()).asLongBuffer()
+
+    def doubles(self, values: npt.ArrayLike) -> JavaObject:
+        """A `java.nio.DoubleBuffer` with the values."""
+        return self._buffer(np.ascontiguousarray(values, ">f8").tobytes()).asDoubleBuffer()
 
     def ints(self, values: npt.ArrayLike) -> JavaObject:
         """A `java.nio.IntBuffer` with the values."""
@@ -220,7 +217,7 @@ class Handles:
 
         order: for each argument of `handle`, its index in `arguments`.
         """
-        return self._methods("permuteArguments")(handle, self.type(result, *arguments), self._jvm.int_array(order))
+        return self._methods("permuteArguments")(handle, self.type(result, *arguments), self._jvm.array("int", order))
 
     def chain(self, *handles: JavaObject) -> JavaObject:
         """Apply handles of one argument one after another, in the order given."""

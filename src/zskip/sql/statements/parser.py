@@ -57,6 +57,13 @@ class Parser:
         if not self.accept(word):
             raise self.error(f"expected {instead or word}")
 
+    def target_after(self, words: int) -> Target:
+        """Step over some words and ON, and read the table."""
+        for _ in range(words):
+            self.take()
+        self.expect("ON")
+        return self.target()
+
     def error(self, expected: str) -> PredicateError:
         """The syntax error at the next token."""
         return syntax_error(self.sql, self.now, expected)

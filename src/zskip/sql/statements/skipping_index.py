@@ -48,14 +48,14 @@ IndexStatement = CreateIndex | DropIndex | ShowIndex | DescribeIndex
 
 
 def _create(parser: Parser) -> CreateIndex:
-    target = _on(parser)
+    target = parser.target_after(3)
     sketches = _sketches(parser)
     parser.finish("a semicolon")
     return CreateIndex(target=target, sketches=sketches)
 
 
 def _drop(parser: Parser) -> DropIndex:
-    target = _on(parser)
+    target = parser.target_after(3)
     sketches = _sketches(parser) if parser.now.text == "(" else ()
     parser.finish("a list of sketches" if not sketches else "a semicolon")
     return DropIndex(target=target, sketches=sketches)
@@ -65,7 +65,7 @@ def _bare(statement: type[CreateIndex | ShowIndex | DescribeIndex]) -> Callable[
     """Make the reader of a statement that only names a table."""
 
     def read(parser: Parser) -> IndexStatement:
-        target = _on(parser)
+        target = parser.target_after(3)
         parser.finish("a semicolon")
         return statement(target=target)
 
@@ -81,13 +81,6 @@ INDEX_READERS: dict[str, Callable[[Parser], IndexStatement]] = {
     "DESC": _bare(DescribeIndex),
 }
 """The readers of statements by their first word, before SKIPPING INDEX; each raises PredicateError."""
-
-
-def _on(parser: Parser) -> Target:
-    for _ in range(3):
-        parser.take()
-    parser.expect("ON")
-    return parser.target()
 
 
 def _sketches(parser: Parser) -> tuple[str, ...]:

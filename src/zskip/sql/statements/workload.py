@@ -55,7 +55,7 @@ def read_advise(parser: Parser) -> Advise:
 
 
 def _alter(parser: Parser) -> RecordWorkload:
-    target = _on(parser)
+    target = parser.target_after(2)
     parser.expect("RECORD")
     on = parser.accept("ON")
     if not on:
@@ -66,17 +66,10 @@ def _alter(parser: Parser) -> RecordWorkload:
 
 def _show(parser: Parser) -> ShowWorkload:
     clear = parser.now.upper == "CLEAR"
-    target = _on(parser)
+    target = parser.target_after(2)
     parser.finish("a semicolon")
     return ShowWorkload(target=target, clear=clear)
 
 
 WORKLOAD_READERS: dict[str, Callable[[Parser], WorkloadStatement]] = {"ALTER": _alter, "SHOW": _show, "CLEAR": _show}
 """The readers of statements by their first word, before WORKLOAD ON."""
-
-
-def _on(parser: Parser) -> Target:
-    parser.take()
-    parser.take()
-    parser.expect("ON")
-    return parser.target()

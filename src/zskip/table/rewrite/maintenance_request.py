@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from zskip.errors import InputError
 from zskip.layout.fit import check_curve
-from zskip.table.optimize_request import Given, check_unseen, make_repeatable, read_size
+from zskip.table.optimize_request import Given, check_unseen, make_repeatable
+from zskip.units import read_size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
