@@ -80,7 +80,7 @@ Exclusive = Annotated[
     bool, typer.Option("--exclusive", help="Nobody else rewrites it; for stores that cannot tell who was first.")
 ]
 CurveName = Annotated[Curve, typer.Option("--curve", help="The order of the rows.")]
-Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to write.")]
+Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there should be.")]
 TargetFileSize = Annotated[
     str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default.")
 ]

@@ -19,30 +19,24 @@ def index(
     path: TablePath,
     collect: Annotated[
         Collect,
-        typer.Option(
-            "--collect", help="Read footers only, let Spark also count what they do not tell, or count everything."
-        ),
+        typer.Option(help="Read footers only, let Spark also count what they do not tell, or count everything."),
     ] = Collect.footers,
     sketch: Annotated[
         list[str] | None,
-        typer.Option("--sketch", metavar="SPEC", help="A sketch to keep, such as bloom(0.01):key; may be repeated."),
+        typer.Option(metavar="SPEC", help="A sketch to keep, such as bloom(0.01):key; may be repeated."),
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option("--drop", metavar="SPEC", help="A sketch to drop; may be repeated.")
-    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="A sketch to drop; may be repeated.")] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", metavar="SIZE", help="The most that one sketch may take for a file.")
+        str | None, typer.Option(metavar="SIZE", help="The most that one sketch may take for a file.")
     ] = None,
     total_budget: Annotated[
-        str | None,
-        typer.Option("--total-budget", metavar="SIZE", help="The most that all sketches may take for all files."),
+        str | None, typer.Option(metavar="SIZE", help="The most that all sketches may take for all files.")
     ] = None,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Start Spark, so that the sketches of new files are built as well.")
     ] = False,
     granularity: Annotated[
-        Granularity | None,
-        typer.Option("--granularity", help="Keep entries for files only, or for row groups as well."),
+        Granularity | None, typer.Option(help="Keep entries for files only, or for row groups as well.")
     ] = None,
     index_path: IndexPath = None,
     format_name: FormatName = None,
@@ -67,7 +61,7 @@ def index(
 @app.command()
 def files(
     path: TablePath,
-    where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="A predicate in Spark SQL.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="A predicate in Spark SQL.")] = None,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -94,7 +88,7 @@ def files(
 @app.command()
 def explain(
     path: TablePath,
-    where: Annotated[str | None, typer.Option("--where", metavar="SQL", help="A predicate in Spark SQL.")] = None,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="A predicate in Spark SQL.")] = None,
     analyze: Annotated[
         bool, typer.Option("--analyze", help="Run the query with Spark, and say which files were read for nothing.")
     ] = False,
@@ -114,11 +108,9 @@ def explain(
 @app.command()
 def verify(
     path: TablePath,
-    where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="The query to run; by default random ones.")
-    ] = None,
-    queries: Annotated[int, typer.Option("--queries", metavar="N", min=0, help="How many random queries.")] = 20,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The same seed draws the same queries.")] = 0,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="The query to run; by default random ones.")] = None,
+    queries: Annotated[int, typer.Option(metavar="N", min=0, help="How many random queries.")] = 20,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed draws the same queries.")] = 0,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -137,10 +129,8 @@ def verify(
 @app.command()
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A query in Spark SQL.")],
-    table: Annotated[
-        list[str], typer.Option("--table", metavar="NAME=PATH", help="A table of the query; may be repeated.")
-    ],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Print at most this many rows.")] = 100,
+    table: Annotated[list[str], typer.Option(metavar="NAME=PATH", help="A table of the query; may be repeated.")],
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Print at most this many rows.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Answer a query, reading only the files it needs.
@@ -173,7 +163,7 @@ def query(
 @app.command(name="sql")
 def run_sql(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="One statement.")],
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Print at most this many rows.")] = 100,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Print at most this many rows.")] = 100,
     as_json: AsJson = False,
 ) -> None:
     """Run a statement: OPTIMIZE, EXPLAIN SKIPPING, VERIFY, CREATE SKIPPING INDEX, or any query over indexed tables.

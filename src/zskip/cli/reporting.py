@@ -14,7 +14,7 @@ from zskip.cli.tables import column_names, open_table, show
 @app.command()
 def info(
     path: TablePath,
-    by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -34,7 +34,7 @@ def report(
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else PATH's name and -report.html.")
     ] = None,
     workload: WorkloadFile = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="A,B,C", help="Columns that files are drawn along.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="A,B,C", help="Columns that files are drawn along.")] = None,
     advice: Annotated[bool, typer.Option("--advice", help="Start Spark, and add advice by the workload.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
     index_path: IndexPath = None,
@@ -72,10 +72,8 @@ def clean(
 
 @app.command()
 def demo(
-    scale: Annotated[float, typer.Option("--scale", metavar="F", help="TPC-H scale factor: 1 is 6M rows.")] = 0.5,
-    keep: Annotated[
-        str | None, typer.Option("--keep", metavar="DIR", help="Keep the tables in this directory.")
-    ] = None,
+    scale: Annotated[float, typer.Option(metavar="F", help="TPC-H scale factor: 1 is 6M rows.")] = 0.5,
+    keep: Annotated[str | None, typer.Option(metavar="DIR", help="Keep the tables in this directory.")] = None,
     open_it: Annotated[bool, typer.Option("--open", help="Show the report of it in the browser.")] = False,
     as_json: AsJson = False,
 ) -> None:

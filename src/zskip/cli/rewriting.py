@@ -31,42 +31,33 @@ from zskip.cli.tables import column_names, open_table, show, start_session
 @app.command()
 def optimize(
     path: TablePath,
-    by: Annotated[
-        str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas, or auto.")
-    ],
+    by: Annotated[str, typer.Option(metavar="A,B,C", help="Columns to cluster by, separated by commas, or auto.")],
     curve: CurveName = Curve.zorder,
-    build: Annotated[Build, typer.Option("--build", help="Rank by sampled bounds, or by leading bytes.")] = (
-        Build.sample
-    ),
+    build: Annotated[Build, typer.Option(help="Rank by sampled bounds, or by leading bytes.")] = Build.sample,
     files: Files = None,
     target_file_size: TargetFileSize = None,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Rewrite only the Hive partitions that match.")
+        str | None, typer.Option(metavar="SQL", help="Rewrite only the Hive partitions that match.")
     ] = None,
     into: Annotated[
-        str | None, typer.Option("--into", metavar="PATH", help="Write a new table there and leave this one alone.")
+        str | None, typer.Option(metavar="PATH", help="Write a new table there and leave this one alone.")
     ] = None,
     sort_within_files: SortWithinFiles = True,
-    sampling: Annotated[Sampling, typer.Option("--sampling", help="How the sample is drawn.")] = Sampling.bernoulli,
+    sampling: Annotated[Sampling, typer.Option(help="How the sample is drawn.")] = Sampling.bernoulli,
     seed: Seed = 0,
     compression: Annotated[
-        str,
-        typer.Option(
-            "--compression", metavar="CODEC", help="Of the new files, such as zstd or zstd:3; else as they are."
-        ),
+        str, typer.Option(metavar="CODEC", help="Of the new files, such as zstd or zstd:3; else as they are.")
     ] = "keep",
     workload: WorkloadFile = None,
     unseen: Unseen = 0.2,
     exclusive: Exclusive = False,
     max_batch: Annotated[
         str | None,
-        typer.Option(
-            "--max-batch", metavar="SIZE", help="Commit after so many bytes, such as 200GB; call again after a crash."
-        ),
+        typer.Option(metavar="SIZE", help="Commit after so many bytes, such as 200GB; call again after a crash."),
     ] = None,
-    jobs: Annotated[int, typer.Option("--jobs", metavar="N", help="How many batches at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many batches at the same time.")] = 1,
     writer: Annotated[
-        Writer, typer.Option("--writer", help="Arrow where it writes what Spark would, or Spark itself.")
+        Writer, typer.Option(help="Arrow where it writes what Spark would, or Spark itself.")
     ] = Writer.auto,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -100,15 +91,12 @@ def optimize(
 @app.command()
 def compact(
     path: TablePath,
-    target_file_size: Annotated[
-        str, typer.Option("--target-file-size", metavar="SIZE", help="The most that a new file takes.")
-    ] = "128MB",
+    target_file_size: Annotated[str, typer.Option(metavar="SIZE", help="The most that a new file takes.")] = "128MB",
     min_file_size: Annotated[
-        str | None,
-        typer.Option("--min-file-size", metavar="SIZE", help="Leave such files alone; by default half of the target."),
+        str | None, typer.Option(metavar="SIZE", help="Leave such files alone; by default half of the target.")
     ] = None,
     where: Annotated[
-        str | None, typer.Option("--where", metavar="SQL", help="Merge only in the Hive partitions that match.")
+        str | None, typer.Option(metavar="SQL", help="Merge only in the Hive partitions that match.")
     ] = None,
     exclusive: Exclusive = False,
     format_name: FormatName = None,
@@ -127,19 +115,13 @@ def compact(
 @app.command()
 def maintain(
     path: TablePath,
-    budget: Annotated[
-        str | None, typer.Option("--budget", metavar="SIZE", help="The most to rewrite, such as 10GB.")
-    ] = None,
-    seconds: Annotated[
-        float | None, typer.Option("--seconds", metavar="N", help="Begin no batch after so many seconds.")
-    ] = None,
+    budget: Annotated[str | None, typer.Option(metavar="SIZE", help="The most to rewrite, such as 10GB.")] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="N", help="Begin no batch after so many seconds.")] = None,
     target_file_size: Annotated[
-        str | None,
-        typer.Option("--target-file-size", metavar="SIZE", help="How large files are to be; as the last time."),
+        str | None, typer.Option(metavar="SIZE", help="How large files are to be; as the last time.")
     ] = None,
     by: Annotated[
-        str | None,
-        typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered."),
+        str | None, typer.Option(metavar="A,B,C", help="Columns to cluster by, of a table that was never clustered.")
     ] = None,
     workload: WorkloadFile = None,
     unseen: Unseen = 0.2,

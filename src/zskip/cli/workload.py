@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, Curve, FormatName, IndexPath, TablePath, Unseen, WorkloadFile
+from zskip.cli.options import (
+    AsJson,
+    Curve,
+    Files,
+    FormatName,
+    IndexPath,
+    TablePath,
+    TargetFileSize,
+    Unseen,
+    WorkloadFile,
+)
 from zskip.cli.tables import column_names, open_table, show
 
 if TYPE_CHECKING:
     from zskip.advisor.workload.workload import Workload
-
-FileCount = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files to plan for.")]
-FileSize = Annotated[
-    str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default.")
-]
 
 
 class Switch(str, Enum):
@@ -32,13 +37,12 @@ def advise(
     path: TablePath,
     workload: WorkloadFile = None,
     columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="A,B,C", help="Columns that may be clustered by; else the filtered."),
+        str | None, typer.Option(metavar="A,B,C", help="Columns that may be clustered by; else the filtered.")
     ] = None,
-    files: FileCount = None,
-    target_file_size: FileSize = None,
+    files: Files = None,
+    target_file_size: TargetFileSize = None,
     unseen: Unseen = 0.2,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same advice.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same advice.")] = 0,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
@@ -61,11 +65,11 @@ def advise(
 @app.command(name="what-if")
 def what_if(
     path: TablePath,
-    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns, with commas between.")],
-    curve: Annotated[Curve, typer.Option("--curve", help="The order of the rows.")] = Curve.auto,
+    by: Annotated[str, typer.Option(metavar="A,B,C", help="Columns, with commas between.")],
+    curve: Annotated[Curve, typer.Option(help="The order of the rows.")] = Curve.auto,
     workload: WorkloadFile = None,
-    files: FileCount = None,
-    target_file_size: FileSize = None,
+    files: Files = None,
+    target_file_size: TargetFileSize = None,
     unseen: Unseen = 0.2,
     index_path: IndexPath = None,
     format_name: FormatName = None,
@@ -131,9 +135,7 @@ def clear_workload(path: TablePath, index_path: IndexPath = None, format_name: F
 @workload_app.command(name="import")
 def import_workload(
     path: TablePath,
-    event_logs: Annotated[
-        str, typer.Option("--event-logs", metavar="DIR", help="A log of Spark, or a directory of logs.")
-    ],
+    event_logs: Annotated[str, typer.Option(metavar="DIR", help="A log of Spark, or a directory of logs.")],
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,

@@ -57,30 +57,27 @@ _ENDINGS = {"csv": Source.csv, "tsv": Source.csv, "json": Source.json, "jsonl": 
 def write(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Files: a file, a directory, or a pattern.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The table: a path, or a name in a catalog.")],
-    by: Annotated[str, typer.Option("--by", metavar="A,B,C", help="Columns to cluster by, separated by commas.")],
+    by: Annotated[str, typer.Option(metavar="A,B,C", help="Columns to cluster by, separated by commas.")],
     source_format: Annotated[
         Source | None, typer.Option("--from", help="The format of the files; by default their ending tells.")
     ] = None,
     schema: Annotated[
-        str | None,
-        typer.Option("--schema", metavar="DDL", help='Columns of CSV or JSON, such as "id BIGINT, day DATE".'),
+        str | None, typer.Option(metavar="DDL", help='Columns of CSV or JSON, such as "id BIGINT, day DATE".')
     ] = None,
     header: Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV files begin with names.")] = True,
-    delimiter: Annotated[str, typer.Option("--delimiter", metavar="TEXT", help="Between the values of a CSV.")] = ",",
+    delimiter: Annotated[str, typer.Option(metavar="TEXT", help="Between the values of a CSV.")] = ",",
     curve: CurveName = Curve.zorder,
     files: Files = None,
     target_file_size: TargetFileSize = None,
     partition_by: Annotated[
-        str | None, typer.Option("--partition-by", metavar="A,B", help="Columns that become Hive partitions.")
+        str | None, typer.Option(metavar="A,B", help="Columns that become Hive partitions.")
     ] = None,
     format_name: Annotated[Format, typer.Option("--format", help="The format of the table.")] = Format.parquet,
-    mode: Annotated[Mode, typer.Option("--mode", help="What happens to a table that exists.")] = Mode.error,
+    mode: Annotated[Mode, typer.Option(help="What happens to a table that exists.")] = Mode.error,
     workload: WorkloadFile = None,
     unseen: Unseen = 0.2,
     sort_within_files: SortWithinFiles = True,
-    compression: Annotated[
-        str, typer.Option("--compression", metavar="CODEC", help="Of the files, such as zstd:3 or snappy.")
-    ] = "zstd",
+    compression: Annotated[str, typer.Option(metavar="CODEC", help="Of the files, such as zstd:3 or snappy.")] = "zstd",
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
