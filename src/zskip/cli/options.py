@@ -9,8 +9,7 @@ import typer
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a directory of Parquet files.")]
 IndexPath = Annotated[
-    str | None,
-    typer.Option("--index-path", metavar="DIR", help="Where the index of a table lies that may not be written to."),
+    str | None, typer.Option(metavar="DIR", help="Where the index of a table lies that may not be written to.")
 ]
 FormatName = Annotated[
     str | None,
@@ -19,12 +18,10 @@ FormatName = Annotated[
     ),
 ]
 WorkloadFile = Annotated[
-    str | None,
-    typer.Option("--workload", metavar="FILE", help="Queries to fit to, one a line or as JSON; else those recorded."),
+    str | None, typer.Option(metavar="FILE", help="Queries to fit to, one a line or as JSON; else those recorded.")
 ]
 Unseen = Annotated[
-    float,
-    typer.Option("--unseen", metavar="SHARE", help="Share of tomorrow's queries that the workload does not tell: 0-1."),
+    float, typer.Option(metavar="SHARE", help="Share of tomorrow's queries that the workload does not tell: 0-1.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -79,12 +76,12 @@ class Granularity(str, Enum):
 Exclusive = Annotated[
     bool, typer.Option("--exclusive", help="Nobody else rewrites it; for stores that cannot tell who was first.")
 ]
-CurveName = Annotated[Curve, typer.Option("--curve", help="The order of the rows.")]
-Files = Annotated[int | None, typer.Option("--files", metavar="N", help="How many files there should be.")]
+CurveName = Annotated[Curve, typer.Option(help="The order of the rows.")]
+Files = Annotated[int | None, typer.Option(metavar="N", help="How many files there should be.")]
 TargetFileSize = Annotated[
-    str | None, typer.Option("--target-file-size", metavar="SIZE", help="How large files should be; 128MB by default.")
+    str | None, typer.Option(metavar="SIZE", help="How large files should be; 128MB by default.")
 ]
 SortWithinFiles = Annotated[
     bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="The same seed gives the same files.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same files.")]
