@@ -55,7 +55,10 @@ ENGINES = {
         "io.delta:delta-storage:4.4.0",
         "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
     ),
-    "spark35": ("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
+    "spark35": (
+        "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",
+        "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.11.0",
+    ),
 }
 """The jars of table formats for the Spark of each environment, as Maven names them."""
 HDFS_JARS = ("org.apache.hadoop:hadoop-client-minicluster:3.4.2", "junit:junit:4.13.2")
@@ -65,7 +68,7 @@ STORE_JARS = ("org.apache.hadoop:hadoop-aws:3.4.2", "software.amazon.awssdk:bund
 BROWSER = (("chromium", "chromium-browser", "google-chrome"), ("chromedriver",))
 """What has to be on the PATH for the tests in a browser, one of each, and below what holds it."""
 BROWSER_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
-ENGINE_TESTS = {"dev": ["delta", "hdfs", "iceberg"], "spark35": ["hudi"]}
+ENGINE_TESTS = {"dev": ["delta", "hdfs", "iceberg"], "spark35": ["hudi", "iceberg/older_spark"]}
 HISTORIES = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 # In the order of tests/conftest.py: the many short files come last and even out what the two have left.
 WORKERS = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]

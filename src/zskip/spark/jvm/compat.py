@@ -46,6 +46,13 @@ def version(spark: SparkSession) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
+def iceberg_runtime(spark: SparkSession) -> str:
+    """Iceberg's runtime for the session's Spark, as Maven names it."""
+    major, minor = version(spark)
+    scala = "2.12" if (major, minor) < (4, 0) else "2.13"
+    return f"org.apache.iceberg:iceberg-spark-runtime-{major}.{minor}_{scala}:1.11.0"
+
+
 def set_active(spark: SparkSession) -> None:
     """Make a session the active one of the calling thread's counterpart in the JVM, which reads settings from it."""
     _session_method(spark, "setActiveSession")(spark._jsparkSession)

@@ -8,6 +8,7 @@ them; and one `RewriteFiles` replaces the old files, and drops the delete files 
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Ints, Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
 from zskip.spark.engines.iceberg.catalog import ICEBERG, SessionCatalog
-from zskip.spark.jvm.compat import active_session
+from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
@@ -34,8 +35,11 @@ if TYPE_CHECKING:
     from zskip.storage import Storage
 
 _SPARK = f"{ICEBERG}.spark"
-_CLASSES = ("SparkRewriteTableCatalog", "SparkTableCache", "ScanTaskSetManager", "FileRewriteCoordinator")
-"""What a rewrite calls; Iceberg 1.11 has all of it."""
+_WITH_ROW_IDS = 3
+"""The first version of tables whose rows have ids, which older versions of Iceberg would not keep."""
+_OLDEST, _OLDEST_WITH_ROW_IDS = (1, 9), (1, 10)
+_READ_ID, _WRITE_ID = "scan-task-set-id", "rewritten-file-scan-task-set-id"
+"""The options that name a staged set; with Spark 4.1 its name as that of a table is enough."""
 _WRITE_OPTIONS = {
     "write-format": "parquet",
     # One task writes one file.
@@ -77,18 +81,15 @@ class IcebergEngine:
 
     def check(self) -> None:
         """Raise UnsupportedError where the runtime is older than the calls that a rewrite needs, or lacks a type."""
-        try:
-            for name in _CLASSES:
-                self._jvm.class_of(f"{_SPARK}.{name}")
-        except Py4JError as error:
+        table, version = self._catalog.load(), self._jvm.call(f"{ICEBERG}.IcebergBuild", "version")()
+        oldest = _OLDEST_WITH_ROW_IDS if table.operations().current().formatVersion() >= _WITH_ROW_IDS else _OLDEST
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < oldest:
             raise UnsupportedError(
-                f'to rewrite "{self._catalog.table}" the session needs Iceberg 1.11 or later; load '
-                "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0, as fits the version of Spark. Nothing was "
-                "written"
-            ) from error
-        schema = self._catalog.load().schema()
+                f'zskip rewrites "{self._catalog.table}" through Iceberg {".".join(map(str, oldest))} or later, and '
+                f"the session has loaded {version}; load {compat.iceberg_runtime(self._spark)}. Nothing was written"
+            )
         try:
-            self._jvm.call(f"{_SPARK}.SparkSchemaUtil", "convert")(schema)
+            self._jvm.call(f"{_SPARK}.SparkSchemaUtil", "convert")(table.schema())
         except Py4JError as error:
             raise UnsupportedError(
                 f'Iceberg\'s runtime in Spark does not read "{self._catalog.table}" '
@@ -103,7 +104,7 @@ class IcebergEngine:
         import pyspark.sql.functions as F
 
         version = self._open()
-        with active_session(session):
+        with compat.active_session(session):
             frame = self._read_staged(session, version, snapshot)
             if len(np.unique(snapshot.partition_of)) == 1:
                 return frame.withColumn(ordinal, F.lit(int(snapshot.partition_of[0])))
@@ -128,7 +129,7 @@ class IcebergEngine:
         texts = [name for name, text in self._types(version).items() if text == "uuid"]
         tasks = {path: self._restore_rows(version, path) for path in snapshot.paths if path in version.tasks}
         self._opened = version = replace(version, tasks=tasks, with_deletes=frozenset())
-        with active_session(session):
+        with compat.active_session(session):
             frame = self._read_staged(session, version, snapshot)
             return frame.withColumns({name: F.unhex(F.translate(F.col(f"`{name}`"), "-", "")) for name in texts})
 
@@ -154,12 +155,13 @@ class IcebergEngine:
         return jvm.find(f"{ICEBERG}.BaseFileScanTask")(task.file(), none, schema, spec, residuals)
 
     def _read_staged(self, session: SparkSession, version: _Version, snapshot: Snapshot) -> DataFrame:
-        settings = session._jsparkSession.sessionState().conf()
+        settings, set_id = session._jsparkSession.sessionState().conf(), self._stage(version, snapshot)
         return (
             session.read.format("iceberg")
             .option("split-size", settings.filesMaxPartitionBytes())
             .option("file-open-cost", settings.filesOpenCostInBytes())
-            .load(self._stage(version, snapshot))
+            .option(_READ_ID, set_id)
+            .load(set_id)
         )
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
@@ -267,9 +269,9 @@ class IcebergEngine:
         options = {**_WRITE_OPTIONS, "output-spec-id": str(spec), "compression-codec": compression.codec}
         if compression.level is not None:
             options["compression-level"] = str(compression.level)
-        set_id = self._add_to_cache(version)
+        options[_WRITE_ID] = set_id = self._add_to_cache(version)
         try:
-            with active_session(session):
+            with compat.active_session(session):
                 frame.write.format("iceberg").options(**options).mode("append").save(set_id)
             return _items(coordinator.fetchNewFiles(version.table, set_id))
         finally:
