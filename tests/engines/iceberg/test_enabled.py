@@ -137,6 +137,8 @@ def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, 
     assert table.prune("u = 77").files == table.explain("u = 77").steps[-1].files == 2
     assert table.info().index is not None
     assert table.report(tmp_path / "report.html").exists()
+    advice = table.advise(["u BETWEEN 100 AND 160", "u < 30"], files=24)
+    assert ("u",) in {candidate.by for candidate in advice.candidates}
     with pytest.raises(UnsupportedError, match=r"df\(\)"):
         table.files()
     files = table.files("id < 250", deletes=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
@@ -26,7 +27,7 @@ PREFIX_BYTES = 65
 """Leading bytes of strings: one more than the index's bounds have, enough to compare with those."""
 _AUTHORITY = re.compile(r"^[A-Za-z][\w+.-]*:(?://[^/]*)?")
 _COLUMNS_PER_JOB = 100
-_FILE, _NAME = "zskip_file", "zskip_name"
+_FILE, _TASK, _SHIFT = "zskip_file", "zskip_task", "zskip_shift"
 
 
 class FilePositions:
@@ -47,16 +48,27 @@ class FilePositions:
         return position
 
 
-def number_files(frame: DataFrame, positions: FilePositions, column: str) -> DataFrame:
-    """Add the index of each row's file; counts the rows of each first, to learn the files' names."""
+def number_rows(frame: DataFrame, positions: FilePositions, file: str, row: str) -> DataFrame:
+    """Add the index of each row's file, and the number of the row in it.
+
+    frame: a scan of files. First counts the rows of each part of a file that one task reads, to learn the files' names.
+    The numbers are wrong where tasks do not read the parts of a file in their order.
+    """
     from pyspark.sql import functions as F
 
-    files, table = aggregate_by_file(frame, {"rows": "count(1)"}, positions, "name the files")
-    rows = list(zip(table[_FILE].to_pylist(), files.tolist(), strict=True))
-    numbers = frame.sparkSession.createDataFrame(rows, f"{_NAME} string, {column} int")
-    # Not by equal names, which would hide the columns of `_metadata`.
-    named = frame.withColumn(_FILE, F.input_file_name())
-    return named.join(F.broadcast(numbers), F.col(_FILE) == F.col(_NAME)).drop(_FILE, _NAME)
+    added = {_FILE: F.input_file_name(), _TASK: F.spark_partition_id(), row: F.monotonically_increasing_id()}
+    numbered = frame.withColumns(added)
+    with describe_jobs(frame.sparkSession, "name the files"):
+        parts = compat.collect_arrow(numbered.groupBy(_FILE, _TASK).agg(F.min(row).alias(row), F.count("*").alias("n")))
+    rows: Counter[str] = Counter()
+    shifts = []
+    for part in sorted(parts.to_pylist(), key=lambda part: part[_TASK]):
+        name = part[_FILE]
+        shifts.append((name, part[_TASK], positions.find(name), rows[name] - part[row]))
+        rows[name] += part["n"]
+    shifted = frame.sparkSession.createDataFrame(shifts, f"{_FILE} string, {_TASK} int, {file} int, {_SHIFT} bigint")
+    joined = numbered.join(F.broadcast(shifted), [_FILE, _TASK])
+    return joined.withColumn(row, F.col(row) + F.col(_SHIFT)).drop(_FILE, _TASK, _SHIFT)
 
 
 def aggregate_by_file(

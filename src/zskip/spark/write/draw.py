@@ -36,12 +36,12 @@ def draw_bernoulli(frame: DataFrame, fields: Sequence[Field], ordinal: str, frac
 
 
 def draw_with_positions(
-    frame: DataFrame, fields: Sequence[Field], ordinal: str, fraction: float, seed: int
+    frame: DataFrame, fields: Sequence[Field], ordinal: str, row: str, fraction: float, seed: int
 ) -> tuple[Sample, Ints]:
-    """Draw as `draw_bernoulli`; also return the position of each row in its file, from 0."""
+    """Draw as `draw_bernoulli`; also return the position of each row in its file, which is the column `row`."""
     import pyspark.sql.functions as F
 
-    narrow = frame.select(*_select_forms(fields, ordinal), F.col("_metadata.row_index").alias(_POSITION))
+    narrow = frame.select(*_select_forms(fields, ordinal), F.col(row).alias(_POSITION))
     table = compat.collect_arrow(narrow if fraction >= 1.0 else narrow.sample(False, fraction, seed))
     return _to_sample(table, fields, np.full(table.num_rows, 1.0 / min(fraction, 1.0))), _to_integers(table, _POSITION)
 

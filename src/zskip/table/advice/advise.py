@@ -58,6 +58,7 @@ from zskip.table.workload.recording import read_workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_ROW = "zskip_row"
 _MOST_FILES = 4_000
 """Files to draw a sample from."""
 _MOST_FOOTERS = 20_000
@@ -329,22 +330,29 @@ def _draw(
     size = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
     size = min(size, LARGEST_SAMPLE)
     spark = handle.need_spark("advice")
-    frame = _read_numbered(handle, dataclasses.replace(schema, snapshot=files))
-    with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
-        sample, row_of = draw_with_positions(frame, fields, ORDINAL, min(1.0, size / max(rows, 1)), seed)
+    try:
+        frame, row = _read_numbered(handle, dataclasses.replace(schema, snapshot=files))
+        with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
+            sample, row_of = draw_with_positions(frame, fields, ORDINAL, row, min(1.0, size / max(rows, 1)), seed)
+    finally:
+        if schema.release is not None:
+            schema.release()
     file_of = sample.partition.astype(np.int64)
     partition = files.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of
 
 
-def _read_numbered(handle: Handle, schema: TableSchema) -> DataFrame:
-    """The rows in files, with the number of each row's file; deleted and changed rows are near enough for advice."""
-    from zskip.spark.collect.statistics import number_files
+def _read_numbered(handle: Handle, schema: TableSchema) -> tuple[DataFrame, str]:
+    """The rows in files with the number of each row's file, and the column with each row's position in it.
+
+    Deleted and changed rows are near enough for advice.
+    """
+    from zskip.spark.collect.statistics import number_rows
     from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
 
     spark, files = handle.need_spark("advice"), schema.snapshot
     if schema.read_stored is not None:
-        return number_files(schema.read_stored(spark, files), file_positions(handle, files), ORDINAL)
+        return number_rows(schema.read_stored(spark, files), file_positions(handle, files), ORDINAL, _ROW), _ROW
     # Each file is a partition of its own.
     separated = dataclasses.replace(
         files,
@@ -352,7 +360,7 @@ def _read_numbered(handle: Handle, schema: TableSchema) -> DataFrame:
         partition_of=np.arange(len(files), dtype=np.int32),
         altered=None,
     )
-    return scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated))
+    return scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated)), "_metadata.row_index"
 
 
 def _measure_today(
