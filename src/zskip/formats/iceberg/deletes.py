@@ -138,7 +138,6 @@ def _refuse(location: str, delete: ManifestEntry) -> None:
         kind = "equality deletes" if file.content == DataFileContent.EQUALITY_DELETES else "positional deletes"
     raise OwnReaderNeeded(
         f'the Iceberg table "{location}" has {kind} ("{file.file_path}"), which only Iceberg\'s own reader applies to '
-        "its data files; rewrite those with rewrite_data_files (delete-file-threshold=1, remove-dangling-deletes=true)"
-        ", or read it with Iceberg. Nothing was written",
+        "its data files; rewrite those with rewrite_data_files (delete-file-threshold=1, remove-dangling-deletes=true)",
         kind,
     )

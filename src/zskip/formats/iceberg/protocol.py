@@ -27,8 +27,11 @@ class OwnReaderNeeded(UnsupportedError):
     """zskip would read a table wrongly, and Iceberg's own reader would not."""
 
     def __init__(self, message: str, feature: str) -> None:
-        """feature: what the table uses, as in `Snapshot.reader`."""
-        super().__init__(message)
+        """message: how else to read it, without a full stop; feature: what the table uses, as in `Snapshot.reader`."""
+        super().__init__(
+            f"{message}; or open it by its name in an Iceberg catalog of the Spark session "
+            '(zskip.table(spark, "catalog.db.table")), where Iceberg reads it and zskip prunes. Nothing was written'
+        )
         self.feature = feature
 
 
@@ -87,7 +90,8 @@ def _check_written_names(root: str, schema: Schema) -> None:
     for field in index_by_id(schema).values():
         if field.initial_default is not None:
             raise OwnReaderNeeded(
-                _refusal(root, f'the default value of the column "{field.name}", which files that lack it do not hold'),
+                f'the Iceberg table "{root}" uses the default value of the column "{field.name}", which files '
+                "that lack it do not hold; copy it into a new table (CREATE TABLE ... AS SELECT)",
                 f'a default value (of the column "{field.name}")',
             )
         if make_compatible_name(field.name) != field.name:
@@ -116,17 +120,13 @@ def _mapped_names(fields: Iterable[MappedField], prefix: str) -> Iterator[tuple[
 def _refuse_names(root: str, reason: str) -> NoReturn:
     raise OwnReaderNeeded(
         f'zskip finds columns in files by their names, which are not sure in the Iceberg table "{root}": {reason}; '
-        "copy it into a new table (CREATE TABLE ... AS SELECT), or read it with Iceberg itself. Nothing was written",
+        "copy it into a new table (CREATE TABLE ... AS SELECT)",
         f"columns that Iceberg finds by their ids ({reason})",
     )
 
 
 def _refuse(root: str, feature: str) -> NoReturn:
-    raise UnsupportedError(_refusal(root, feature))
-
-
-def _refusal(root: str, feature: str) -> str:
-    return (
+    raise UnsupportedError(
         f'zskip cannot read the Iceberg table "{root}", which uses {feature}; read it with Iceberg itself. '
         "Nothing was written"
     )
