@@ -211,6 +211,31 @@ def test_a_table_in_the_place_of_another(engine_spark: SparkSession) -> None:
     check(spark, lambda: spark.table(name), ["u = 'a'", "id = 1", "id + 1 > 2", "u = '77'"])
 
 
+def test_queries_of_sessions_that_are_not_enabled(engine_spark: SparkSession) -> None:
+    spark, name, other = engine_spark, create(engine_spark), create(engine_spark)
+    table = zskip.table(spark, name)
+    table.index(sketches=["values:u"])
+    spark.sql(f"DELETE FROM {name} WHERE id = 78")
+    sql = f"SELECT s FROM {name} WHERE u = 77 UNION ALL SELECT s FROM {other} WHERE u = 78"
+    assert sorted(zskip.sql(spark, sql).collect()) == sorted(spark.sql(sql).collect())
+    (scan,) = zskip.scans(spark)
+    assert scan.files == 1 < scan.files_total
+    assert "zskip" not in spark.sql(sql)._jdf.queryExecution().toString()
+    count = zskip.sql(spark, f"SELECT count(*) AS n FROM {name} WHERE id IN (SELECT max(id) FROM {name} WHERE u = 77)")
+    assert count.collect()[0].n == 1
+    steps = zskip.sql(spark, f"EXPLAIN SKIPPING {sql}").collect()
+    read = {row.table: row.files for row in steps if row.step == "read"}
+    assert read == {name: 1}
+    assert any(row.table == other and "not indexed" in row.reason for row in steps)
+    assert zskip.sql(spark, f"SELECT count(*) AS n FROM {name}.data_files").collect()[0].n == FILES
+    spark.table(name).cache().count()
+    try:
+        (step,) = zskip.sql(spark, f"EXPLAIN SKIPPING SELECT s FROM {name} WHERE u = 77").collect()
+        assert "cached" in step.reason
+    finally:
+        spark.table(name).unpersist()
+
+
 def test_storage_partitioned_joins_and_icebergs_runtime_filters(engine_spark: SparkSession) -> None:
     spark = engine_spark
     one, other = (create(spark, partitioned="bucket(4, id)") for _ in range(2))

@@ -35,7 +35,7 @@ def is_command(jvm: Jvm, plan: JavaObject) -> bool:
             return True
         # Only these may stand above a command.
         if node.nodeName() in ("WithCTE", "UnresolvedWith", "CTERelationDef", "Union", "SubqueryAlias"):
-            todo += jvm.to_list(node.children())
+            todo.extend(jvm.to_list(node.children()))
     return False
 
 
@@ -52,21 +52,27 @@ def list_scans(spark: SparkSession, frame: DataFrame, name: str) -> None:
     jvm, context = Jvm.of(spark), spark.sparkContext
     context.setLocalProperty(_EXPLAINED, name)
     try:
-        for leaf in _file_scans(spark, jvm, frame):
-            leaf.selectedPartitions()
+        for leaf in _scans(spark, jvm, frame):
+            if leaf.getClass().getSimpleName() == "FileSourceScanExec":
+                leaf.selectedPartitions()
+            elif leaf.getClass().getSimpleName() == "BatchScanExec":
+                _list_tasks(leaf.scan())
     finally:
         context.setLocalProperty(_EXPLAINED, None)  # type: ignore[arg-type]
 
 
-def _file_scans(spark: SparkSession, jvm: Jvm, frame: DataFrame) -> Iterator[JavaObject]:
+def _list_tasks(scan: JavaObject) -> None:
+    """Let a scan of Iceberg's, if it is pruned, tell of its tasks."""
+    if scan.getClass().getName() == "PrunedScan":
+        scan.reportDriverMetrics()
+
+
+def _scans(spark: SparkSession, jvm: Jvm, frame: DataFrame) -> Iterator[JavaObject]:
     execution = frame._jdf.queryExecution()
     mode = jvm.module("org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
     plans = [execution.sparkPlan()]
     for subquery in jvm.to_list(execution.optimizedPlan().subqueriesAll()):
         subquery.setAnalyzed()
         plans.append(spark._jsparkSession.sessionState().executePlan(subquery, mode).sparkPlan())
-    scan = jvm.class_of("org.apache.spark.sql.execution.FileSourceScanExec")
     for plan in plans:
-        for leaf in jvm.to_list(plan.collectLeaves()):
-            if scan.isInstance(leaf):
-                yield leaf
+        yield from jvm.to_list(plan.collectLeaves())

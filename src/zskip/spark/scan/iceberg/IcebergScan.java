@@ -28,6 +28,8 @@ import org.apache.spark.sql.connector.read.SupportsRuntimeV2Filtering;
 final class IcebergScan {
   /** Of queries over one snapshot; streams, ranges of snapshots and rewrites of whole files have others. */
   private static final String SCAN = "org.apache.iceberg.spark.source.SparkBatchQueryScan";
+  /** The table of a relation. */
+  private static final String SOURCE = "org.apache.iceberg.spark.source.SparkTable";
   /** Tables of metadata have others. */
   private static final String TABLE = "org.apache.iceberg.BaseTable";
   private static final String MAPPING = "schema.name-mapping.default";
@@ -96,7 +98,16 @@ final class IcebergScan {
   }
 
   /** Where the table lies. */
-  Path root() throws ReflectiveOperationException {
+  Path root() throws ReflectiveOperationException { return rootOf(table); }
+
+  /** Where the table of a relation lies; null where it is no table of data of Iceberg's. */
+  static Path root(Object source) throws ReflectiveOperationException {
+    if (!source.getClass().getName().equals(SOURCE)) return null;
+    Object table = call(source, "table");
+    return isDataTable(table.getClass()) ? rootOf(table) : null;
+  }
+
+  private static Path rootOf(Object table) throws ReflectiveOperationException {
     String root = (String) call(table, "location");
     return new Path(root.endsWith("/") ? root.substring(0, root.length() - 1) : root);
   }

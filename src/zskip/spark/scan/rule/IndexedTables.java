@@ -106,6 +106,9 @@ final class IndexedTables {
 
   boolean isIndexed(HadoopFsRelation relation) throws ReflectiveOperationException { return root(relation) != null; }
 
+  /** Whether an index lies in the directory of a table. */
+  boolean isIndexed(Path root) { return stamp(new Path(root, HOME)) != null; }
+
   /** Where all that belongs to zskip lies in the directory of a table. */
   private static String home(HadoopFsRelation relation) { return Hudi.isIndex(relation.location()) ? Hudi.HOME : HOME; }
 

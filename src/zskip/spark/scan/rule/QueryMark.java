@@ -4,11 +4,13 @@ import java.util.IdentityHashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.catalog.CatalogTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.Option;
 
 /**
@@ -77,7 +79,7 @@ final class QueryMark {
   }
 
   private void visit(LogicalPlan leaf) {
-    if (marked.containsKey(leaf) || Relations.index(leaf) != null) return;
+    if (marked.containsKey(leaf) || Relations.index(leaf) != null || markIceberg(leaf)) return;
     if (!(leaf instanceof LogicalRelation)) {
       String kind = leaf.getClass().getSimpleName();
       boolean isTable = kind.indexOf("Relation") >= 0 && !NO_TABLES.contains(kind);
@@ -102,6 +104,26 @@ final class QueryMark {
     } catch (ReflectiveOperationException e) {
       refuse(label(node), String.valueOf(e), true);
     }
+  }
+
+  /** Whether a leaf is a table that Iceberg reads, which plans its files when the query is optimized. */
+  private boolean markIceberg(LogicalPlan leaf) {
+    if (!(leaf instanceof DataSourceV2Relation)) return false;
+    DataSourceV2Relation node = (DataSourceV2Relation) leaf;
+    try {
+      Path root = IcebergScan.root(node.table());
+      if (root == null) return false;
+      boolean isIndexed = tables.isIndexed(root);
+      if (!isIndexed) refuse(node.table().name(), "zskip has not indexed it", false);
+      else if (uncached != null && !uncached.contains(leaf)) refuse(node.table().name(), "Spark has it cached", false);
+      else {
+        describe(node.table().name()).put("root", root.toString());
+        marked.put(leaf, ScanRelations.marked(node, "true"));
+      }
+    } catch (ReflectiveOperationException e) {
+      refuse(node.table().name(), String.valueOf(e), true);
+    }
+    return true;
   }
 
   private void mark(LogicalRelation node, HadoopFsRelation relation, BoundIndex index) {
