@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import zskip
-from zskip.errors import UnsupportedError
+from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.scan.bridge import janino
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -234,6 +237,31 @@ def test_queries_of_sessions_that_are_not_enabled(engine_spark: SparkSession) ->
         assert "cached" in step.reason
     finally:
         spark.table(name).unpersist()
+
+
+@pytest.mark.parametrize("method", ["tasks", "resetTasks", "deletes", "toJson", "SupportsRuntimeV2Filtering"])
+def test_another_version_of_iceberg_keeps_its_tables(
+    engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    name = create(engine_spark)
+    zskip.table(engine_spark, name).index()
+    jvm, java = Jvm.of(engine_spark), janino.read_java()
+    assert f'"{method}"' in java
+    for known in [known for known in jvm._cache if known.startswith("scan/")]:
+        monkeypatch.delitem(jvm._cache, known)
+    monkeypatch.setattr(janino, "read_java", lambda: java.replace(f'"{method}"', '"missing"'))
+    sql = f"SELECT s FROM {name} WHERE id + 1 > 2310 ORDER BY id LIMIT 90"
+    expected = engine_spark.sql(sql).collect()
+    with zskip.enabled(engine_spark):
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", ZskipWarning)
+            assert [engine_spark.sql(sql).collect() for _ in range(2)] == [expected, expected]
+        texts = [str(warning.message) for warning in told if warning.category is ZskipWarning]
+        assert len(texts) == 1, texts
+        assert "as Spark has it" in texts[0]
+        assert "[zskip" not in engine_spark.sql(sql)._jdf.queryExecution().toString()
+    for known in [known for known in jvm._cache if known.startswith("scan/")]:
+        del jvm._cache[known]
 
 
 def test_storage_partitioned_joins_and_icebergs_runtime_filters(engine_spark: SparkSession) -> None:
