@@ -168,9 +168,10 @@ def forget_shuffles(spark: SparkSession) -> None:
 
 def _cancel(context: SparkContext, group: str, cancel: threading.Event, done: threading.Event) -> None:
     """Wait for a cancellation; then cancel all jobs that the group has or gets, until its tasks have ended."""
-    while not cancel.wait(_TICK_SECONDS):
-        if done.is_set():
-            return
+    while not done.wait(_TICK_SECONDS) and not cancel.is_set():
+        pass
+    if not cancel.is_set():
+        return
     try:
         deadline = time.monotonic() + _CANCEL_SECONDS
         while not done.is_set() or (time.monotonic() < deadline and _active_tasks(context, group)):
