@@ -34,6 +34,7 @@ from zskip.errors import (
     ZskipError,
 )
 from zskip.formats import IcebergFormat, StagedFile
+from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.storage import LocalStorage
 
 pytest.importorskip("pyiceberg")
@@ -544,6 +545,22 @@ def test_zeros_and_long_texts_have_bounds_that_hold(catalog: SqlCatalog) -> None
     assert load_configured_catalog("no.such.catalog") is None
     for text in rows["s"].to_pylist():
         assert table.scan(EqualTo("s", text)).to_arrow().num_rows == 1
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_column_with_nan_has_no_bounds(catalog: SqlCatalog, recorded: bool) -> None:
+    """For Iceberg bounds leave out NaN, which for Spark is above them."""
+    table = create(catalog, schema=Schema(SCHEMA.find_field("id"), SCHEMA.find_field("x")))
+    form = form_of(table)
+    staging = form.stage()
+    rows = pa.table({"id": pa.array([1, 2], pa.int64()), "x": [1.0, math.nan]})
+    footer = {NAN_STATISTICS: json.dumps({"x": [[0, 1, 1.0, 1.0]]})} if recorded else None
+    path = path_of(table) / staging / "a.parquet"
+    pq.write_table(rows.replace_schema_metadata(footer), path)
+    form.append(form.snapshot(), [StagedFile(path=f"{staging}/a.parquet", directory="", size=path.stat().st_size)])
+    (entry,) = entries(table.refresh())
+    assert (table.schema().find_field("x").field_id in entry.data_file.lower_bounds) != recorded
+    assert table.schema().find_field("id").field_id in entry.data_file.lower_bounds
 
 
 def test_the_command_line_takes_a_name(catalog: SqlCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

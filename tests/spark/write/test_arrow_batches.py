@@ -13,7 +13,7 @@ import pytest
 import typed_tables
 
 from zskip.errors import StorageError
-from zskip.index.collect.footers import FooterReader
+from zskip.index.collect.footers import NAN_STATISTICS, FooterReader
 from zskip.index.collect.trust import judge
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
@@ -310,7 +310,7 @@ def test_nan_is_seen_wherever_it_is() -> None:
 
 
 @pytest.mark.parametrize("row_bytes", [1.0, 64 << 20], ids=["one row group", "three"])
-def test_a_column_with_nan_has_null_counts_but_no_bounds_and_the_others_are_trusted(
+def test_a_column_with_nan_has_its_statistics_in_the_metadata_and_the_others_are_trusted(
     tmp_path: Path, row_bytes: float
 ) -> None:
     table = pa.table({"i": [1, 2, 3], "s": ["a", "b", "c"], "f": [1.0, None, float("nan")], "g": [1.0, 2.0, None]})
@@ -330,8 +330,15 @@ def test_a_column_with_nan_has_null_counts_but_no_bounds_and_the_others_are_trus
     with path.open("rb") as stream:
         footer = FooterReader().read(stream, path.stat().st_size, row_groups=True)
     assert len(footer.row_groups) == (1 if row_bytes == 1.0 else 3)
-    assert [(leaf.nulls, leaf.lower) for leaf in footer.stats] == [(0, 1), (0, b"a"), (2, None), (2, 1.0)]
+    statistics = [(leaf.nulls, leaf.nans, leaf.lower, leaf.upper) for leaf in footer.stats]
+    assert statistics == [(0, -1, 1, 3), (0, -1, b"a", b"c"), (2, 2, 1.0, 1.0), (2, 0, 1.0, 2.0)]
     assert sum(group.leaves.nulls[2] for group in footer.row_groups) == 2
+    assert sum(group.leaves.nans[2] for group in footer.row_groups) == 2
+    copied = pa.BufferOutputStream()
+    pq.write_table(pq.read_table(path).slice(0, 2), copied, write_statistics=False)
+    content = copied.getvalue()
+    assert NAN_STATISTICS in (pq.read_metadata(pa.BufferReader(content)).metadata or {})
+    assert FooterReader().read(pa.BufferReader(content), content.size).stats == ()
 
 
 @pytest.mark.parametrize(

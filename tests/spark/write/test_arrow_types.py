@@ -16,7 +16,7 @@ from format_tables import FORMATS, Maker, rows_of
 from pyspark.sql import SparkSession
 
 import zskip
-from zskip.index.collect.footers import NULL_COUNTS
+from zskip.index.collect.footers import NAN_STATISTICS
 
 pytestmark = pytest.mark.spark
 ROWS = 240
@@ -148,7 +148,7 @@ def test_footers_are_those_of_spark(both: tuple[Path, Path, Path]) -> None:
         one, two = (next(f for f in sorted(p.glob("*.parquet")) if pq.read_metadata(f).num_rows) for p in (path, other))
         assert leaves(one) == leaves(two)
         assert str(pq.ParquetFile(one).schema).partition("{")[2] == str(pq.ParquetFile(two).schema).partition("{")[2]
-    assert {k: v for k, v in ours.metadata.items() if k != NULL_COUNTS} == theirs.metadata
+    assert {k: v for k, v in ours.metadata.items() if k != NAN_STATISTICS} == theirs.metadata
     assert ours.created_by.startswith("parquet-cpp-zskip version ")
     group, their_group = ours.row_group(0), theirs.row_group(0)
     for i in range(group.num_columns):

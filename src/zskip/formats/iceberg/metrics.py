@@ -6,8 +6,9 @@ Bounds come from the footer statistics that zskip trusts, so files of writers wi
 from __future__ import annotations
 
 import decimal
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
@@ -18,6 +19,7 @@ from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncat
 
 from zskip.formats.base import StagedFile
 from zskip.index import BoundIndex
+from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.records import ALL_NULL, ColumnStats
 from zskip.storage import Storage
 from zskip.types import DataType, Encoded, Form, decode_decimal
@@ -37,7 +39,16 @@ def file_metrics(
     columns = [(plan[field_id], index.column(path)) for path, field_id in _leaves(schema.as_struct(), ())]
     counted = [(c, stats) for c, stats in columns if stats is not None and c.mode.type in _COUNTED]
     rows = index.rows.tolist()
-    return [_layout(storage, file, schema) | _statistics(rows[i], counted, i) for i, file in enumerate(files)]
+    metrics = []
+    for i, file in enumerate(files):
+        with storage.open(file.path) as stream:
+            footer = pq.read_metadata(stream)
+        metrics.append(_layout(footer, schema) | _statistics(rows[i], counted, i, _columns_with_nan(footer)))
+    return metrics
+
+
+def _columns_with_nan(footer: pq.FileMetaData) -> Collection[str]:
+    return cast("dict[str, Any]", json.loads((footer.metadata or {}).get(NAN_STATISTICS, b"{}")))
 
 
 def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -50,10 +61,8 @@ def _leaves(struct: StructType, prefix: tuple[str, ...]) -> Iterator[tuple[tuple
             yield path, field.field_id
 
 
-def _layout(storage: Storage, file: StagedFile, schema: Schema) -> dict[str, Any]:
+def _layout(footer: pq.FileMetaData, schema: Schema) -> dict[str, Any]:
     """The offsets of row groups, and the size of each column."""
-    with storage.open(file.path) as stream:
-        footer = pq.read_metadata(stream)
     ids = {".".join(path): field_id for path, field_id in _leaves(schema.as_struct(), ())}
     sizes: dict[int, int] = {}
     offsets = []
@@ -69,7 +78,10 @@ def _layout(storage: Storage, file: StagedFile, schema: Schema) -> dict[str, Any
     return {"column_sizes": sizes, "split_offsets": offsets}
 
 
-def _statistics(rows: int, columns: Sequence[tuple[StatisticsCollector, ColumnStats]], file: int) -> dict[str, Any]:
+def _statistics(
+    rows: int, columns: Sequence[tuple[StatisticsCollector, ColumnStats]], file: int, with_nan: Collection[str]
+) -> dict[str, Any]:
+    """with_nan: columns that get no bounds: Iceberg ignores NaN there, and for Spark it is the greatest value."""
     metrics: dict[str, dict[int, Any]] = {
         name: {} for name in ("value_counts", "null_value_counts", "nan_value_counts", "lower_bounds", "upper_bounds")
     }
@@ -81,7 +93,8 @@ def _statistics(rows: int, columns: Sequence[tuple[StatisticsCollector, ColumnSt
             metrics["null_value_counts"][key] = nulls
         if stats.type.form is Form.FLOAT and not stats.may_nan[file]:
             metrics["nan_value_counts"][key] = 0
-        if collector.mode.type in _BOUNDED and stats.bounded[file] and nulls != rows:
+        is_bounded = stats.bounded[file] and nulls != rows and collector.column_name not in with_nan
+        if collector.mode.type in _BOUNDED and is_bounded:
             lower = _bound(stats.lower[file], stats.type, collector, upper=False)
             upper = _bound(stats.upper[file], stats.type, collector, upper=True)
             if lower is not None and upper is not None:

@@ -10,12 +10,13 @@ from typing import Any, BinaryIO, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zskip.index.collect.trust import Trust, find_special_columns, judge
+from zskip.index.collect.trust import Trust, find_special_columns, is_of_zskip, judge
 from zskip.index.store.leaves import Column, Decode, Leaf, Leaves, read_leaves
 from zskip.types import Encoded, Form
 
-NULL_COUNTS = b"zskip.null_counts"
-"""The key under which the rewrite through Arrow records the nulls of columns that have no statistics because of NaN."""
+NAN_STATISTICS = b"zskip.nan_statistics"
+"""The key under which the rewrite through Arrow records the statistics of columns that have none because of NaN: for
+each row group the nulls, the NaN, and the bounds of the other values."""
 MAX_BOUND_BYTES = 64
 """Longer bounds of strings are shortened: the lower one is cut, the upper one cut and rounded up."""
 
@@ -105,8 +106,9 @@ class FooterReader:
         if sum(rows) != metadata.num_rows:
             raise ValueError("its row groups do not add up to its rows")
         group_leaves = [read_group_stats(plan, group) for group in groups]
-        if keys is not None and NULL_COUNTS in keys:
-            _add_null_counts(plan, rows, group_leaves, json.loads(keys[NULL_COUNTS]))
+        # Other writers may copy the keys of a file, but not its rows.
+        if keys is not None and NAN_STATISTICS in keys and is_of_zskip(metadata.created_by):
+            _add_nan_statistics(plan, rows, group_leaves, json.loads(keys[NAN_STATISTICS]))
 
         def make_stats(count: int, leaves: LeafLists, row_group_stats: tuple[FooterStats, ...] = ()) -> FooterStats:
             return FooterStats(
@@ -259,33 +261,33 @@ def read_group_stats(plan: Plan, group: Any) -> LeafLists:
     return lists
 
 
-def _add_null_counts(
-    plan: Plan, rows: Sequence[int], groups: Sequence[LeafLists], counts: Mapping[str, Sequence[int]]
+def _add_nan_statistics(
+    plan: Plan, rows: Sequence[int], groups: Sequence[LeafLists], statistics: Mapping[str, Sequence[Any]]
 ) -> None:
-    """Add null counts from a file's metadata; counts: for each top-level column those of all row groups."""
+    """Add statistics from a file's metadata; statistics: for each top-level column those of all row groups."""
     for i, step in enumerate(plan.steps):
         path = plan.columns[step.column].path
-        known = counts.get(path[0], ()) if len(path) == 1 else ()
-        for group, group_rows, nulls in zip(groups, rows, known, strict=False):
-            if group.nulls[i] < 0 and 0 <= nulls <= group_rows:
-                group.nulls[i] = nulls
+        known = statistics.get(path[0], ()) if len(path) == 1 and step.tells_nan else ()
+        for group, group_rows, (nulls, nans, lower, upper) in zip(groups, rows, known, strict=False):
+            if group.lower[i] is None and min(nulls, nans) >= 0 and nulls + nans <= group_rows:
+                group.nulls[i], group.nans[i], group.lower[i], group.upper[i] = nulls, nans, lower, upper
 
 
 def _merge_groups(plan: Plan, rows: Sequence[int], groups: Sequence[LeafLists]) -> LeafLists:
     """The statistics of all row groups together: a group with values but no bounds leaves the file unbounded."""
     merged = LeafLists(plan.leaves, [], [], [], [])
-    for i, step in enumerate(plan.steps):
+    for i in range(len(plan.steps)):
         nulls = [x.nulls[i] for x in groups]
-        with_values = [
-            x for x, nulls_in_group, count in zip(groups, nulls, rows, strict=True) if nulls_in_group != count
-        ]
+        not_null = [x for x, count in zip(groups, rows, strict=True) if x.nulls[i] != count]
+        nans = [x.nans[i] for x in not_null]
+        with_values = [x for x, count in zip(groups, rows, strict=True) if x.nulls[i] + max(x.nans[i], 0) != count]
         lows: list[Any] = [x.lower[i] for x in with_values]
         highs: list[Any] = [x.upper[i] for x in with_values]
         bounded = bool(with_values) and None not in lows
         merged.nulls.append(-1 if -1 in nulls else sum(nulls))
         merged.lower.append(min(lows) if bounded else None)
         merged.upper.append(max(highs) if bounded else None)
-        merged.nans.append(0 if step.tells_nan and bounded else -1)
+        merged.nans.append(-1 if not nans or -1 in nans else sum(nans))
     return merged
 
 

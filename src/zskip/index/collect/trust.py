@@ -81,6 +81,11 @@ def judge(footer: bytes, columns: int, created_by: str, metadata: Mapping[bytes,
     )
 
 
+def is_of_zskip(created_by: str) -> bool:
+    """Whether the rewrite through Arrow wrote a file."""
+    return _writer(created_by)[0] == _ZSKIP
+
+
 def column_orders(columns: int) -> bytes:
     """The final bytes of a footer that declares the standard order for all its columns.
 

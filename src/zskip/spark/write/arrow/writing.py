@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
-from zskip.index.collect.footers import NULL_COUNTS
+from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.layout.cells import Keys
 from zskip.layout.pages import PageOrder
 from zskip.records import Ints
@@ -183,7 +183,7 @@ def write_parquet(
             ) as stream,
         ):
             stream.write_table(table, row_group_size=options.group_rows)
-            stream.add_key_value_metadata(options.metadata | _null_counts(table, nans, options.group_rows))
+            stream.add_key_value_metadata(options.metadata | _nan_statistics(table, nans, options.group_rows))
         _sign(scratch)
         size = os.path.getsize(scratch)
         access.publish(scratch, path)
@@ -220,14 +220,21 @@ def _final_dictionary(column: pa.DictionaryArray, repeats: bool) -> pa.Array:
     return without_unused(column) if repeats and not column.null_count else plain(column)
 
 
-def _null_counts(table: pa.Table, nans: Collection[int], group_rows: int) -> dict[bytes, bytes]:
-    """Count the nulls that statistics do not tell, for the index and for the logs of table formats."""
+def _nan_statistics(table: pa.Table, nans: Collection[int], group_rows: int) -> dict[bytes, bytes]:
+    """Record what columns with NaN hold beside it, for the index and for the logs of table formats."""
     starts = range(0, table.num_rows, group_rows)
-    floats = [i for i in nans if pa.types.is_floating(table.column(i).type)]
-    counts = {
-        table.field(i).name: [table.column(i).slice(start, group_rows).null_count for start in starts] for i in floats
+    columns = [i for i in nans if pa.types.is_floating(table.column(i).type)]
+    statistics = {
+        table.field(i).name: [_count_nan(table.column(i).slice(start, group_rows)) for start in starts] for i in columns
     }
-    return {NULL_COUNTS: json.dumps(counts).encode()} if counts else {}
+    return {NAN_STATISTICS: json.dumps(statistics).encode()} if columns else {}
+
+
+def _count_nan(column: pa.ChunkedArray) -> tuple[int, int, float | None, float | None]:
+    """The nulls, the NaN, and the bounds of the other values."""
+    values = column.filter(pc.invert(pc.is_nan(column)))
+    ends = pc.min_max(values).as_py()
+    return column.null_count, len(column) - column.null_count - len(values), ends["min"], ends["max"]
 
 
 def _repeats(column: pa.ChunkedArray, page_rows: int) -> bool:
