@@ -59,7 +59,7 @@ def delete_equal(spark: SparkSession, name: str, column: str, values: Sequence[i
     field = pa.field(column, pa.int64(), metadata={b"PARQUET:field_id": str(number).encode()})
     pq.write_table(pa.table([pa.array(values, pa.int64())], pa.schema([field])), path)
     make = jvm.call("org.apache.iceberg.FileMetadata", "deleteFileBuilder")
-    builder = make(table.specs().get(0)).ofEqualityDeletes(jvm.int_array([number]))
+    builder = make(table.specs().get(0)).ofEqualityDeletes(jvm.array("int", [number]))
     builder = builder.withPath(str(path)).withFormat("PARQUET").withFileSizeInBytes(path.stat().st_size)
     table.newRowDelta().addDeletes(builder.withRecordCount(len(values)).build()).commit()
     spark.sql(f"REFRESH TABLE {name}")
