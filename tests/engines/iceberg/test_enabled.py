@@ -343,3 +343,48 @@ def test_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> No
     finally:
         for key in (*settings, "spark.sql.autoBroadcastJoinThreshold", "spark.zskip.joins.keys"):
             spark.conf.unset(key)
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_key_queries_are_pruned_by_their_own_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> None:
+    spark, fact, other = engine_spark, create(engine_spark), f"local.db.t{uuid.uuid4().hex[:12]}"
+    spark.range(0, 2400, 1, FILES).selectExpr("id", "2399 - id AS k").writeTo(other).using("iceberg").create()
+    for name in (fact, other):
+        zskip.table(spark, name).index()
+    rows(spark, 1301, 1, 1).write.parquet(f"{tmp_path}/one")
+    spark.read.parquet(f"{tmp_path}/one").createOrReplaceTempView("one_day")
+    sql = f"SELECT f.id FROM {fact} f JOIN {other} g ON f.id = g.k JOIN one_day d ON g.id = d.id WHERE d.s LIKE 'n%1'"
+    settings = {"spark.zskip.joins": "always", "spark.sql.adaptive.enabled": str(adaptive).lower()}
+    settings["spark.sql.autoBroadcastJoinThreshold"] = "10000"
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        plain, pruned = both(spark, lambda: spark.sql(sql))
+    finally:
+        for key in settings:
+            spark.conf.unset(key)
+    assert pruned == plain == ["Row(id=1098)"]
+    files = {name: [s.files for s in zskip.scans(spark) if s.table.endswith(name[9:])] for name in (fact, other)}
+    assert files == {fact: [1], other: [1, 1]}
+
+
+def test_groups_are_shared_by_joins_with_different_broadcasts(engine_spark: SparkSession, tmp_path: Path) -> None:
+    spark, name = engine_spark, f"local.db.t{uuid.uuid4().hex[:12]}"
+    wide = "array_join(transform(sequence(1, 16), i -> sha2(string(id * 31 + i), 512)), '') AS s"
+    rows(spark).select("id", "u").selectExpr("*", wide).writeTo(name).using("iceberg").create()
+    zskip.table(spark, name).index()
+    rows(spark).write.parquet(f"{tmp_path}/d")
+    spark.read.parquet(f"{tmp_path}/d").createOrReplaceTempView("group_names")
+    sql = (
+        f"WITH w AS (SELECT id, count(s) AS n FROM {name} GROUP BY id), "
+        "a AS (SELECT w.* FROM w JOIN group_names g ON w.id = g.id WHERE g.s LIKE 'n1%'), "
+        "b AS (SELECT w.*, g.v FROM w JOIN group_names g ON w.id = g.id WHERE g.u < 1200) "
+        "SELECT a.id, a.n, b.n FROM a JOIN b ON a.id = b.id"
+    )
+    plain, pruned = both(spark, lambda: spark.sql(sql))
+    assert pruned == plain
+    assert len([scan for scan in zskip.scans(spark) if scan.table.endswith(name[9:])]) == 1
+    with zskip.enabled(spark):
+        below = f"SELECT count(f.s) FROM {name} f JOIN group_names g ON f.id = g.id WHERE g.s = 'n77'"
+        assert [row[0] for row in spark.sql(below).collect()] == [1]
+    assert {scan.files for scan in zskip.scans(spark)} == {1}

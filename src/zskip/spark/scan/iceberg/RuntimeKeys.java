@@ -113,7 +113,7 @@ final class RuntimeKeys {
     Seq keys = ScanQuery.seq(Arrays.asList(new Object[] {key}));
     // Grouped, so that the limit counts distinct keys; as many as that are too many.
     // The constructor's last parameter came with Spark 4.
-    Object[] parts = {keys, keys, join.plan, Option.empty()};
+    Object[] parts = {keys, keys, JoinSearch.ofKeys(join.plan), Option.empty()};
     LogicalPlan distinct = (LogicalPlan) make(Aggregate.class, parts);
     Literal limit = new Literal(Integer.valueOf(most + 1), DataTypes.IntegerType);
     LogicalPlan plan = new GlobalLimit(limit, new LocalLimit(limit, distinct));

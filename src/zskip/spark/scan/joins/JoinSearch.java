@@ -23,6 +23,8 @@ final class JoinSearch {
   private final List path = new ArrayList();
   /** Joins whose other side has no filter of its own; a join further up may filter it, as a dimension's dimension. */
   private List pending;
+  /** Above a shuffle that Spark may share between joins: broadcasts that differ would keep it from that. */
+  private boolean isAboveGroups;
   /** Files that dynamic partition pruning reads, too: if they were pruned here alone, Spark could not share them. */
   private final List inPruning = new ArrayList();
   /** From a relation to its joins. */
@@ -38,6 +40,16 @@ final class JoinSearch {
     JoinSearch search = new JoinSearch(settings);
     search.findPruning(plan);
     search.visit(plan);
+    search.replace();
+    return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(search.others));
+  }
+
+  /** The plan of a key query, whose own scans of Iceberg's get the keys of its broadcasts. */
+  static LogicalPlan ofKeys(LogicalPlan plan) {
+    JoinSearch search = new JoinSearch(new JoinSettings());
+    search.visit(plan);
+    Iterator all = search.found.values().iterator();
+    while (all.hasNext()) ((JoinCandidates) all.next()).used.clear();
     search.replace();
     return search.others.isEmpty() ? plan : (LogicalPlan) plan.transformDown(new Exchange(search.others));
   }
@@ -89,6 +101,7 @@ final class JoinSearch {
   private JoinCandidates candidates(LogicalPlan relation, JoinTarget target) {
     JoinCandidates candidates = new JoinCandidates();
     pending = new ArrayList();
+    isAboveGroups = false;
     Columns columns = Columns.of(relation.output());
     LogicalPlan below = relation;
     for (int i = path.size() - 1; i >= 0 && columns != null; i--) {
@@ -97,6 +110,7 @@ final class JoinSearch {
       else columns = after(node, below, columns);
       // Above a union the first branch's attributes stand for all branches, but the pending joins are below one.
       if (node instanceof Union) pending.clear();
+      isAboveGroups |= node instanceof Aggregate;
       below = node;
     }
     return candidates;
@@ -143,8 +157,8 @@ final class JoinSearch {
         List conjuncts = KeySide.conjuncts(condition);
         if (inner) narrow(conjuncts, other, candidates, target);
         consider(conjuncts, other, columns, candidates, target);
-        boolean isShared = target.takesBroadcasts() && RuntimeKeys.consider(join, left, columns, candidates, target.bytes);
-        if (isShared) addFiles(other);
+        boolean isAsked = target.takesBroadcasts() && !isAboveGroups;
+        if (isAsked && RuntimeKeys.consider(join, left, columns, candidates, target.bytes)) addFiles(other);
       }
     }
     if (!inner) pending.clear();
