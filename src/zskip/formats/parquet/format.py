@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -14,15 +14,12 @@ from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.hive import infer_partitions, is_hidden
 from zskip.formats.parquet import log
 from zskip.formats.schema import read_fields
-from zskip.records import Bools, Field, Partition, Snapshot
+from zskip.records import Bools, Field, Snapshot
 from zskip.storage import FileInfo, Storage
 
 _TRIES = 5
 _OVERWRITES = "overwrites"
 """In the info of an entry of the log: whether it has replaced all rows by others."""
-
-Partitioner = Callable[[Sequence[str]], tuple[tuple[Field, ...], tuple[Partition, ...]]]
-"""Maps directories to partition columns and, in the same order, partitions."""
 
 
 class ParquetFormat:
@@ -31,17 +28,10 @@ class ParquetFormat:
     name = "parquet"
     home = HOME
 
-    def __init__(
-        self,
-        storage: Storage,
-        *,
-        partitioner: Partitioner = infer_partitions,
-        exclusive: bool = False,
-    ) -> None:
+    def __init__(self, storage: Storage, *, exclusive: bool = False) -> None:
         """exclusive: whether nobody else rewrites the table, as the caller promises."""
         self._exclusive = exclusive
         self._storage = storage
-        self._partitioner = partitioner
         self._first_file: tuple[FileInfo, tuple[Field, ...]] | None = None
         """The first file, and its columns, at the last read."""
 
@@ -57,7 +47,7 @@ class ParquetFormat:
                 f'no Parquet files in "{self._storage.root}"; give the directory that holds the data files'
             )
         ordinals = {d: i for i, d in enumerate(dict.fromkeys(directories))}
-        partition_fields, partitions = self._partitioner(tuple(ordinals))
+        partition_fields, partitions = infer_partitions(tuple(ordinals))
         paths, sizes, times = (map(itemgetter(i), files) for i in range(3))
         return Snapshot(
             root=self._storage.root,

@@ -16,12 +16,10 @@ _MAX_PART_BYTES = _MAX_BYTES // 4
 class PartCache:
     """The most recently used parts; safe to share between threads."""
 
-    def __init__(self, most: int = _MAX_BYTES, largest: int = _MAX_PART_BYTES) -> None:
-        """most, largest: bytes of all parts, and of one that is kept."""
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._parts: OrderedDict[Hashable, bytes] = OrderedDict()
         self._bytes = 0
-        self._most, self._largest = most, largest
 
     def get(self, storage: Storage, key: tuple[Hashable, ...], read: Callable[[], bytes]) -> bytes:
         """A part from the cache, or read now; parts on a local disk are not cached.
@@ -37,11 +35,11 @@ class PartCache:
                 self._parts.move_to_end(full_key)
                 return part
         data = read()
-        if len(data) <= self._largest:
+        if len(data) <= _MAX_PART_BYTES:
             with self._lock:
                 self._bytes += len(data) - len(self._parts.pop(full_key, b""))
                 self._parts[full_key] = data
-                while self._bytes > self._most:
+                while self._bytes > _MAX_BYTES:
                     self._bytes -= len(self._parts.popitem(last=False)[1])
         return data
 

@@ -36,13 +36,17 @@ def _unscaled(value: Encoded, data_type: DataType) -> int:
     return decode_decimal(value, data_type) if data_type.is_decimal else int(value)
 
 
-def _compute_each(
-    value: Callable[[Call, Encoded], Encoded | None], call: Call, values: Values, least: int, most: int
-) -> tuple[Values, Bools] | None:
-    """Compute values one by one; None if all lie between the bounds, so that int64 arithmetic is safe."""
-    plain = values.dtype == np.int64 and call.type.form is Form.INT
-    if plain and (not len(values) or (least <= int(values.min()) and int(values.max()) <= most)):
-        return None
+def _compute(
+    value: Callable[[Call, Encoded], Encoded | None],
+    call: Call,
+    values: Values,
+    bounds: tuple[int, int],
+    compute_all: Callable[[Any], Values],
+) -> tuple[Values, Bools]:
+    """Compute all values at once where they lie between the bounds, so that int64 arithmetic is safe; else each."""
+    is_whole = values.dtype == np.int64 and call.type.form is Form.INT
+    if is_whole and (not len(values) or (bounds[0] <= int(values.min()) and int(values.max()) <= bounds[1])):
+        return compute_all(values), everywhere(values)
     results = [value(call, v) for v in values.tolist()]
     known = np.array([v is not None for v in results], np.bool_)
     if call.type.form is Form.BYTES:
@@ -91,8 +95,7 @@ def cast_image(call: Call, values: Values) -> tuple[Values, Bools]:
     if target.form is Form.FLOAT:
         return cast("Any", values).astype(np.float64), everywhere(values)
     factor = _factor(source, target)
-    one_by_one = _compute_each(cast_value, call, values, -(_LONG[1] // factor), _LONG[1] // factor)
-    return (cast("Any", values) * factor, everywhere(values)) if one_by_one is None else one_by_one
+    return _compute(cast_value, call, values, (-(_LONG[1] // factor), _LONG[1] // factor), lambda v: v * factor)
 
 
 # Sums with a literal: the argument is a whole number of units of the result, or the text of a double.
@@ -141,10 +144,8 @@ def _add_image(call: Call, values: Values) -> tuple[Values, Bools]:
             return numbers + float(amount), everywhere(values)
     factor = _factor(data_type, call.type) if data_type.is_decimal else 1
     least, most = value_range(call.type)
-    one_by_one = _compute_each(
-        _add_value, call, values, -((int(amount) - least) // factor), (most - int(amount)) // factor
-    )
-    return (numbers * factor + int(amount), everywhere(values)) if one_by_one is None else one_by_one
+    bounds = -((int(amount) - least) // factor), (most - int(amount)) // factor
+    return _compute(_add_value, call, values, bounds, lambda v: v * factor + int(amount))
 
 
 def _add_sql(inner: str, call: Call) -> str:
@@ -173,8 +174,7 @@ def _multiply_value(call: Call, value: Encoded) -> Encoded | None:
 
 def _multiply_image(call: Call, values: Values) -> tuple[Values, Bools]:
     factor, (least, most) = int(call.arguments[0]), value_range(call.type)
-    one_by_one = _compute_each(_multiply_value, call, values, -(-least // factor), most // factor)
-    return (cast("Any", values) * factor, everywhere(values)) if one_by_one is None else one_by_one
+    return _compute(_multiply_value, call, values, (-(-least // factor), most // factor), lambda v: v * factor)
 
 
 # Negation.
@@ -197,8 +197,7 @@ def _negative_image(call: Call, values: Values) -> tuple[Values, Bools]:
     if call.type.form is Form.FLOAT:
         return -cast("Any", values), everywhere(values)
     least, most = value_range(call.type)
-    one_by_one = _compute_each(_negative_value, call, values, max(least, -most), most)
-    return (-cast("Any", values), everywhere(values)) if one_by_one is None else one_by_one
+    return _compute(_negative_value, call, values, (max(least, -most), most), lambda v: -v)
 
 
 # Floor and ceil.
@@ -239,11 +238,9 @@ def _rounded_image(call: Call, values: Values) -> tuple[Values, Bools]:
             whole >= 2.0**63, _LONG[1], np.where(whole > 2.0**62, _to_long(whole), inside.astype(np.int64))
         )
         return longs, everywhere(values)
-    one_by_one = _compute_each(_rounded_value, call, values, *_LONG)
     unit = int(10**data_type.scale)
-    if one_by_one is not None:
-        return one_by_one
-    return (-(-numbers // unit) if call.function == "ceil" else numbers // unit), everywhere(values)
+    compute_all = (lambda v: -(-v // unit)) if call.function == "ceil" else (lambda v: v // unit)
+    return _compute(_rounded_value, call, values, _LONG, compute_all)
 
 
 def _to_long(whole: Any) -> Any:
