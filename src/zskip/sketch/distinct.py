@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,51 +106,26 @@ def _numbers(values: pa.Array, data_type: DataType) -> Any:
     if data_type.is_decimal:
         words = np.frombuffer(_decimals(values, data_type), np.int64).reshape(-1, 2)
         return words[:, 0].copy()
-    for accepts, convert in _CONVERSIONS:
-        if accepts(data_type):
-            converted = convert(values)
-            if converted is None:
-                raise _mismatch(values, data_type)
-            return converted.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    raise _mismatch(values, data_type)
+    unit = _unit(values.type, data_type)
+    if unit is None:
+        raise _mismatch(values, data_type)
+    return values.cast(unit).cast(pa.int64()).to_numpy(zero_copy_only=False)
 
 
-def _integers(values: pa.Array) -> pa.Array | None:
-    return values if pa.types.is_integer(values.type) else None
-
-
-def _booleans(values: pa.Array) -> pa.Array | None:
-    return values if pa.types.is_boolean(values.type) else None
-
-
-def _dates(values: pa.Array) -> pa.Array | None:
-    return values.cast(pa.int32()) if values.type == pa.date32() else None
-
-
-def _timestamps(values: pa.Array) -> pa.Array | None:
-    return values.cast(pa.timestamp("us", values.type.tz)) if _has_zone(values.type) is True else None
-
-
-def _plain_timestamps(values: pa.Array) -> pa.Array | None:
-    return values.cast(pa.timestamp("us")) if _has_zone(values.type) is False else None
-
-
-def _has_zone(arrow_type: pa.DataType) -> bool | None:
-    return arrow_type.tz is not None if pa.types.is_timestamp(arrow_type) else None
-
-
-def _durations(values: pa.Array) -> pa.Array | None:
-    return values.cast(pa.duration("us")) if pa.types.is_duration(values.type) else None
-
-
-_CONVERSIONS: tuple[tuple[Callable[[DataType], bool], Callable[[pa.Array], pa.Array | None]], ...] = (
-    (lambda t: t.is_integer, _integers),
-    (lambda t: t.name == "boolean", _booleans),
-    (lambda t: t.name == "date", _dates),
-    (lambda t: t.name == "timestamp", _timestamps),
-    (lambda t: t.name == "timestamp_ntz", _plain_timestamps),
-    (lambda t: t.is_interval and not t.is_months, _durations),
-)
+def _unit(arrow_type: pa.DataType, data_type: DataType) -> pa.DataType | None:
+    """The type of Arrow whose integers are the form of a type; None if values of an Arrow type are not of it."""
+    name = data_type.name
+    if data_type.is_integer:
+        return arrow_type if pa.types.is_integer(arrow_type) else None
+    if name == "boolean":
+        return arrow_type if pa.types.is_boolean(arrow_type) else None
+    if name == "date":
+        return pa.int32() if arrow_type == pa.date32() else None
+    if name in ("timestamp", "timestamp_ntz") and pa.types.is_timestamp(arrow_type):
+        has_zone = arrow_type.tz is not None
+        return pa.timestamp("us", arrow_type.tz) if has_zone == (name == "timestamp") else None
+    is_duration = data_type.is_interval and not data_type.is_months and pa.types.is_duration(arrow_type)
+    return pa.duration("us") if is_duration else None
 
 
 def _decimals(values: pa.Array, data_type: DataType) -> bytes:
