@@ -51,11 +51,6 @@ class Stack:
         before = np.concatenate([[0], np.cumsum(np.asarray(flags, np.bool_))])
         return np.asarray(before[self.offsets[1:]] > before[self.offsets[:-1]])
 
-    @property
-    def lengths(self) -> Ints:
-        """(files,) number of entries."""
-        return np.diff(self.offsets)
-
 
 class ArraySketch(Sketch):
     """A sketch with a state of arrays; a subclass builds the arrays and tells what they say about values."""

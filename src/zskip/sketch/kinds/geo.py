@@ -147,14 +147,6 @@ class Geo(Sketch):
             hit &= _near(*circle, stack)
         return self._answer(hit, stack) if circles or box != _EVERYWHERE else None
 
-    def within(self, box: tuple[float, float, float, float], stack: GeoStack) -> Answer:
-        """Tell which files might hold a row in a box: south, north, west, east."""
-        return self._answer(_inside(box, stack), stack)
-
-    def near(self, latitude: float, longitude: float, meters: float, stack: GeoStack) -> Answer:
-        """Tell which files might hold a row within a distance from a point, by `geo_distance`."""
-        return self._answer(_near(latitude, longitude, meters, stack), stack)
-
     def _answer(self, hit: Bools, stack: GeoStack) -> Answer:
         may_match = stack.odd.copy()
         may_match[stack.file[hit]] = True
