@@ -84,7 +84,7 @@ def test_cuts_beat_equal_parts():
     keys = layout.keys(sample.columns, sample.nulls)
     order = np.sort(keys)
     equal = Layout(**{**vars_of(layout), "cut_keys": order[np.arange(1, 50) * 1000], "cut_starts": np.array([0, 49]),
-                      "first_file": np.arange(50, dtype=np.int32), "spread": np.ones(50, np.int32)})  # fmt: skip
+                      "spread": np.ones(50, np.int32)})  # fmt: skip
     assert predict_share(layout, sample) < 0.92 * predict_share(equal, sample)
 
 

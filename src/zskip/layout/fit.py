@@ -12,7 +12,7 @@ import numpy.typing as npt
 from zskip.errors import ColumnError, InputError
 from zskip.layout.cells import Keys, common_prefix, microcells, shortest_between, thin
 from zskip.layout.curves import KEY_BITS, KEY_BYTES, Pattern, linear_pattern, zorder_pattern
-from zskip.layout.layout import BUILDS, CURVES, Layout, first_files
+from zskip.layout.layout import BUILDS, CURVES, Layout
 from zskip.layout.predict import boxes, sample_ranks
 from zskip.layout.program import LARGEST, Cells, cut_cells, own_files
 from zskip.layout.ranks import BOUNDS, bounds_of, needed_bits
@@ -71,7 +71,6 @@ def fit(
         pattern=pattern,
         cut_keys=np.empty(0, np.int64),
         cut_starts=np.zeros(2, np.int64),
-        first_file=np.zeros(1, np.int32),
         spread=np.ones(1, np.int32),
         column_weights=() if workload is None else column_weights(workload, sample_ranks(sample)),
     )
@@ -191,7 +190,6 @@ def _fit_cuts(
         shape,
         cut_keys=cast(Keys, np.concatenate(cut_keys)) if cut_keys else keys[:0],
         cut_starts=np.concatenate([[0], np.cumsum([len(c) for c in cut_keys])]).astype(np.int64),
-        first_file=first_files(per_segment),
         spread=per_segment,
     )
 

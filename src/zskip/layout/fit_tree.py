@@ -12,7 +12,7 @@ import numpy.typing as npt
 from zskip.errors import InputError
 from zskip.layout.curves import zorder_pattern
 from zskip.layout.fit import MOST_COLUMNS, column_bounds
-from zskip.layout.layout import FITTED, Layout, first_files
+from zskip.layout.layout import FITTED, Layout
 from zskip.layout.predict import sample_ranks
 from zskip.layout.ranks import dense_ranks, needed_bits, position
 from zskip.layout.tree.grow import Grower, Guide, Node, breadth_first, join_leaves
@@ -80,7 +80,6 @@ def fit_tree(
         pattern=zorder_pattern([needed_bits(len(b), null) for b, null in zip(bounds, null_ranks, strict=True)]),
         cut_keys=np.empty(0, np.int64),
         cut_starts=np.concatenate([[0], np.cumsum([len(s) - 1 for s in spread])]).astype(np.int64),
-        first_file=first_files(per_segment),
         spread=per_segment,
         tree=_join_trees(trees, forest.cuts, bounds),
         column_weights=column_weights(workload, sample_ranks(sample)),

@@ -50,15 +50,15 @@ class Layout:
     """The cuts of all partitions, each partition's ascending."""
     cut_starts: Ints
     """(partitions + 1,) where each partition's cuts start."""
-    first_file: npt.NDArray[np.int32]
-    """For each segment the id of its first file; partition p's segments start at cut_starts[p] + p."""
     spread: npt.NDArray[np.int32]
-    """For each segment the number of its files."""
+    """For each segment the number of its files; partition p's segments start at cut_starts[p] + p."""
     tree: Tree | None = None
     """In place of cuts: the leaves of each partition are its segments."""
     column_weights: tuple[float, ...] = ()
     """For each column how much of the workload's reads depends on it, for the order of rows; empty if unknown."""
 
+    first_file: npt.NDArray[np.int32] = field(init=False, repr=False)
+    """For each segment the id of its first file."""
     # Not by `cached_property`: before Python 3.12 its lock keeps the class from being pickled by value.
     _tables: tuple[Ints, ...] = field(init=False, repr=False)
 
@@ -70,7 +70,8 @@ class Layout:
             tables = [rank_codes(len(bounds), null_rank, width) for bounds, null_rank, width in parts]
             if self.curve != "hilbert":
                 tables = [spread(codes, self.pattern, column) for column, codes in enumerate(tables)]
-        arrays = {name: _frozen(getattr(self, name)) for name in ("cut_keys", "cut_starts", "first_file", "spread")}
+        arrays = {name: _frozen(getattr(self, name)) for name in ("cut_keys", "cut_starts", "spread")}
+        arrays["first_file"] = _frozen((np.cumsum(self.spread) - self.spread).astype(np.int32))
         lists = {"bounds": tuple(map(_frozen, self.bounds)), "_tables": tuple(map(_frozen, tables))}
         for name, value in (arrays | lists).items():
             object.__setattr__(self, name, value)
@@ -244,7 +245,6 @@ class Layout:
             pattern=pattern,
             cut_keys=cast(Keys, np.concatenate(cuts)),
             cut_starts=np.concatenate([[0], np.cumsum([len(segments) - 1 for segments in spread_])]).astype(np.int64),
-            first_file=first_files(files),
             spread=files,
             tree=Tree.from_document(document["tree"]) if "tree" in document else None,
             column_weights=tuple(float(weight) for weight in document.get("column_weights", ())),
@@ -255,11 +255,6 @@ class Layout:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
-
-
-def first_files(spread_: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """The id of each segment's first file."""
-    return (np.cumsum(spread_) - spread_).astype(np.int32)
 
 
 def _frozen(array: Any) -> Any:
