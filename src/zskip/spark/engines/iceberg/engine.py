@@ -128,7 +128,9 @@ class IcebergEngine:
         version = self._open()
         texts = [name for name, text in self._types(version).items() if text == "uuid"]
         tasks = {path: self._restore_rows(version, path) for path in snapshot.paths if path in version.tasks}
-        self._opened = version = replace(version, tasks=tasks, with_deletes=frozenset())
+        # Other files may be read next: files can lack different sketches.
+        with_deletes = version.with_deletes - tasks.keys()
+        self._opened = version = replace(version, tasks={**version.tasks, **tasks}, with_deletes=with_deletes)
         with compat.active_session(session):
             frame = self._read_staged(session, version, snapshot)
             return frame.withColumns({name: F.unhex(F.translate(F.col(f"`{name}`"), "-", "")) for name in texts})
