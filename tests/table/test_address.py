@@ -126,6 +126,18 @@ def test_a_rewrite_by_name_is_seen_at_once(spark: SparkSession, base: str) -> No
         assert zskip.table(spark, path).path == table.path
 
 
+def test_a_rewrite_by_path_is_seen_under_the_name(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(0, 400, 1, 4).write.parquet(str(tmp_path / "t"))
+    spark.sql(f"CREATE TABLE at_path USING parquet LOCATION '{tmp_path / 't'}'")
+    try:
+        assert spark.table("at_path").count() == 400  # The session keeps the files that it listed for this.
+        zskip.table(spark, str(tmp_path / "t")).optimize(by="id", files=2, curve="linear")
+        assert len(spark.table("at_path").inputFiles()) == 2
+        assert spark.table("at_path").where("id < 60").count() == 60
+    finally:
+        spark.sql("DROP TABLE at_path")
+
+
 def test_a_directory_comes_before_a_name(spark: SparkSession, base: str) -> None:
     # Below the directory in which the JVM was started, as Hadoop reads relative paths.
     there = next(path for path in Path.cwd().iterdir() if path.is_dir() and path.name.isidentifier())

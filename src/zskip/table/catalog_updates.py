@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from zskip.table.address import is_session_name
 from zskip.table.handle import Handle, storage_at
@@ -11,20 +12,24 @@ from zskip.table.handle import Handle, storage_at
 
 @contextmanager
 def notifying_catalog(handle: Handle) -> Iterator[Handle]:
-    """Tell the table's catalog of its new files when the body ends, however far that came."""
-    if handle.catalog_table is None:
+    """Tell the session's catalog of the table's new files when the body ends, however far that came."""
+    spark, table = handle.spark, handle.catalog_table
+    if spark is None:
         yield handle
         return
-    from zskip.spark.jvm.catalog import notify_catalog
+    from zskip.spark.jvm.catalog import forget_listings, notify_catalog
 
-    spark, table = handle.need_spark("this"), handle.catalog_table
+    # Tables of the catalog may lie at a path, too.
+    notify = partial(forget_listings, spark)
+    if table is not None:
+        notify = partial(notify_catalog, spark, table, handle.format.snapshot)
     try:
         yield handle
     except BaseException:
         with suppress(Exception):
-            notify_catalog(spark, table, handle.format.snapshot)
+            notify()
         raise
-    notify_catalog(spark, table, handle.format.snapshot)
+    notify()
 
 
 @contextmanager

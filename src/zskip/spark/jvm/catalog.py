@@ -180,6 +180,11 @@ def check_partitions(spark: SparkSession, named: NamedTable, snapshot: Snapshot)
         )
 
 
+def forget_listings(spark: SparkSession) -> None:
+    """Make the session list the files of its catalog's tables anew: it keeps them by name, and not by path."""
+    spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
+
+
 def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[], Snapshot]) -> None:
     """Make Spark forget the files that a table had, and update the table's size and its partitions in the catalog.
 
