@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import re
 import sys
 import threading
+import zipimport
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_PYSPARK = re.compile(r"[/\\\\](pyspark|py4j[-.\w]*)[.]zip$")
 _lock = threading.Lock()
 _users = 0
 
@@ -32,3 +36,17 @@ def by_value() -> Iterator[None]:
             _users -= 1
             if _users == 0:
                 cloudpickle.unregister_pickle_by_value(zskip)  # type: ignore[no-untyped-call]
+
+
+def lighten_worker() -> None:
+    """Let the next tasks of this Python worker begin sooner; a task calls it first.
+
+    Before each task PySpark has Python read the directories of its own archives again, once for each package in them,
+    which takes longer than a small task. After each task it collects garbage among all that was ever imported.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimport.zipimporter) and _PYSPARK.search(finder.archive):
+            # An import that needs it makes it again.
+            sys.path_importer_cache.pop(path, None)
+    if not gc.get_freeze_count():
+        gc.freeze()

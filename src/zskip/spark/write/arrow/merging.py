@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from zskip.spark.shipping import lighten_worker
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.forms import has_nan
 from zskip.spark.write.arrow.reading import Reader, Source
@@ -31,6 +32,7 @@ def merger(
     plain_bins = [tuple(bin_) for bin_ in bins]
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lighten_worker()
         check_pyarrow()
         pa.set_cpu_count(1)
         reader = Reader(source(), options.schema, corrected=corrected)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
 from zskip.records import Ints
+from zskip.spark.shipping import lighten_worker
 from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import join, shrink
 from zskip.spark.write.arrow.forms import column_values, has_nan
@@ -72,6 +73,7 @@ def placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterato
     """Make the function for `mapInArrow` from numbers of tasks to batches of rows."""
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lighten_worker()
         check_pyarrow()
         pa.set_cpu_count(1)
         for batch in batches:
