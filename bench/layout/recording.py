@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from shared import common
-from zskip.advisor.workload.queries import text_of
+from zskip.advisor.workload.predicate_text import text_of
 from zskip.predicate import Columns, parse
 from zskip.records import Field, ScanReport
 from zskip.storage import LocalStorage

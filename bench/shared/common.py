@@ -138,7 +138,7 @@ def peak() -> float:
 
 def session(directory: Path | None = None, **conf: str) -> Any:
     """A local Spark session on two cores; `directory` receives its event log."""
-    from zskip.spark.jvm.session import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -32,7 +32,7 @@ from shared.index_data import TYPES, make_index
 from zskip.index import Index, bind_footers
 from zskip.records import Snapshot
 from zskip.storage import FileInfo, LocalStorage
-from zskip.storage.base import StorageWrapper
+from zskip.storage.wrapper import StorageWrapper
 from zskip.table import Table
 from zskip.table.handle import Handle
 from zskip.table.snapshot import read_snapshot

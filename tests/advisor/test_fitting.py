@@ -25,11 +25,11 @@ from zskip.advisor.fitting.cross_validation import (
     best_curve,
     cross_validate,
     fit_layout,
-    make_up_queries,
     predict_reads,
     scale_down,
 )
 from zskip.advisor.fitting.predicate_boxes import boxes_of, rank_boxes
+from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, keep_pushed_down
 from zskip.errors import InputError
 from zskip.layout.fit import fit

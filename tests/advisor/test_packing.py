@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zskip.advisor.maintenance.batches import pack
+from zskip.advisor.maintenance.bin_packing import pack
 from zskip.records import Partition, Snapshot
 
 FILES = st.lists(st.tuples(st.integers(1, 120), st.integers(0, 3), st.integers(0, 5)), max_size=60)

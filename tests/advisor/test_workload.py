@@ -8,7 +8,8 @@ import zlib
 
 import pytest
 
-from zskip.advisor.workload.queries import parse_queries, read_text, text_of
+from zskip.advisor.workload.predicate_text import text_of
+from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.reservoir import (
     LIFE_MS,
     MOST_BYTES,

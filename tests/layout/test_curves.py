@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from interleaved import interleave
 
 from zskip.layout.curves import (
-    direct_words,
     interleave_bytes,
     interleave_words,
     linear_pattern,
@@ -15,6 +14,7 @@ from zskip.layout.curves import (
     spread,
     zorder_pattern,
 )
+from zskip.layout.direct import direct_words
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
 from zskip.types import DataType, encode
 

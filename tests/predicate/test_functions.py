@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from zskip.predicate.functions import FUNCTIONS, Nan, call, cast, function_of
 from zskip.predicate.functions.clocks import DAY, HOUR, clock_of
 from zskip.predicate.functions.times import UNITS
-from zskip.prune.prune import bound_call
+from zskip.prune import monotone
 from zskip.records import ColumnStats
 from zskip.types import INTEGERS, DataType, Form
 
@@ -53,7 +53,7 @@ def test_bounds_hold(function_call, zone):
     some = values(name, zone)
     function = function_of(function_call)
     files = [some[i : i + n] for n in (1, 2, 7) for i in range(0, len(some), n)] + [some]
-    stats = bound_call(function_call, stats_of(name, files))
+    stats = monotone.apply(function_call, stats_of(name, files))
     computed = {v: function.value(function_call, v) for v in some}
     exact = 0
     for i, file in enumerate(files):
@@ -79,28 +79,28 @@ def test_what_overflows_is_not_bounded():
     for name, bits in INTEGERS.items():
         most = 2 ** (bits - 1) - 1
         files = [[most], [most - 1], [-most - 1, 0], [-most, 5]]
-        plus = bound_call(call("add", column(name), 1), stats_of(name, files))
+        plus = monotone.apply(call("add", column(name), 1), stats_of(name, files))
         assert plus.bounded.tolist() == [False, True, True, True]
         assert plus.nulls.tolist() == [-1, 0, 0, 0]
-        opposite = bound_call(call("negative", column(name)), stats_of(name, files))
+        opposite = monotone.apply(call("negative", column(name)), stats_of(name, files))
         assert opposite.bounded.tolist() == [True, True, False, True]
         assert (opposite.lower[3], opposite.upper[3]) == (-5, most)
-    long_dates = bound_call(call("date_add", column("date"), 1), stats_of("date", [[2**31 - 1], [0]]))
+    long_dates = monotone.apply(call("date_add", column("date"), 1), stats_of("date", [[2**31 - 1], [0]]))
     assert long_dates.bounded.tolist() == [False, True]
 
 
 def test_floor_of_nan_is_some_value():
-    stats = bound_call(call("floor", column("double")), stats_of("double", [[1.5, float("nan")], [1.5]]))
+    stats = monotone.apply(call("floor", column("double")), stats_of("double", [[1.5, float("nan")], [1.5]]))
     assert stats.bounded.tolist() == [False, True]
     assert not stats.may_nan.any()
 
 
 def test_unknown_functions_and_types_are_not_bounded():
     good = call("year", column("date"))
-    assert bound_call(good, stats_of("long", [[1]])) is None
+    assert monotone.apply(good, stats_of("long", [[1]])) is None
     for changed in ({"function": "sinus"}, {"type": DataType("long")}, {"term": column("string")}):
         parts = {"function": good.function, "term": good.term, "arguments": (), "type": good.type, **changed}
-        assert bound_call(type(good)(**parts), stats_of("date", [[1]])) is None
+        assert monotone.apply(type(good)(**parts), stats_of("date", [[1]])) is None
 
 
 # Clocks.
@@ -179,7 +179,7 @@ def test_bounds_hold_near_changes_of_the_clock(zone, data):
     low = point - data.draw(st.integers(0, width))
     file = [low, *(data.draw(st.integers(low, low + 2 * width)) for _ in range(3)), point]
     file += [int(t) + d for t in clock_of(zone).starts for d in (-1, 0, 1) if min(file) <= t + d <= max(file)]
-    stats = bound_call(function_call, stats_of("timestamp", [file]))
+    stats = monotone.apply(function_call, stats_of("timestamp", [file]))
     assert stats.bounded[0]
     for one in file:
         result = FUNCTIONS[function_call.function].value(function_call, one)
@@ -193,7 +193,7 @@ def test_repeated_midnights_go_back_a_day():
     date = cast(column("timestamp"), DataType("date"), zone)
     before, after = (function_of(date).value(date, t) for t in (change - 1, change))
     assert after == before - 1
-    stats = bound_call(
+    stats = monotone.apply(
         date, stats_of("timestamp", [[change - 1, change + 1], [change, change + 1], [change - 2, change - 1]])
     )
     assert stats.lower.tolist() == [after, after, before]
@@ -214,7 +214,7 @@ def test_bounds_of_prefixes_hold_for_any_bytes(strings, data):
     if cut < len(high) and high[:cut].rstrip(b"\xff"):
         head = high[:cut].rstrip(b"\xff")
         high = head[:-1] + bytes([head[-1] + 1])
-    stats = bound_call(call("substring", column("string"), characters), stats_of("string", [[low, high]]))
+    stats = monotone.apply(call("substring", column("string"), characters), stats_of("string", [[low, high]]))
     for string in strings:
         for lengths in (spark_length, python_like_length):
             assert stats.lower[0] <= prefix(string, characters, lengths) <= stats.upper[0], (string, low, high)

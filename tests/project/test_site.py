@@ -27,7 +27,7 @@ def test_the_notebook_is_the_tutorial() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_tutorial_prints_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from zskip.spark.jvm.session import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

@@ -91,7 +91,7 @@ def main() -> None:
     """Write the notebook, and the pictures if asked for."""
     NOTEBOOK.write_text(nbformat.writes(notebook()) + "\n", "utf-8")
     if "--pictures" in sys.argv[1:]:
-        from zskip.spark.jvm.session import ensure_java
+        from zskip.spark.jvm.java import ensure_java
 
         ensure_java()
         os.environ.setdefault("PYTHONPATH", str(ROOT / "src"))

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from zskip.index.collect.footers import FooterReader
-from zskip.index.collect.parallel_footers import PlainFooterReader, make_footer_parser
+from zskip.index.collect.plain_footers import PlainFooterReader, make_footer_parser
 from zskip.spark.collect import executors
 from zskip.storage import Storage
 

@@ -94,7 +94,8 @@ def session(settings: Mapping[str, str], place: Path) -> Iterator[Any]:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
-    from zskip.spark.jvm.session import ensure_java, silent_gateway
+    from zskip.spark.jvm.java import ensure_java
+    from zskip.spark.jvm.session import silent_gateway
 
     java = ensure_java()
     conf = SparkConf(loadDefaults=False)
@@ -212,7 +213,7 @@ def _percent(peak: int, limit: int) -> int:
 def header() -> str:
     """The Java that the tests run on; it becomes that of every process which they start."""
     from zskip.errors import ZskipError
-    from zskip.spark.jvm.session import ensure_java, java_version
+    from zskip.spark.jvm.java import ensure_java, java_version
 
     try:
         home = ensure_java()

@@ -190,7 +190,7 @@ def seeds(first: int, count: int) -> Iterator[int]:
 
 def main(arguments: list[str]) -> int:
     """Run until the time or the number of tables is used up, or until an answer is wrong."""
-    from zskip.spark.jvm.session import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     parser = argparse.ArgumentParser(prog="dev.py fuzz --queries", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the first seed; each three tables take the next")

@@ -69,7 +69,7 @@ def _serve(connection: Any, place: str) -> None:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 
-    from zskip.spark.jvm.session import ensure_java
+    from zskip.spark.jvm.java import ensure_java
 
     ensure_java()
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")

@@ -6,10 +6,6 @@ import contextlib
 import dataclasses
 import json
 import math
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from zskip.errors import InputError, MissingDependencyError, ZskipError
+from zskip.demo.data import TABLES, check, generate
+from zskip.demo.queries import QUERIES
+from zskip.errors import InputError, MissingDependencyError
 from zskip.records import OptimizeResult
 from zskip.table import Table, table
 from zskip.table import open as open_table
@@ -221,74 +219,3 @@ def _print(readings: list[Reading], identical: bool, console: Console) -> None:
     read, total = sum(reading.bytes for reading in readings), sum(reading.bytes_total for reading in readings)
     verdict = "all results are identical" if identical else "[red]some results differ[/red]"
     console.print(f"{len(readings)} queries, {100 * (1 - read / max(total, 1)):.0f} % of the bytes not read, {verdict}")
-
-
-TABLES = ("lineitem", "orders")
-_PARTS = 16
-
-
-def check(scale: float) -> str:
-    """Check that data of this scale can be generated, and return the path of the generator.
-
-    scale: TPC-H's scale factor, 1 being 6 million lines. Raises InputError for a scale that makes no sense and
-    MissingDependencyError if tpchgen-cli is not installed.
-    """
-    if not 0.001 <= scale <= 1000:
-        raise InputError(f"--scale {scale:g} is not between 0.001 and 1000; 1 is 6 million rows")
-    beside = Path(sys.executable).with_name("tpchgen-cli.exe" if os.name == "nt" else "tpchgen-cli")
-    path = str(beside) if beside.exists() else shutil.which("tpchgen-cli")
-    if path is None:
-        raise MissingDependencyError('the demo needs tpchgen-cli; run: pip install "zskip[demo]"')
-    return path
-
-
-def generate(scale: float, directory: Path) -> None:
-    """Write lineitem and orders as directories of 16 Parquet files each; raises what `check` raises."""
-    parts = ["--parts", str(_PARTS), "-o", str(directory)]
-    command = [check(scale), "parquet", "-s", str(scale), "-T", ",".join(TABLES), *parts]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise ZskipError(f"tpchgen-cli failed: {(result.stderr or result.stdout).strip()[-500:]}")
-
-
-QUERIES: dict[str, str] = {
-    "Q3 shipping priority": """
-        SELECT l_orderkey, sum(l_extendedprice * (1 - l_discount)) AS revenue, o_orderdate
-        FROM orders JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE o_orderdate BETWEEN DATE '1995-03-01' AND DATE '1995-03-15'
-          AND l_shipdate BETWEEN DATE '1995-03-16' AND DATE '1995-04-15'
-        GROUP BY l_orderkey, o_orderdate""",
-    "Q6 revenue forecast": """
-        SELECT sum(l_extendedprice * l_discount) AS revenue FROM lineitem
-        WHERE l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
-          AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
-    "Q12 shipping modes": """
-        SELECT l_shipmode, count(*) AS lines FROM lineitem
-        WHERE l_shipmode IN ('MAIL', 'SHIP') AND l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
-          AND l_shipdate >= DATE '1993-11-01' AND l_shipdate < DATE '1994-01-01'
-        GROUP BY l_shipmode""",
-    "Q14 promotion effect": """
-        SELECT count(*) AS lines, sum(l_extendedprice * (1 - l_discount)) AS revenue FROM lineitem
-        WHERE l_shipdate >= DATE '1995-09-01' AND l_shipdate < DATE '1995-10-01'""",
-    "Q15 top supplier": """
-        SELECT l_suppkey, sum(l_extendedprice * (1 - l_discount)) AS revenue FROM lineitem
-        WHERE l_shipdate >= DATE '1996-01-01' AND l_shipdate < DATE '1996-04-01' AND l_suppkey < 500
-        GROUP BY l_suppkey""",
-    "Q17 small quantities": """
-        SELECT avg(l_quantity) AS quantity, sum(l_extendedprice) / 7.0 AS yearly FROM lineitem
-        WHERE l_partkey IN (177, 1823, 4410)""",
-    "Q19 discounted revenue": """
-        SELECT sum(l_extendedprice * (1 - l_discount)) AS revenue FROM lineitem
-        WHERE l_partkey BETWEEN 2000 AND 2400 AND l_quantity BETWEEN 1 AND 11
-          AND l_shipmode IN ('AIR', 'REG AIR') AND l_shipinstruct = 'DELIVER IN PERSON'""",
-    "Q20 part promotion": """
-        SELECT l_partkey, l_suppkey, 0.5 * sum(l_quantity) AS half FROM lineitem
-        WHERE l_partkey < 1500 AND l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01'
-        GROUP BY l_partkey, l_suppkey""",
-    "one part": "SELECT * FROM lineitem WHERE l_partkey = 12345",
-    "one supplier in a month": """
-        SELECT * FROM lineitem
-        WHERE l_suppkey = 77 AND l_shipdate BETWEEN DATE '1997-05-01' AND DATE '1997-05-31'""",
-    "one customer": "SELECT * FROM orders WHERE o_custkey = 4321",
-}
-"""Text by name; the tables are views with their TPC-H names."""

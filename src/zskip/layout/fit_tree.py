@@ -15,7 +15,8 @@ from zskip.layout.fit import MOST_COLUMNS, column_bounds
 from zskip.layout.layout import FITTED, Layout
 from zskip.layout.predict import sample_ranks
 from zskip.layout.ranks import dense_ranks, needed_bits, position
-from zskip.layout.tree.grow import Grower, Guide, Node, breadth_first, join_leaves
+from zskip.layout.tree.grow import Grower, Guide, Node
+from zskip.layout.tree.join import breadth_first, join_leaves
 from zskip.layout.tree.queries import TreeQueries
 from zskip.layout.tree.tree import Int32s, Tree
 from zskip.layout.workload import Workload, column_weights

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from zskip.layout.curves import KEY_BITS, Words, interleave_words
+from zskip.layout.curves import KEY_BITS, interleave_words
+from zskip.layout.direct import Words
 from zskip.records import Ints
 
 _ONE = np.uint64(1)

@@ -14,7 +14,8 @@ import numpy.typing as npt
 
 from zskip.errors import InputError
 from zskip.layout.cells import Keys
-from zskip.layout.curves import Pattern, direct_words, interleave_words, pattern_widths, spread
+from zskip.layout.curves import Pattern, interleave_words, pattern_widths, spread
+from zskip.layout.direct import direct_words
 from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
 from zskip.layout.pages import PageOrder
 from zskip.layout.ranks import rank, rank_codes

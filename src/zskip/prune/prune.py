@@ -34,7 +34,7 @@ from zskip.predicate import (
     terms_of,
     to_sql,
 )
-from zskip.predicate.functions import Nan, function_of
+from zskip.prune import monotone
 from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms
 from zskip.prune.outcomes import Decided, Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
@@ -142,7 +142,7 @@ class _Evaluation:
 
     def _call_stats(self, call: Call) -> ColumnStats | None:
         inner = self._term_stats(call.term)
-        return None if inner is None else bound_call(call, inner)
+        return None if inner is None else monotone.apply(call, inner)
 
     def _column_stats(self, column: Column) -> ColumnStats | None:
         stats = self._stats.column(column.path)
@@ -187,19 +187,3 @@ def _is_never_null(node: And | Or) -> bool:
     if not isinstance(first, Not) or not isinstance(first.child, IsNull):
         return False
     return all(isinstance(part, Leaf) and terms_of(part) == (first.child.term,) for part in node.children[1:])
-
-
-def bound_call(call: Call, stats: ColumnStats) -> ColumnStats | None:
-    """Derive the bounds of a function in each file from those of its term; None where that is not possible.
-
-    A function that fails or returns null for some values is bounded only where every value of the file has a result.
-    """
-    function = function_of(call)
-    if function is None or stats.type != call.term.type:
-        return None
-    lower, upper, known = function.bounds(call, stats.lower, stats.upper)
-    bounded, may_nan = stats.bounded & known, stats.may_nan
-    if function.nan is Nan.VALUE:
-        bounded, may_nan = bounded & ~may_nan, np.zeros_like(may_nan)
-    nulls = stats.nulls if function.total else np.where(~bounded & (stats.nulls == 0), -1, stats.nulls)
-    return ColumnStats(type=call.type, lower=lower, upper=upper, bounded=bounded, nulls=nulls, may_nan=may_nan)

@@ -129,29 +129,3 @@ def prefetch(stream: BinaryIO, start: int, size: int) -> None:
     if hasattr(os, "posix_fadvise"):
         with contextlib.suppress(AttributeError, OSError, OverflowError):
             os.posix_fadvise(stream.fileno(), start, size, os.POSIX_FADV_WILLNEED)
-
-
-class StorageWrapper:
-    """Has the root, kind and options of the storage below."""
-
-    def __init__(self, base: Storage) -> None:
-        self._base = base
-
-    @property
-    def root(self) -> str:
-        """The root of the storage below."""
-        return self._base.root
-
-    @property
-    def kind(self) -> Kind:
-        """The kind of the storage below."""
-        return self._base.kind
-
-    @property
-    def options(self) -> Mapping[str, str]:
-        """The options of the storage below."""
-        return self._base.options
-
-    def is_exclusive(self) -> bool:
-        """Whether the storage below is."""
-        return self._base.is_exclusive()

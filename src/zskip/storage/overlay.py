@@ -6,7 +6,8 @@ import io
 from collections.abc import Callable
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Storage, StorageWrapper
+from zskip.storage.base import FileInfo, Storage
+from zskip.storage.wrapper import StorageWrapper
 
 
 class Overlay(StorageWrapper):

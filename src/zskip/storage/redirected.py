@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import BinaryIO
 
-from zskip.storage.base import FileInfo, Storage, StorageWrapper
+from zskip.storage.base import FileInfo, Storage
+from zskip.storage.wrapper import StorageWrapper
 
 
 class RedirectedStorage(StorageWrapper):

@@ -24,7 +24,8 @@ from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
 from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
-from zskip.table.session import is_case_sensitive, table_columns, time_zone
+from zskip.table.predicates import table_columns
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import file_positions, read_snapshot, read_table_schema
 from zskip.terminal import bar
 from zskip.units import read_size

@@ -20,7 +20,7 @@ from zskip.formats.parquet.format import ParquetFormat
 from zskip.index import BoundIndex, prune_row_groups, refresh
 from zskip.index.collect import parallel_footers
 from zskip.index.collect.footers import FooterReader
-from zskip.index.collect.parallel_footers import PlainFooterReader, make_footer_parser
+from zskip.index.collect.plain_footers import PlainFooterReader, make_footer_parser
 from zskip.predicate import Columns, parse
 from zskip.records import Snapshot
 from zskip.spark.collect import executors

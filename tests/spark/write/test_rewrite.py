@@ -23,9 +23,9 @@ from zskip.formats.compression import Compression
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field
-from zskip.spark.jobs import count_tasks, show_progress
 from zskip.spark.jvm.compat import private_session
 from zskip.spark.jvm.failures import error_from_text
+from zskip.spark.progress import count_tasks, show_progress
 from zskip.spark.write import routing
 from zskip.spark.write.draw import draw_bernoulli
 from zskip.spark.write.rewrite import WriteOptions, check_writable, describe_jobs, file_of, rewrite, writing_session
@@ -326,7 +326,7 @@ class Terminal(io.StringIO):
 
 
 def test_progress_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zskip.spark.jobs._spark_shows_its_own", lambda context: False)
+    monkeypatch.setattr("zskip.spark.progress._spark_shows_its_own", lambda context: False)
     context = spark.sparkContext
     with job_group(context, "progress"):
         with show_progress(context, "progress", "count"):

@@ -8,7 +8,7 @@ from zskip.layout.fit import fit
 from zskip.layout.fit_tree import fit_tree
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload
 from zskip.records import Field, Sample
-from zskip.table.read.info import describe_tree
+from zskip.table.read.tree import describe_tree
 from zskip.types import DataType
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -15,9 +14,8 @@ from zskip.layout.fit import fit
 from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import FITTED, Layout
 from zskip.layout.predict import predict_share, sample_ranks
-from zskip.layout.ranks import dense_ranks
-from zskip.layout.workload import ANY_UPPER, UNSEEN, synthetic_workload
-from zskip.predicate import Column, Compare, Predicate, conjunction
+from zskip.layout.workload import UNSEEN, synthetic_workload
+from zskip.predicate import Predicate
 from zskip.records import Floats, Ints, Sample, Values
 
 _MADE_UP_QUERIES, _TRIED_QUERIES = 400, 300
@@ -230,22 +228,3 @@ def cross_validate(
             unseen.append(predict_share(layout, clustering, others))
         reads_by_curve[curve] = Reads(kept=kept, decoded=decoded, unseen=float(np.mean(unseen)))
     return reads_by_curve
-
-
-_QUERIES = 200
-
-
-def make_up_queries(sample: Sample, seed: int) -> ParsedWorkload:
-    """Make up ranges of 0.1 to 20 % of the rows on one or two columns of a sample."""
-    workload = synthetic_workload(sample_ranks(sample), queries=_QUERIES, seed=seed)
-    distinct: list[Any] = [dense_ranks(v, n)[0] for v, n in zip(sample.columns, sample.nulls, strict=True)]
-    predicates: list[Predicate] = []
-    for low, high in zip(workload.lower.tolist(), workload.upper.tolist(), strict=True):
-        parts: list[Predicate] = []
-        for field, values, first, last in zip(sample.fields, distinct, low, high, strict=True):
-            if last != ANY_UPPER and first >= 0:
-                column, ends = Column((field.name,), field.type), (values[first], values[last])
-                lower, upper = (end if isinstance(end, bytes) else np.asarray(end).item() for end in ends)
-                parts += [Compare(">=", column, lower), Compare("<=", column, upper)]
-        predicates.append(conjunction(tuple(parts)))
-    return ParsedWorkload(predicates=predicates, weights=workload.weights)

@@ -17,7 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, mix_workloads
-from zskip.advisor.maintenance.batches import pack
+from zskip.advisor.maintenance.bin_packing import pack
 from zskip.advisor.maintenance.row_scale import Bounds, Scale, scale_of
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, UNSEEN, Touch, Workload, synthetic_workload
 from zskip.records import Bools, Floats, Ints, Snapshot

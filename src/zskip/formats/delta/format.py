@@ -25,6 +25,7 @@ from zskip.errors import (
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
+from zskip.formats.delta.columns import sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     APPEND,
     OVERWRITE,
@@ -37,14 +38,7 @@ from zskip.formats.delta.commit import (
 )
 from zskip.formats.delta.deletes import deleted_files, read_deletes
 from zskip.formats.delta.protocol import mapping_mode, read_by_delta, refusal, unappendable, unreadable, unwritable
-from zskip.formats.delta.values import (
-    check_partition_types,
-    read_partitions,
-    read_statistics,
-    relative_path,
-    sound_fields,
-    stored_paths,
-)
+from zskip.formats.delta.values import check_partition_types, read_partitions, read_statistics, relative_path
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken

@@ -5,13 +5,11 @@ After Yang et al. 2020, "Qd-tree: Learning Data Layouts for Big Data Analytics" 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from zskip.layout.program import LARGEST, SMALLEST, own_files
+from zskip.layout.program import SMALLEST, own_files
 from zskip.layout.tree.queries import FREE_HIGH, FREE_LOW, Box, TreeQueries
 from zskip.layout.tree.tree import Int32s, Tree
 from zskip.records import Bools, Floats, Ints
@@ -231,42 +229,3 @@ class Grower:
             nominal=nominal,
             guide=guide,
         )
-
-
-def join_leaves(nodes: Sequence[Node], files: int) -> None:
-    """Make leaves of nodes until at most `files` files are left; larger ones than `LARGEST` only where they must be."""
-    parents = {child: number for number, node in enumerate(nodes) for child in node.children}
-    count = sum(node.files for node in nodes if not node.children)
-    open_: list[tuple[float, float, int]] = []
-
-    def offer(number: int) -> None:
-        node = nodes[number]
-        if node.children and not any(nodes[child].children for child in node.children):
-            heapq.heappush(open_, (max(node.size, LARGEST), node.gain, number))
-
-    for number in range(len(nodes)):
-        offer(number)
-    while count > files and open_:
-        number = heapq.heappop(open_)[2]
-        node = nodes[number]
-        count += node.files - sum(nodes[child].files for child in node.children)
-        node.children = ()
-        if number in parents:
-            offer(parents[number])
-
-
-def breadth_first(nodes: Sequence[Node]) -> tuple[Ints, list[int], list[int]]:
-    """Both ends of each inner node, (nodes, 2), a leaf as its complement; the inner nodes by level; the leaves."""
-    inner, leaves = [0] if nodes[0].children else [], [] if nodes[0].children else [0]
-    table = []
-    for number in inner:
-        ends = []
-        for child in nodes[number].children:
-            if nodes[child].children:
-                ends.append(len(inner))
-                inner.append(child)
-            else:
-                ends.append(~len(leaves))
-                leaves.append(child)
-        table.append(ends)
-    return np.array(table, np.int64).reshape(-1, 2), inner, leaves

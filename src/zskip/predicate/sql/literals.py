@@ -11,6 +11,7 @@ import numpy as np
 from sqlglot import exp
 
 from zskip.predicate.literals import INTEGER_TYPES, MOST_DIGITS, Literal, date_days, day_of, timestamp_micros
+from zskip.predicate.sql.intervals import interval_micros, interval_months
 from zskip.types import INTEGERS, DataType
 
 Node = Any
@@ -167,52 +168,3 @@ def _as_decimal(text: str, target: DataType) -> Literal | None:
     ):
         return None
     return Literal("decimal", number)
-
-
-_FIELDS = {"DAY": 86_400 * 10**6, "HOUR": 3600 * 10**6, "MINUTE": 60 * 10**6, "SECOND": 10**6}
-"""Microseconds of each field."""
-_MONTHS = {"YEAR": 12, "MONTH": 1}
-_FORMS = {
-    "YEAR": r"(?P<YEAR>\d+)",
-    "MONTH": r"(?P<MONTH>\d+)",
-    "DAY": r"(?P<DAY>\d+)",
-    "HOUR": r"(?P<HOUR>\d+)",
-    "MINUTE": r"(?P<MINUTE>\d+)",
-    "SECOND": r"(?P<SECOND>\d+(?:\.\d{1,6})?)",
-}
-_SEPARATORS = {"MONTH": "-", "HOUR": " "}
-"""The separator before a field, if not a colon."""
-
-
-def interval_micros(node: Any) -> tuple[int, bool] | None:
-    """Return the microseconds of a day-time interval, and whether its type has only days; None for others."""
-    interval = _read(node, _FIELDS)
-    return None if interval is None else (interval[0], interval[1] == ["DAY"])
-
-
-def interval_months(node: Any) -> int | None:
-    """Return the months of a year-month interval; None for others."""
-    interval = _read(node, _MONTHS)
-    return None if interval is None else interval[0]
-
-
-def _read(node: Any, sizes: dict[str, int]) -> tuple[int, list[str]] | None:
-    """Return the size of an interval, and the fields of its type; None if it has other fields than these."""
-    unit, written = node.args.get("unit"), node.this
-    if unit is None or not isinstance(written, exp.Literal | exp.Neg):
-        return None
-    if isinstance(unit, exp.IntervalSpan):
-        first, last = unit.this.name.upper(), unit.expression.name.upper()
-    else:
-        first = last = unit.name.upper().removesuffix("S")
-    if first not in sizes or last not in sizes:
-        return None
-    order = list(sizes)
-    fields = order[order.index(first) : order.index(last) + 1]
-    text = written.name if isinstance(written, exp.Literal) else f"-{written.this.name}"
-    form = "".join((_SEPARATORS.get(name, ":") if i else "") + _FORMS[name] for i, name in enumerate(fields))
-    match = re.fullmatch(rf"(?P<sign>[+-]?){form}", text.strip(), re.ASCII)
-    if not fields or match is None or any(len(match[name].partition(".")[0]) > 9 for name in fields):
-        return None
-    size = sum(int(decimal.Decimal(match[name]) * sizes[name]) for name in fields)
-    return (-size if match["sign"] == "-" else size), fields

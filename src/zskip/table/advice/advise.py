@@ -23,11 +23,11 @@ from zskip.advisor.fitting.cross_validation import (
     Reads,
     Target,
     curves_for,
-    make_up_queries,
     measure_reads,
     scale_down,
     take_columns,
 )
+from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
@@ -50,8 +50,9 @@ from zskip.table.optimize_request import (
     files_per_partition,
     rows_per_page,
 )
+from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
-from zskip.table.session import is_case_sensitive, table_columns, time_zone
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import check_rows_readable, file_positions, read_table_schema
 from zskip.table.workload.recording import read_workload
 

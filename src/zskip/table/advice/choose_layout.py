@@ -16,9 +16,9 @@ from zskip.advisor.fitting.cross_validation import (
     curves_for,
     default_curve,
     fit_layout,
-    make_up_queries,
 )
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, rank_boxes
+from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import ZskipWarning
 from zskip.layout.fit import check_curve, fit

@@ -16,7 +16,7 @@ from zskip.report import Queries, QueryReads
 from zskip.table.advice.advise import describe_workload, read_predicates
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import Given
-from zskip.table.session import is_only_about
+from zskip.table.predicates import is_only_about
 
 _MOST_QUERIES = 1_000
 _MOST_FILES_READ = 200_000_000

@@ -13,9 +13,9 @@ from zskip.predicate import Predicate, Unknown, conjuncts, is_unread, nodes, to_
 from zskip.records import Bools, Explanation, LeafReport, PruneResult, Regret, ScanStep, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
+from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.info import last_layout
 from zskip.table.read.query import known_rows, open_frame
-from zskip.table.session import is_only_about, read_where
 from zskip.table.snapshot import file_positions, read_snapshot
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}

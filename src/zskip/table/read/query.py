@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from zskip.advisor.workload.queries import text_of
+from zskip.advisor.workload.predicate_text import text_of
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.schema import fields_from_json
@@ -25,9 +25,10 @@ from zskip.index import BoundIndex, prune_row_groups
 from zskip.records import Bools, PruneResult, ScanReport, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
+from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.read.whole_table import read_by_engine, read_by_name
-from zskip.table.session import is_case_sensitive, read_where
+from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
 from zskip.table.workload.recording import home_of, recorder, scan_listener
 from zskip.types import read_type

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.advisor.maintenance.batches import pack
+from zskip.advisor.maintenance.bin_packing import pack
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError
 from zskip.formats.compression import Compression
 from zskip.formats.schema import inspect_footers

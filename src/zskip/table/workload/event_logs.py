@@ -11,14 +11,15 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from zskip.advisor.workload.event_logs import LoggedScan, is_at, read_scans, to_spark_sql
-from zskip.advisor.workload.queries import text_of
+from zskip.advisor.workload.predicate_text import text_of
 from zskip.advisor.workload.reservoir import Entry, priority
 from zskip.advisor.workload.workload import Problem, Workload
 from zskip.errors import InputError, StorageError
 from zskip.predicate import Columns, parse
 from zskip.storage import Storage
 from zskip.table.handle import Handle
-from zskip.table.session import table_columns, time_zone
+from zskip.table.predicates import table_columns
+from zskip.table.session import time_zone
 from zskip.table.snapshot import read_snapshot
 from zskip.table.workload.recording import add_scans, read_workload
 

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from zskip.advisor.workload.queries import text_of
+from zskip.advisor.workload.predicate_text import text_of
 from zskip.advisor.workload.reservoir import MOST_ENTRIES, DamagedReservoirError, Entry, Reservoir, priority
 from zskip.advisor.workload.workload import Workload
 from zskip.errors import IndexFormatError, InputError, StorageError, ZskipError, ZskipWarning

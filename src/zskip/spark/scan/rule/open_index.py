@@ -14,7 +14,7 @@ import numpy as np
 
 from zskip.errors import ZskipError, ZskipWarning
 from zskip.formats import HOME, HudiFormat
-from zskip.formats.delta.values import stored_paths
+from zskip.formats.delta.columns import stored_paths
 from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.iceberg.column_ids import column_ids_from_json
 from zskip.formats.schema import fields_from_json
