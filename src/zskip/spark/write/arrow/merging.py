@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from zskip.spark.shipping import lighten_worker
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.forms import has_nan
 from zskip.spark.write.arrow.reading import Reader, Source
-from zskip.spark.write.arrow.schema import check_pyarrow, explain_limits, leaves_of
+from zskip.spark.write.arrow.schema import explain_limits, leaves_of, prepare_worker
 from zskip.spark.write.arrow.sorting import decode, join_sorted
 from zskip.spark.write.arrow.spilling import Spilled
 from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, write_parquet
@@ -32,9 +31,7 @@ def merger(
     plain_bins = [tuple(bin_) for bin_ in bins]
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lighten_worker()
-        check_pyarrow()
-        pa.set_cpu_count(1)
+        prepare_worker()
         reader = Reader(source(), options.schema, corrected=corrected)
         access = options.reach()
         for batch in batches:

@@ -12,12 +12,11 @@ import pyarrow as pa
 from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
 from zskip.records import Ints
-from zskip.spark.shipping import lighten_worker
 from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import join, shrink
 from zskip.spark.write.arrow.forms import column_values, has_nan
 from zskip.spark.write.arrow.reading import Reader, Source
-from zskip.spark.write.arrow.schema import check_pyarrow, explain_limits, leaves_of
+from zskip.spark.write.arrow.schema import explain_limits, leaves_of, prepare_worker
 from zskip.spark.write.arrow.sorting import key_array
 
 SHIPPED = "file int, origin bigint, bytes bigint, nans binary, batch binary"
@@ -73,9 +72,7 @@ def placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterato
     """Make the function for `mapInArrow` from numbers of tasks to batches of rows."""
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        lighten_worker()
-        check_pyarrow()
-        pa.set_cpu_count(1)
+        prepare_worker()
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 with explain_limits():

@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from zskip.spark.shipping import lighten_worker
+
 FIELD_ID = "parquet.field.id"
 """The key of a column's id in Spark's schema."""
 _ATOMIC = {
@@ -76,6 +78,14 @@ def check_pyarrow() -> None:
     missing = [name for name in _REQUIRED if name not in known]
     if missing:
         raise NotArrow(f"pyarrow {pa.__version__} has no {missing[0]}")
+
+
+def prepare_worker() -> None:
+    """Make a Python worker ready for a task, which calls this first; raises as `check_pyarrow`."""
+    lighten_worker()
+    check_pyarrow()
+    # Spark runs a task on each core.
+    pa.set_cpu_count(1)
 
 
 def arrow_schema(schema_json: str) -> pa.Schema:

@@ -19,10 +19,9 @@ from zskip.index.collect.footers import NAN_STATISTICS
 from zskip.layout.cells import Keys
 from zskip.layout.pages import PageOrder
 from zskip.records import Ints
-from zskip.spark.shipping import lighten_worker
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.columns import grow, plain, without_unused
-from zskip.spark.write.arrow.schema import NotArrow, check_pyarrow, explain_limits, first_line, leaves_of, stored_bytes
+from zskip.spark.write.arrow.schema import NotArrow, explain_limits, first_line, leaves_of, prepare_worker, stored_bytes
 from zskip.spark.write.arrow.sorting import decode, join_sorted, sorted_pieces, stable_order
 from zskip.spark.write.arrow.spilling import Spilled
 
@@ -93,9 +92,7 @@ def writer(options: FileOptions, files_a_task: int) -> Callable[[Iterable[pa.Rec
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        lighten_worker()
-        check_pyarrow()
-        pa.set_cpu_count(1)
+        prepare_worker()
         context = TaskContext.get()
         home = context.partitionId() if context is not None else 0
         access = options.reach()
