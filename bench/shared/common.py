@@ -317,8 +317,9 @@ def bytes_read(scan: Any) -> int:
     found = 0
     for partition in scan.inputRDD().partitions():
         # Where nothing is left to read, Spark makes a partition of another class.
-        groups = partition.inputPartitions() if hasattr(partition, "inputPartitions") else None
-        found += sum(groups.apply(i).taskGroup().sizeBytes() for i in range(groups.size())) if groups else 0
+        if partition.getClass().getSimpleName() == "DataSourceRDDPartition":
+            groups = partition.inputPartitions()
+            found += sum(groups.apply(i).taskGroup().sizeBytes() for i in range(groups.size()))
     return found
 
 
