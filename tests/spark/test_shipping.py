@@ -32,14 +32,19 @@ def test_archives_of_pyspark_are_not_read_before_each_task(tmp_path: Path, monke
         gc.unfreeze()
 
 
-def test_what_was_imported_is_frozen_once() -> None:
+def test_what_was_imported_is_frozen_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    freeze, calls = gc.freeze, []
+
+    def count() -> None:
+        calls.append(1)
+        freeze()
+
+    monkeypatch.setattr(gc, "freeze", count)
     try:
         lighten_worker()
-        count = gc.get_freeze_count()
-        assert count > 0
-        kept = [[] for _ in range(1_000)]
+        assert gc.get_freeze_count() > 0
         lighten_worker()
-        assert gc.get_freeze_count() == count
-        assert len(kept) == 1_000
+        # Not by the count of objects, which other threads may let go of.
+        assert len(calls) == 1
     finally:
         gc.unfreeze()
