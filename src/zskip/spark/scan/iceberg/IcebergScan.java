@@ -148,8 +148,12 @@ final class IcebergScan {
     }
   }
 
-  /** One for each data file. */
-  List tasks() throws ReflectiveOperationException { return (List) call(tasks, scan); }
+  /** One for each data file; all of them, whatever another thread does with the scan. */
+  List tasks() throws ReflectiveOperationException {
+    synchronized (scan) {
+      return (List) call(tasks, scan);
+    }
+  }
 
   String path(Object task) throws ReflectiveOperationException {
     return call(location, call(file, task)).toString();
@@ -168,13 +172,15 @@ final class IcebergScan {
   Object[] over(List some) throws ReflectiveOperationException {
     synchronized (scan) {
       List all = tasks();
-      reset(some);
+      boolean isAll = some.size() == all.size();
+      // Iceberg groups the tasks anew after each reset.
+      if (!isAll) reset(some);
       try {
         Batch batch = scan.toBatch();
         Statistics statistics = ((SupportsReportStatistics) scan).estimateStatistics();
         return new Object[] {batch, statistics};
       } finally {
-        reset(all);
+        if (!isAll) reset(all);
       }
     }
   }

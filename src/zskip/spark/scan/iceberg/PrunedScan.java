@@ -52,7 +52,7 @@ public final class PrunedScan
     this.listing = listing;
     this.kept = (BitSet) query.kept.clone();
     this.kept.and(listing.present);
-    this.tasks = listing.keep(iceberg.tasks(), kept);
+    this.tasks = listing.keep(listing.tasks, kept);
   }
 
   /** The same scan before any runtime filter, with joins or without (null). */
