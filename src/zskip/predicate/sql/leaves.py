@@ -9,7 +9,7 @@ from sqlglot import exp
 from zskip.predicate.casts import strip_casts, to_common_type
 from zskip.predicate.like import like, like_with_any_escape
 from zskip.predicate.literals import Literal, common, compare, is_nan, is_type, never
-from zskip.predicate.sql.literals import Node
+from zskip.predicate.sql.literals import Node, text_of
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.tree import (
     And,
@@ -201,7 +201,7 @@ class Leaves:
         if term_and_pattern is None:
             return None
         if self._lenient:
-            return like_with_any_escape(*term_and_pattern, node.sql(dialect="spark")[:500])
+            return like_with_any_escape(*term_and_pattern, text_of(node))
         return like(*term_and_pattern)
 
     def _escape(self, node: Node) -> Predicate | None:
@@ -271,7 +271,7 @@ def _null_safe_equal(left: Term, right: Term, timezone: str) -> Predicate | None
 
 
 def _unknown(node: Node) -> Unknown:
-    return Unknown(node.sql(dialect="spark")[:500])
+    return Unknown(text_of(node))
 
 
 def build_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:

@@ -60,6 +60,11 @@ def literal_text(literal: Literal) -> str | None:
     return str(value).lower() if literal.kind in ("int", "boolean") else None
 
 
+def text_of(node: Node) -> str:
+    """The start of a node's text, for people."""
+    return str(node.sql(dialect="spark", copy=False, comments=False))[:500]
+
+
 def type_name(node: Node) -> str:
     """A type as SQL names it, such as `BIGINT` or `DECIMAL(9, 2)`."""
     if node.this == exp.DataType.Type.DECIMAL and node.expressions:

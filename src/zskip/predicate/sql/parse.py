@@ -8,8 +8,6 @@ user wrote: unknown columns and syntax errors raise.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import Any
 
 import sqlglot
 from sqlglot import TokenType, exp
@@ -24,7 +22,17 @@ from zskip.predicate.opaque import NAMES
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
-from zskip.predicate.sql.tokens import Token, has_plain_units, is_deep, long_list, shorten, split, tokens_of, truth_test
+from zskip.predicate.sql.tokens import (
+    Token,
+    has_plain_units,
+    is_deep,
+    long_list,
+    mark_calls,
+    shorten,
+    split,
+    tokens_of,
+    truth_test,
+)
 from zskip.predicate.tree import Not, Predicate, Term, Unknown, nodes
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
@@ -76,10 +84,12 @@ class _Text:
         self._lenient = lenient
         self._escapes = _STRANGE_ESCAPE.match(sql) is not None
         self._tokens = tokens_of(sql)
+        # Versions of sqlglot differ in what they make of these.
+        mark_calls(self._tokens, NAMES)
         odd_units = not has_plain_units(self._tokens, _UNITS)
         self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
         self._leaves = Leaves(self._terms, timezone, lenient=lenient)
-        self._parser = _parser()
+        self._parser = Dialect.get_or_raise("spark").parser()
 
     def predicate(self) -> Predicate:
         """Parse the text as a predicate."""
@@ -186,17 +196,6 @@ class _Text:
             for size, number in zip(node.find_all(exp.DataTypeParam), (MOST_DIGITS, scale), strict=True):
                 size.set("this", exp.Literal.number(number))
         return node, literals[0] if len(literals) == 1 and literals[0].this == text else None
-
-
-@lru_cache(maxsize=1)
-def _parser_class() -> Any:
-    """Return the Spark SQL parser without opaque functions, in which versions of sqlglot differ."""
-    base = type(Dialect.get_or_raise("spark").parser())
-    return type("Parser", (base,), {"FUNCTIONS": {k: v for k, v in base.FUNCTIONS.items() if k.lower() not in NAMES}})
-
-
-def _parser() -> Any:
-    return _parser_class()(dialect=Dialect.get_or_raise("spark"))
 
 
 def _is_partial(predicate: Predicate) -> bool:

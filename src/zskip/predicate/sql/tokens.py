@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import sqlglot
-from sqlglot import TokenType
+from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import PredicateError
@@ -147,6 +147,14 @@ def _pairs(tokens: list[Token]) -> dict[int, int] | None:
                 return None
             pairs[open_indexes.pop()] = index
     return None if open_indexes else pairs
+
+
+def mark_calls(tokens: list[Token], names: Collection[str]) -> None:
+    """Let sqlglot take calls of these functions for ones that it does not know."""
+    pairs = _pairs(tokens) or {}
+    for opening, closing in pairs.items():
+        if opening and tokens[opening - 1].text.lower() in names:
+            tokens[closing].comments.append(exp.SQLGLOT_ANONYMOUS)
 
 
 def _is_group(tokens: list[Token], pairs: dict[int, int], index: int, end: int) -> bool:
