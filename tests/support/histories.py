@@ -328,7 +328,8 @@ class History:
                         self.rng.choice(self.steps)()
                     self.check()
                 # Else a query that zskip leaves as it is would look well.
-                assert not [warning for warning in caught if issubclass(warning.category, ZskipWarning)]
+                told = [str(warning.message) for warning in caught if issubclass(warning.category, ZskipWarning)]
+                assert not told, told
             except Exception as error:
                 done = "\n".join(self.log)
                 raise AssertionError(f"after {number} steps {type(error).__name__}: {error}\nof\n{done}") from error
