@@ -98,6 +98,7 @@ def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -
     with pytest.raises(UnsupportedError, match=r"not its rows.*df.*deletes=True"):
         table.files("id < 9")
     result = table.optimize(["id", "a"], files=3, where="region = 'p é1'")
+    assert engine_spark.getActiveSession() is engine_spark
     assert (result.files_after, result.partitions) == (3, 1)
     assert content(load(engine_spark, path)) == content(table.df()) == before
 

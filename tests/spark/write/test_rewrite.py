@@ -23,7 +23,7 @@ from zskip.formats.compression import Compression
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field
-from zskip.spark.jvm.compat import private_session
+from zskip.spark.jvm.compat import frame_of_rows, private_session
 from zskip.spark.jvm.failures import error_from_text
 from zskip.spark.progress import count_tasks, show_progress
 from zskip.spark.write import routing
@@ -339,6 +339,14 @@ def test_progress_on_a_terminal_only(spark: SparkSession, monkeypatch: pytest.Mo
             completed, total = count_tasks(context, "progress")
         assert completed == total >= 6
         assert not [t for t in threading.enumerate() if t.name == "zskip-progress"]
+
+
+def test_rows_of_a_private_session_leave_the_callers_session_active(spark: SparkSession) -> None:
+    private = private_session(spark, {"spark.sql.shuffle.partitions": "77"})
+    assert frame_of_rows(private, [(1, "a")], "i int, s string").collect() == [(1, "a")]
+    assert SparkSession.getActiveSession() is spark
+    in_jvm = spark._jvm.org.apache.spark.sql.SparkSession.getActiveSession().get()
+    assert in_jvm.equals(spark._jsparkSession)
 
 
 def test_a_private_session_changes_nothing_outside(spark: SparkSession) -> None:

@@ -66,7 +66,8 @@ def number_rows(frame: DataFrame, positions: FilePositions, file: str, row: str)
         name = part[_FILE]
         shifts.append((name, part[_TASK], positions.find(name), rows[name] - part[row]))
         rows[name] += part["n"]
-    shifted = frame.sparkSession.createDataFrame(shifts, f"{_FILE} string, {_TASK} int, {file} int, {_SHIFT} bigint")
+    schema = f"{_FILE} string, {_TASK} int, {file} int, {_SHIFT} bigint"
+    shifted = compat.frame_of_rows(frame.sparkSession, shifts, schema)
     joined = numbered.join(F.broadcast(shifted), [_FILE, _TASK])
     return joined.withColumn(row, F.col(row) + F.col(_SHIFT)).drop(_FILE, _TASK, _SHIFT)
 

@@ -21,7 +21,7 @@ from zskip.formats.delta.values import relative_path
 from zskip.records import Ints, Snapshot
 from zskip.spark.engines.base import EngineCommit, RoutedRows
 from zskip.spark.jvm.catalog import quote_name
-from zskip.spark.jvm.compat import active_session
+from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
@@ -234,7 +234,7 @@ def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot, ordinal: str) -
     rows = [(i, *(values[name] for name in names)) for i, values in enumerate(texts)]
     columns = [f"{ordinal}_{i}" for i in range(len(names))]
     schema = ", ".join([f"{ordinal} int", *(f"{name} string" for name in columns)])
-    numbers = frame.sparkSession.createDataFrame(rows, schema)
+    numbers = frame_of_rows(frame.sparkSession, rows, schema)
     condition = F.lit(True)
     for name, column in zip(names, columns, strict=True):
         condition = condition & frame[quote_name([name])].eqNullSafe(numbers[column].cast(frame.schema[name].dataType))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -60,16 +60,25 @@ def set_active(spark: SparkSession) -> None:
 
 @contextmanager
 def active_session(spark: SparkSession) -> Iterator[None]:
-    """Make a session the active one within a block."""
-    before = _session_method(spark, "getActiveSession")()
+    """Make a session the active one within a block, for the JVM; afterward Python's is the one it was, too."""
+    from pyspark.sql import SparkSession
+
+    before, in_python = _session_method(spark, "getActiveSession")(), SparkSession._activeSession
     set_active(spark)
     try:
         yield
     finally:
+        SparkSession._activeSession = in_python
         if before.isDefined():
             _session_method(spark, "setActiveSession")(before.get())
         else:
             _session_method(spark, "clearActiveSession")()
+
+
+def frame_of_rows(session: SparkSession, rows: Sequence[Any], schema: str) -> DataFrame:
+    """A DataFrame of rows; `createDataFrame` alone would leave a private session active in place of the caller's."""
+    with active_session(session):
+        return session.createDataFrame(rows, schema)
 
 
 def _session_method(spark: SparkSession, method: str) -> Any:

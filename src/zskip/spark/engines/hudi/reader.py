@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from zskip.records import Snapshot
+from zskip.spark.jvm.compat import frame_of_rows
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
@@ -46,6 +47,6 @@ def add_partition_numbers(frame: DataFrame, snapshot: Snapshot, name: str) -> Da
     if len(partitions) == 1:
         return frame.withColumn(name, F.lit(partitions[0]))
     rows = [(i, snapshot.partitions[i].directory) for i in partitions]
-    numbers = frame.sparkSession.createDataFrame(rows, f"{name} int, {name}_directory string")
+    numbers = frame_of_rows(frame.sparkSession, rows, f"{name} int, {name}_directory string")
     condition = frame[_DIRECTORY] == numbers[f"{name}_directory"]
     return frame.join(F.broadcast(numbers), condition).drop(f"{name}_directory")

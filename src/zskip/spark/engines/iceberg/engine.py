@@ -111,7 +111,7 @@ class IcebergEngine:
             locations = [str(version.tasks[path].file().location()) for path in snapshot.paths]
             path = f"{ordinal}_path"
             rows = list(zip(locations, snapshot.partition_of.tolist(), strict=True))
-            numbers = session.createDataFrame(rows, f"{path} string, {ordinal} int")
+            numbers = compat.frame_of_rows(session, rows, f"{path} string, {ordinal} int")
             columns = frame.columns
             # Iceberg's staged scans of version 3 have no column `_file`.
             located = frame.withColumn(path, F.input_file_name()).join(F.broadcast(numbers), path)
