@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ import pytest
 from scans import files_read
 
 import zskip
-from zskip.errors import ConflictError, UnsupportedError
+from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
 from zskip.spark.engines import delta
+from zskip.spark.jvm import compat
 from zskip.table.rewrite import writers
 
 if TYPE_CHECKING:
@@ -181,6 +183,26 @@ def test_another_delta_is_refused_before_any_work(
             zskip.table(engine_spark, path).optimize(["id", "a"], files=2)
         monkeypatch.undo()
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_catalog_learns_of_a_rewrite_beside_another_active_session(engine_spark: SparkSession) -> None:
+    engine_spark.sql("DROP TABLE IF EXISTS default.by_ids")
+    engine_spark.sql(
+        "CREATE TABLE default.by_ids USING delta PARTITIONED BY (p) TBLPROPERTIES ('delta.columnMapping.mode' = 'id', "
+        "'delta.enableDeletionVectors' = 'true', 'delta.enableRowTracking' = 'true') "
+        "AS SELECT id, id % 7 AS a, id % 2 AS p FROM range(0, 1000, 1, 4)"
+    )
+    engine_spark.sql("DELETE FROM default.by_ids WHERE id % 10 = 3")
+    try:
+        other = engine_spark.newSession()
+        other.conf.set("spark.sql.parquet.fieldId.read.enabled", "false")
+        with compat.active_session(other), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ZskipWarning)
+            zskip.table(engine_spark, "default.by_ids").optimize(["a", "id"], files=2)
+        assert not [str(warning.message) for warning in caught if warning.category is ZskipWarning]
+        assert engine_spark.table("default.by_ids").count() == 900
+    finally:
+        engine_spark.sql("DROP TABLE default.by_ids")
 
 
 def test_a_table_of_the_catalog_by_its_name(engine_spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from zskip.errors import InputError, UnsupportedError, ZskipWarning
 from zskip.formats.schema import first_line
 from zskip.records import Snapshot
+from zskip.spark.jvm.compat import active_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation, same_partitions
 
@@ -192,9 +193,11 @@ def notify_catalog(spark: SparkSession, named: NamedTable, snapshot: Callable[[]
     statistics stay valid. Warns with a ZskipWarning where the catalog refuses.
     """
     try:
-        spark.catalog.refreshTable(named.sql)
-        if named.relation is not None:
-            _update_sizes(spark, named, named.relation, snapshot())
+        # Formats read settings from the active session, which may be another one of the caller's.
+        with active_session(spark):
+            spark.catalog.refreshTable(named.sql)
+            if named.relation is not None:
+                _update_sizes(spark, named, named.relation, snapshot())
     except Exception as error:
         warnings.warn(
             f'the catalog did not learn of the new files of "{".".join(named.parts)}" ({first_line(error)}); run '
