@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gzip
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,14 @@ def test_a_record_says_which_live_files_are_in_which_layout(handle: Handle) -> N
     assert (layout.by, layout.version, layout.files, layout.files_since) == (("a", "b"), 1, 1, 2)
     assert layout.since_ms == operation(1).time_ms
     assert zskip.open(handle.storage.root).history() == (operation(2), operation(1, "a", "b"))
+
+
+def test_records_of_one_millisecond_keep_their_order(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(1_700_000_000_000_000_000, 1_000)
+    monkeypatch.setattr("time.time_ns", lambda: next(clock))
+    for version in range(20):
+        record_operation(handle, operation(version))
+    assert [record.operation.version for record in read_journal(handle.home)] == list(range(20))
 
 
 def test_history_tells_what_scans_read_after_each_operation(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,7 +137,7 @@ def record_operation(
             if path.rpartition("/")[2] in written
         }
         record = Record(
-            name=f"{time.time_ns() // 1_000_000:016d}-{uuid.uuid4().hex[:8]}.json.gz",
+            name=f"{time.time_ns() // 1_000:016d}-{uuid.uuid4().hex[:8]}.json.gz",
             operation=operation,
             target_file_size=target_file_size,
             files=files if layout is not None else None,
