@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from zskip.index import Index, refresh
-from zskip.records import ColumnIds, ColumnStats, Field, Partition, Snapshot
+from zskip.records import ColumnIds, ColumnNames, ColumnStats, Field, Partition, Reading, Snapshot
 from zskip.storage import LocalStorage
 from zskip.types import DataType
 
@@ -39,14 +39,14 @@ def snapshot_of(root: Path, ids: ColumnIds | None, *names: str) -> Snapshot:
         sizes=np.array([(root / path).stat().st_size for path in paths], np.int64),
         mtimes_ms=np.zeros(len(paths), np.int64),
         partition_of=np.zeros(len(paths), np.int32),
-        column_ids=ids,
+        reading=Reading(names=ColumnNames(ids=ids)),
     )
 
 
 def stats_of(index: Index, snapshot: Snapshot, ids: ColumnIds, *names: str) -> list[ColumnStats | None]:
     """The statistics of columns of other names and ids."""
     fields = tuple(Field(name=name, type=LONG) for name in names)
-    bound = index.bind(dataclasses.replace(snapshot, fields=fields, column_ids=ids))
+    bound = index.bind(dataclasses.replace(snapshot, fields=fields, reading=Reading(names=ColumnNames(ids=ids))))
     return [bound.column((name,)) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""Check that no folder of the source is crowded and that no modules import each other in a circle.
+"""Check that no folder of the source is crowded, no modules import in a circle, and `table/` names no format.
 
 Run by `python3 dev.py lint`. Every import statement counts, also under `TYPE_CHECKING` and inside functions.
 """
@@ -14,6 +14,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 PACKAGE = "zskip"
 MOST_MODULES = 14
 SUFFIXES = (".py", ".java")
+FORMATS = ("parquet", "delta", "iceberg", "hudi")
+"""What `format=` takes."""
 
 
 def crowded_folders(source: Path) -> Iterator[str]:
@@ -40,6 +42,18 @@ def import_graph(source: Path) -> dict[str, list[str]]:
     """The modules of the package, each with those that it imports, both in order of their names."""
     files = {_dotted(path, source): path for path in sorted((source / PACKAGE).rglob("*.py"))}
     return {module: sorted(_imports(path, module, files) - {module}) for module, path in files.items()}
+
+
+def named_formats(source: Path) -> Iterator[str]:
+    """Name the places in `table/` that ask for a table's format by its name; defaults of public arguments may."""
+    for path in sorted((source / PACKAGE / "table").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        defaults = {id(value) for node in functions for value in (*node.args.defaults, *node.args.kw_defaults)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and node.value in FORMATS and id(node) not in defaults:
+                place = f"{path.relative_to(source)}:{node.lineno}"
+                yield f"{place} names the format {node.value}: ask its reader or creation"
 
 
 def shortest_circle(graph: dict[str, list[str]], start: str) -> list[str]:
@@ -81,8 +95,9 @@ def _imports(path: Path, module: str, files: dict[str, Path]) -> set[str]:
 
 def main(source: Path) -> int:
     """Print what is wrong, and return 1 where anything is."""
-    problems = [*crowded_folders(source), *import_circles(source)]
-    print("\n".join(problems) or f"no folder holds more than {MOST_MODULES} modules, no modules import in a circle")
+    problems = [*crowded_folders(source), *import_circles(source), *named_formats(source)]
+    fine = f"no folder holds more than {MOST_MODULES} modules, no modules import in a circle, table/ names no format"
+    print("\n".join(problems) or fine)
     return 1 if problems else 0
 
 

@@ -69,3 +69,12 @@ def test_imports_without_a_circle_pass(rooms: ModuleType, tmp_path: Path) -> Non
     a = "import zskip.b\nimport os.path\nfrom zskip.c import name"
     plant(tmp_path, {"a": a, "b": "from zskip import c", "c": "import sys"})
     assert not list(rooms.import_circles(tmp_path))
+
+
+def test_a_format_that_the_table_room_names_is_named(rooms: ModuleType, tmp_path: Path) -> None:
+    text = 'def write(format="parquet"):\n    """Of "delta"."""\n    if format == "hudi":\n        pass\n'
+    plant(tmp_path, {"table/write": text, "formats/detect": text})
+    assert list(rooms.named_formats(tmp_path)) == [
+        "zskip/table/write.py:3 names the format hudi: ask its reader or creation"
+    ]
+    assert rooms.main(tmp_path) == 1

@@ -55,6 +55,14 @@ class TableFormat(Protocol):
     def home(self) -> str:
         """The directory for zskip's own files, below the table."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the files in the table's directory are the table, as `spark.read.parquet` reads them."""
+
+    @property
+    def in_one_thread(self) -> bool:
+        """Whether only one thread of a process at a time may rewrite the table."""
+
     def snapshot(self) -> Snapshot:
         """The files that are live now, in path order, with columns, partitions and the format's own statistics.
 

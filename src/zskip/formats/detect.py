@@ -15,6 +15,9 @@ from zskip.storage import Storage
 FORMATS = ("parquet", "delta", "iceberg", "hudi")
 """The values of `format=`."""
 
+DEFAULT_FORMAT = FORMATS[0]
+"""Of directories without marks, and of new tables."""
+
 _MARKS = {"delta": "_delta_log/", "iceberg": "metadata/*.metadata.json", "hudi": ".hoodie/"}
 """Files that only tables of a format have."""
 
@@ -73,7 +76,7 @@ def _choose_format(storage: Storage, formats: tuple[str, ...], name: str | None)
             f'format="{formats[1]}", and do not write to both'
         )
     if name is None:
-        return formats[0] if formats else "parquet"
+        return formats[0] if formats else DEFAULT_FORMAT
     if name == "parquet" and formats:
         raise InputError(
             f'"{storage.root}" holds {_MARKS[formats[0]]}, so files lie in it that are no longer part of the table; '

@@ -103,10 +103,11 @@ class BoundIndex:
         self.case_sensitive = case_sensitive
         self._cache = _ColumnCache(CACHE_BYTES)
         self._lock = threading.Lock()
-        self._stored = {fold(path, case_sensitive): stored for path, stored in (snapshot.stored or {}).items()}
+        names = snapshot.reading.names
+        self._stored = {fold(path, case_sensitive): stored for path, stored in (names.paths or {}).items()}
         self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
         self._ids: dict[tuple[str, ...], list[int]] = {}
-        for path, field_id in {} if snapshot.column_ids is None else snapshot.column_ids.ids.items():
+        for path, field_id in {} if names.ids is None else names.ids.ids.items():
             self._ids.setdefault(fold(path, case_sensitive), []).append(field_id)
         self.warn = warn or WarnOnce()
         self.rows: Ints = np.full(len(snapshot), -1, np.int64)
@@ -141,10 +142,10 @@ class BoundIndex:
         """
         sketches = None if self.sketches is None else self.sketches.for_predicate(predicate)
         result = prune(predicate, self, sketches, decided)
-        altered, deleted = self.snapshot.altered, self.snapshot.deleted
-        if altered is not None:
-            result = dataclasses.replace(result, kept=result.kept | altered, full=result.full & ~altered)
-        return result if deleted is None else dataclasses.replace(result, full=result.full & ~deleted)
+        reading = self.snapshot.reading
+        return dataclasses.replace(
+            result, kept=reading.add_changed(result.kept), full=reading.drop_inexact(result.full)
+        )
 
     def versions(self) -> Ints:
         """The table version that added each file, or that it was first indexed with; -1 if unknown."""
@@ -252,8 +253,9 @@ class BoundIndex:
     def resolve(self, segment: BoundSegment, path: tuple[str, ...], data_type: DataType) -> list[int | Absent]:
         """Find, for each schema of a segment, the segment's column that answers for a path."""
         path, record = fold(path, self.case_sensitive), segment.reader.segment
-        if self.snapshot.column_ids is not None:
-            return self._resolve_by_id(segment, path, data_type, self.snapshot.column_ids)
+        names = self.snapshot.reading.names
+        if names.ids is not None:
+            return self._resolve_by_id(segment, path, data_type, names.ids)
         may_default, stored = self.may_default(path), self._stored_path(path)
         if stored is None:
             return [Absent.UNKNOWN] * len(record.schemas)
@@ -283,7 +285,7 @@ class BoundIndex:
 
     def _stored_path(self, path: tuple[str, ...]) -> tuple[str, ...] | None:
         """The path of a column in the files, None where that is not known; both folded."""
-        if self.snapshot.stored is None:
+        if self.snapshot.reading.names.paths is None:
             return path
         stored = self._stored.get(path)
         return None if stored is None else fold(stored, self.case_sensitive)

@@ -136,7 +136,7 @@ def refresh(
     had_row_groups = base is not None and base.row_group_segments is not None
     wants_row_groups = had_row_groups if row_groups is None else row_groups
     old = () if base is None else (*base.segments, *(base.row_group_segments or ()))
-    by_id = snapshot.column_ids is not None
+    by_id = snapshot.reading.names.ids is not None
     usable = [s for s in old if not full and (wants_row_groups or not s.of_row_groups) and (s.has_ids or not by_id)]
     sound = _open_sound(location.storage, usable, check=check)
     bound = bind_segments(snapshot, [r for r in sound if not r.segment.of_row_groups])

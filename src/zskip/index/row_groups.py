@@ -39,8 +39,7 @@ def prune_row_groups(bound: BoundIndex, predicate: Predicate, kept: Bools) -> Ke
         return None
     segments = bind_segments(bound.snapshot, bound.row_groups, bound.warn)
     counts, known = _known(bound, segments)
-    if bound.snapshot.altered is not None:
-        known &= ~bound.snapshot.altered
+    known = bound.snapshot.reading.drop_changed(known)
     pruned = known & kept
     bound_row_groups = _BoundRowGroups(bound, segments, pruned)
     may_match = prune(predicate, bound_row_groups).kept

@@ -13,9 +13,10 @@ from zskip.records.info import (
     TreeCut,
     TreeInfo,
 )
+from zskip.records.reading import ColumnIds, ColumnNames, Deletes, Reading
 from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
-from zskip.records.snapshot import ColumnIds, DataFile, Deletes, Field, Partition, Sample, Snapshot
+from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
 from zskip.records.statistics import ALL_NULL, ColumnStats, Known
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "ClusteringInfo",
     "ColumnCuts",
     "ColumnIds",
+    "ColumnNames",
     "ColumnStats",
     "CompactResult",
     "DataFile",
@@ -46,6 +48,7 @@ __all__ = [
     "OptimizeResult",
     "Partition",
     "PruneResult",
+    "Reading",
     "Regret",
     "Sample",
     "ScanReport",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from zskip.records.arrays import Bools, Floats, Ints, Values
+from zskip.records.reading import PLAIN, Reading
 from zskip.records.statistics import Known
 from zskip.types import DataType, Encoded
 
@@ -21,18 +22,6 @@ class Field:
     name: str
     type: DataType
     nullable: bool = True
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ColumnIds:
-    """The ids by which files name the columns of a table, whatever the columns are called now."""
-
-    ids: Mapping[tuple[str, ...], int]
-    """By path, of columns and of fields in structs."""
-    filled: frozenset[int] = frozenset()
-    """Ids of columns that need not be null in files without them: they have a default, or one value in a partition."""
-    names: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    """The ids of columns, by their paths in files whose fields have no ids."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,24 +47,6 @@ class DataFile:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Deletes:
-    """What deletes rows of a data file: a deletion vector, a delete file, or a log file, which may also change rows."""
-
-    kind: str
-    """"deletion vector", "position deletes", "equality deletes" or "log file"."""
-    path: str | None = None
-    """The absolute path or URI of the file that holds it; None where `rows` says everything."""
-    offset: int | None = None
-    """Where it begins in that file, in bytes; None for the whole file."""
-    size: int | None = None
-    """In bytes."""
-    columns: tuple[str, ...] = ()
-    """The columns of equality deletes, by their names in the table."""
-    rows: Ints | None = None
-    """The numbers of the deleted rows, ascending, from 0 for the data file's first row; None: only `path` tells."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Snapshot:
     """One version of a table: its live files, in path order, with columns and partitions.
 
@@ -97,26 +68,11 @@ class Snapshot:
     mtimes_ms: Ints
     partition_of: npt.NDArray[np.int32]
     """Index into `partitions`, one per path."""
-    declared: tuple[str, str] | None = None
-    """Schemas of the files and of the partition columns in Spark's JSON; None where only the files declare them."""
     known: Known | None = None
     grouped_by: tuple[str, ...] = ()
     """Columns of `fields` with one value in each partition: partition columns that the files hold, too."""
-    altered: Bools | None = None
-    """(files,) whose rows other files add to or change, so that no statistics describe them."""
-    reader: str | None = None
-    """Why only the format's own code may read the files; None where the files hold the table's rows as they are."""
-    opaque: bool = False
-    """Whether `reader` is a feature that zskip does not know, so that only partition values tell of the files."""
-    stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None = None
-    """Paths of columns and fields in the files, by those in the table, None for one that the files may call otherwise.
-    None where the files have the table's names."""
-    deleted: Bools | None = None
-    """(files,) of which deletion vectors or delete files delete rows; None for none."""
-    read_deletes: Callable[[], Mapping[str, tuple[Deletes, ...]]] | None = None
-    """Reads what deletes rows of the files, by their paths; None where nothing does."""
-    column_ids: ColumnIds | None = None
-    """None where files name the columns as the table does."""
+    reading: Reading = PLAIN
+    """How the files hold the rows: for readers, and for what binds statistics to files."""
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -154,9 +110,13 @@ class Snapshot:
             mtimes_ms=self.mtimes_ms[indices],
             partition_of=self.partition_of[indices],
             known=None if self.known is None else self.known.take(indices),
-            altered=None if self.altered is None else self.altered[indices],
-            deleted=None if self.deleted is None else self.deleted[indices],
+            reading=self.reading.take(indices),
         )
+
+    @property
+    def partition_names(self) -> tuple[str, ...]:
+        """The columns with one value in each partition."""
+        return (*(field.name for field in self.partition_fields), *self.grouped_by)
 
     @property
     def bytes(self) -> int:

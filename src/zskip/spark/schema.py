@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from zskip.spark.jvm.statuses import file_statuses, path_maker, qualify_root
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _TYPE = "org.apache.spark.sql.types.DataType"
@@ -52,12 +52,6 @@ class TableSchema:
     """`java.util.List` of one InternalRow per partition."""
     data_json: str
     partition_json: str
-    read_rows: Callable[[SparkSession, Snapshot, str], DataFrame] | None = None
-    """Reads the rows of files with the number of each row's partition; None where zskip reads the files."""
-    read_stored: Callable[[SparkSession, Snapshot], DataFrame] | None = None
-    """Reads all rows in files, deleted ones too; None where zskip reads the files, or nobody can."""
-    release: Callable[[], None] | None = None
-    """Lets go of what the session holds for `read_stored`."""
 
 
 def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
@@ -68,7 +62,7 @@ def read_schema(spark: SparkSession, snapshot: Snapshot) -> TableSchema:
     directories that are not partitions of one table.
     """
     jvm = Jvm.of(spark)
-    declared = [jvm.call(_TYPE, "fromJson")(_drop_field_ids(text)) for text in snapshot.declared or ()]
+    declared = [jvm.call(_TYPE, "fromJson")(_drop_field_ids(text)) for text in snapshot.reading.declared or ()]
     data = declared[0] if declared else _data_schema(spark, jvm, snapshot)
     partition, rows = _partitions(spark, jvm, snapshot, declared[1] if declared else None)
     data_json, partition_json = data.json(), partition.json()
@@ -98,9 +92,9 @@ def _drop_field_ids(schema_json: str) -> str:
 
 def restore_field_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
     """The schema with the field ids that the table's format declares, for files to be written."""
-    if schema.snapshot.declared is None:
+    if schema.snapshot.reading.declared is None:
         return schema
-    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.declared[0]))
+    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.reading.declared[0]))
 
 
 def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
@@ -177,7 +171,7 @@ def _partitions(
     directories = [p.directory * bool(declared is None or declared.size()) for p in snapshot.partitions]
     if declared is not None and not directories:
         return declared, jvm.list_of()
-    if not any(directories) or (snapshot.declared is not None and not snapshot.partition_fields):
+    if not any(directories) or (snapshot.reading.declared is not None and not snapshot.partition_fields):
         row = jvm.call(_ROW, "empty")()
         struct = jvm.find("org.apache.spark.sql.types.StructType")()
         _check_declared(snapshot, struct, declared)

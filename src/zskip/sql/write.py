@@ -15,7 +15,7 @@ from zskip.sql.statements.write import CreateTable, Insert, WriteStatement
 from zskip.sql.targets import TargetTable, find_table
 from zskip.table.opening import write
 from zskip.table.read.info import last_layout
-from zskip.table.snapshot import read_table_schema
+from zskip.table.snapshot import open_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +76,7 @@ def _name_target(spark: SparkSession, target: Target) -> tuple[str, str]:
 def _insert_into_path(spark: SparkSession, statement: Insert) -> DataFrame:
     """Append rows to the table at a path, columns by position, as Spark's INSERT matches them."""
     target = find_table(spark, statement.target)
-    snapshot = read_table_schema(target.handle).snapshot
+    snapshot = open_reader(target.handle).snapshot
     names = [field.name for field in (*snapshot.fields, *snapshot.partition_fields)]
     frame = run_query(spark, statement.query).frame
     if len(frame.columns) != len(names):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from zskip.errors import InputError, UnsupportedError, ZskipError
-from zskip.formats import check_name
+from zskip.formats import CATALOG_FORMAT, DEFAULT_FORMAT, check_name
 from zskip.formats.iceberg.catalog import IcebergCatalog, PyIcebergCatalog, load_configured_catalog
 from zskip.storage import Storage
 from zskip.table.handle import Handle, storage_at
@@ -38,7 +38,7 @@ def resolve_address(
     check_name(format_name)
     if not isinstance(path, str):
         return open_in_catalog(PyIcebergCatalog.of(path), spark, index_storage, options)
-    may_be_name = format_name in (None, "iceberg") and _CATALOG_NAME.fullmatch(path) is not None
+    may_be_name = format_name in (None, CATALOG_FORMAT) and _CATALOG_NAME.fullmatch(path) is not None
     storage = storage_at(path, spark, {} if may_be_name else options)
     if may_be_name and storage.stat("") is None:
         catalog = find_catalog(path, spark)
@@ -72,8 +72,9 @@ def _open_in_session(
             return None
         reason = str(error).strip().splitlines()[0]
         raise UnsupportedError(f'"{name}" cannot be a table of zskip: {reason}') from error
-    if format_name not in (None, table.format_name or "parquet"):
-        raise InputError(f'"{name}" is a table of the format {table.format_name or "parquet"}, not {format_name}')
+    actual = table.format_name or DEFAULT_FORMAT
+    if format_name not in (None, actual):
+        raise InputError(f'"{name}" is a table of the format {actual}, not {format_name}')
     handle = Handle(storage_at(table.root, spark), spark, index_storage, table.format_name, catalog_table=table)
     check_partitions(spark, table, handle.format.snapshot())
     return handle
@@ -89,7 +90,7 @@ def find_catalog(name: str, spark: SparkSession | None) -> IcebergCatalog | None
     configured = load_configured_catalog(name)
     if spark is None:
         return configured
-    from zskip.spark.engines import session_catalog
+    from zskip.spark.formats import session_catalog
 
     own = session_catalog(spark, name)
     return configured if own is None or (configured is not None and not own.exists()) else own
@@ -107,4 +108,4 @@ def open_in_catalog(
         storage = storage_at(root, spark, options if "://" in root else {})
     except InputError as error:
         raise InputError(f'the Iceberg table "{catalog.table}" cannot be opened: {error}') from error
-    return Handle(storage, spark, index_storage, "iceberg", catalog)
+    return Handle(storage, spark, index_storage, CATALOG_FORMAT, catalog)

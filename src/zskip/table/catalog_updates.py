@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
+from zskip.formats import DEFAULT_FORMAT
 from zskip.table.address import is_session_name
 from zskip.table.handle import Handle, storage_at
 
@@ -33,7 +34,7 @@ def notifying_catalog(handle: Handle) -> Iterator[Handle]:
 
 
 @contextmanager
-def registering_new_table(into: str | None, handle: Handle, format_name: str = "parquet") -> Iterator[str | None]:
+def registering_new_table(into: str | None, handle: Handle, format_name: str = DEFAULT_FORMAT) -> Iterator[str | None]:
     """Give the path of a new table made from `handle`, and register it in the catalog once it is there.
 
     into: its path, or a name like "db.t".

@@ -69,7 +69,7 @@ class Handle:
             return IcebergFormat(storage, self.catalog)
         if self.spark is None:
             return open_format(storage, self.format_name, exclusive=self.exclusive)
-        from zskip.spark.engines import has_own_reader
+        from zskip.spark.formats import has_own_reader
 
         own = lambda name: has_own_reader(self.spark, name)  # noqa: E731
         return open_format(storage, self.format_name, has_own_reader=own, exclusive=self.exclusive)

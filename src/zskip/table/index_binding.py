@@ -9,6 +9,7 @@ from zskip.index import BoundIndex, DamagedIndexError, Index, bind_without_index
 from zskip.records import Snapshot
 from zskip.table.handle import Handle
 from zskip.table.session import is_case_sensitive
+from zskip.table.snapshot import open_metadata
 
 
 def load_index(handle: Handle) -> Index | None:
@@ -32,7 +33,7 @@ def check_index_version(handle: Handle) -> None:
 
 def bind_index(handle: Handle, snapshot: Snapshot, *, warn: bool = True) -> BoundIndex:
     """Bind the index to a snapshot's files, or the format's own metadata where no index can be used."""
-    if snapshot.opaque:
+    if snapshot.reading.opaque:
         return bind_metadata(handle, snapshot)
     with warnings.catch_warnings():
         if not warn:
@@ -69,11 +70,7 @@ def _bind(handle: Handle, snapshot: Snapshot) -> BoundIndex:
 
 def _with_engine_statistics(handle: Handle, snapshot: Snapshot) -> Snapshot:
     """Add the statistics that the session's engine has of files outside the index."""
-    if handle.spark is None:
-        return snapshot
-    from zskip.spark.engines import add_statistics
-
-    return add_statistics(handle.spark, handle.format, snapshot)
+    return open_metadata(handle).add_statistics(snapshot)
 
 
 def _describe_gap(bound: BoundIndex, *, has_index: bool) -> str:

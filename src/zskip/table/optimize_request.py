@@ -170,12 +170,11 @@ def make_repeatable(workload: Given) -> Given:
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
     """Find the clustering columns in a table; raises ColumnError for one that cannot be clustered by."""
-    partition_names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     fields: list[Field] = []
     for name in by:
         field = columns.resolve((name,))
-        if field.name in partition_names:
+        if field.name in snapshot.partition_names:
             raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
         if field.type.form is None:
             raise ColumnError(

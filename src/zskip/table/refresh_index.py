@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import InputError, UnsupportedError, ZskipError, ZskipWarning
+from zskip.errors import InputError, ZskipError, ZskipWarning
 from zskip.index import (
     CALENDAR_TYPES,
     BoundIndex,
@@ -26,12 +26,12 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.predicates import table_columns
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import file_positions, read_snapshot, read_table_schema
+from zskip.table.snapshot import file_positions, open_metadata, open_reader
 from zskip.terminal import bar
 from zskip.units import read_size
 
 if TYPE_CHECKING:
-    from zskip.spark.schema import TableSchema
+    from zskip.spark.formats import Reader
 
 COLLECTORS = ("auto", "footers", "scan")
 GRANULARITIES = ("file", "row_group")
@@ -47,10 +47,11 @@ def refresh_index(
     budget: int | str | None = None,
     total_budget: int | str | None = None,
     granularity: str | None = None,
+    reader: Reader | None = None,
 ) -> IndexInfo:
     """Read the footers of files without a valid entry, count what footers lack, and build sketches.
 
-    See `Table.index`; new_only: count only in files that had no entry.
+    See `Table.index`; new_only: count only in files that had no entry; reader: of the table, where it is open already.
     """
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
@@ -60,19 +61,14 @@ def refresh_index(
     all_files_budget = None if total_budget is None else read_size("total_budget", total_budget)
     if collect == "scan":
         handle.need_spark('collect="scan"')
-    schema = None if handle.spark is None else read_table_schema(handle)
-    snapshot = read_snapshot(handle) if schema is None else schema.snapshot
-    is_unread = schema is not None and snapshot.reader is not None and schema.read_stored is None
-    if snapshot.opaque or is_unread:
-        advice = "" if snapshot.opaque else "; zskip.open(path).index() reads its footers without Spark"
-        raise UnsupportedError(
-            f'there is nothing to index in "{snapshot.root}", which uses {snapshot.reader}: its format reads it, and '
-            f"skips files by its own statistics{advice}"
-        )
-    counting, counts_all = None, collect == "scan"
-    if collect != "footers" and schema is not None:
+    if reader is None and handle.spark is not None:
+        reader = open_reader(handle)
+    metadata = reader or open_metadata(handle)
+    metadata.check_indexable()
+    snapshot, counting, counts_all = metadata.snapshot, None, collect == "scan"
+    if collect != "footers" and reader is not None:
         counting = Counting(
-            count=lambda gaps: _count(handle, schema, gaps, strict=counts_all), new_only=new_only, everything=counts_all
+            count=lambda gaps: _count(handle, reader, gaps, strict=counts_all), new_only=new_only, everything=counts_all
         )
     added, dropped = _read_sketches(handle, snapshot, sketches, drop)
     try:
@@ -93,15 +89,15 @@ def refresh_index(
             def build(
                 sketches: Sequence[SketchOn], zones: Sequence[str], lacking: Sequence[Bools]
             ) -> list[dict[int, BuiltState]]:
-                assert schema is not None, "only Spark reads files"
+                assert reader is not None, "only Spark reads files"
                 bound = index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
-                return _build_sketches(handle, schema, bound, sketches, zones, lacking, file_budget)
+                return _build_sketches(handle, reader, bound, sketches, zones, lacking, file_budget)
 
             index = refresh_sketches(
                 index,
                 snapshot,
                 build,
-                np.full(len(snapshot), schema is not None),
+                np.full(len(snapshot), reader is not None),
                 add=added,
                 drop=dropped,
                 timezone=time_zone(handle),
@@ -109,19 +105,17 @@ def refresh_index(
                 total_budget=all_files_budget,
             )
     finally:
-        if schema is not None and schema.release is not None:
-            schema.release()
+        if reader is not None:
+            reader.release()
     return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
 
 
-def index_new_files(handle: Handle, *, by_engine: bool) -> None:
-    """Index the new files of a committed rewrite; a failure costs a warning only.
-
-    by_engine: whether the format's own code read the replaced files.
-    """
+def index_new_files(handle: Handle) -> None:
+    """Index the new files of a commit, if an index can tell of them; a failure costs a warning only."""
     try:
-        if not by_engine or not handle.format.snapshot().opaque:
-            refresh_index(handle, new_only=True)
+        reader = open_reader(handle)
+        if not reader.snapshot.reading.opaque:
+            refresh_index(handle, new_only=True, reader=reader)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
 
@@ -159,7 +153,7 @@ def _indexed_sketches(handle: Handle) -> set[str]:
 
 def _build_sketches(
     handle: Handle,
-    schema: TableSchema,
+    reader: Reader,
     bound: BoundIndex,
     sketches: Sequence[SketchOn],
     zones: Sequence[str],
@@ -170,13 +164,15 @@ def _build_sketches(
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
-    spark, positions = handle.need_spark("building sketches"), file_positions(handle, schema.snapshot)
+    positions = file_positions(handle, reader.snapshot)
     states_by_sketch: list[dict[int, BuiltState]] = [{} for _ in sketches]
     try:
         for zone in dict.fromkeys(zones):
             in_zone = [i for i, other in enumerate(zones) if other == zone]
             zone_sketches, files = [sketches[i] for i in in_zone], [lacking[i] for i in in_zone]
-            built = build_sketches(spark, schema, zone_sketches, files, positions, timezone=zone, budget=budget)
+            built = build_sketches(
+                reader.snapshot, reader.stored_rows, zone_sketches, files, positions, timezone=zone, budget=budget
+            )
             for i, states in zip(in_zone, built, strict=True):
                 states_by_sketch[i] = _drop_ancient_days(sketches[i], states, bound)
     except Exception as error:
@@ -185,17 +181,16 @@ def _build_sketches(
 
 
 def _count(
-    handle: Handle, schema: TableSchema, gaps: Gaps, *, strict: bool
+    handle: Handle, reader: Reader, gaps: Gaps, *, strict: bool
 ) -> tuple[Ints, Mapping[tuple[str, ...], CountedColumn]]:
     """Count with Spark, in one aggregation by file; a failure costs a warning only, unless `strict`."""
     from zskip.spark.collect.statistics import count_values
     from zskip.spark.jvm.failures import to_zskip_error
-    from zskip.spark.scan.relation import scan_whole
 
     step = f"count what {int(gaps.files.sum()):,} files hold of {len(gaps.columns):,} columns"
     try:
-        frame = scan_whole(handle.need_spark("this"), schema, gaps.files, {})
-        return count_values(frame, gaps.columns, file_positions(handle, schema.snapshot), step)
+        positions = file_positions(handle, reader.snapshot)
+        return count_values(reader.stored_rows(gaps.files, {}), gaps.columns, positions, step)
     except Exception as error:
         failure = to_zskip_error(step, error)
         if strict or not isinstance(failure, ZskipError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from zskip.records import Snapshot
 from zskip.table.handle import Handle
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ def is_session_case_sensitive(spark: SparkSession) -> bool:
     return str(spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
 
 
-def merges_schemas(handle: Handle) -> bool:
-    """Whether the session unifies the schemas of files."""
+def merges_schemas(handle: Handle, snapshot: Snapshot) -> bool:
+    """Whether the columns of all files count: the table declares them, or the session unifies the files' schemas."""
+    if snapshot.reading.declared is not None:
+        return True
     spark = handle.spark
     return spark is not None and str(spark.conf.get("spark.sql.parquet.mergeSchema")).lower() == "true"
 

@@ -12,7 +12,7 @@ from scans import files_read
 
 import zskip
 from zskip.errors import ConflictError, UnsupportedError, ZskipWarning
-from zskip.spark.engines import delta
+from zskip.spark.formats.delta import commits as delta_commits
 from zskip.spark.jvm import compat
 from zskip.table.rewrite import writers
 
@@ -178,7 +178,7 @@ def test_another_delta_is_refused_before_any_work(
     make(engine_spark, path, "inCommitTimestamp", partitioned=False)
     before = sorted(tmp_path.rglob("*"))
     for name, counts in (("DeltaLog.update", {7}), ("Nowhere.update", {1})):
-        monkeypatch.setitem(delta._METHODS, name, counts)
+        monkeypatch.setitem(delta_commits._METHODS, name, counts)
         with pytest.raises(UnsupportedError, match=r"delta-spark.*Nothing was written"):
             zskip.table(engine_spark, path).optimize(["id", "a"], files=2)
         monkeypatch.undo()

@@ -130,7 +130,7 @@ import json, os, signal, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 import zskip
-from zskip.spark.engines.hudi.engine import HudiEngine
+from zskip.spark.formats.hudi.commits import HudiEngine
 
 path, step, jars, arguments, times = sys.argv[1:]
 spark = (SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")

@@ -96,7 +96,7 @@ def test_a_rewrite_merges_log_files(engine_spark: SparkSession, unpack: Unpack) 
 def test_a_log_file_written_meanwhile_wins(
     engine_spark: SparkSession, unpack: Unpack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from zskip.spark.engines.hudi.engine import HudiEngine
+    from zskip.spark.formats.hudi.commits import HudiEngine
 
     path = unpack("mor")
     before = read(engine_spark, path).count()

@@ -168,7 +168,7 @@ GUARDED = {
 
 def between(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], None]) -> None:
     """Do something right before a step of the engine's commit."""
-    from zskip.spark.engines.hudi.engine import HudiEngine
+    from zskip.spark.formats.hudi.commits import HudiEngine
 
     original = getattr(HudiEngine, step)
 

@@ -15,7 +15,7 @@ from iceberg_rows import delete_equal, load
 
 import zskip
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.spark.engines.iceberg import engine as iceberg_engine
+from zskip.spark.formats.iceberg import commits as iceberg_commits
 from zskip.spark.jvm.gateway import Jvm
 
 if TYPE_CHECKING:
@@ -80,13 +80,13 @@ def files_with(spark: SparkSession, name: str, where: str) -> int:
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the new files are written and the commit is about to begin."""
-    prepare = iceberg_engine.IcebergEngine._prepare
+    prepare = iceberg_commits.IcebergEngine._prepare
 
     def late(self: Any, *arguments: Any) -> Any:
         work()
         return prepare(self, *arguments)
 
-    monkeypatch.setattr(iceberg_engine.IcebergEngine, "_prepare", late)
+    monkeypatch.setattr(iceberg_commits.IcebergEngine, "_prepare", late)
 
 
 @pytest.mark.parametrize("partitioned", ["", "p"])
@@ -282,7 +282,7 @@ def test_a_rewrite_that_dies_before_its_commit(engine_spark: SparkSession, monke
 
     meanwhile(monkeypatch, die)
     # A killed process removes nothing.
-    monkeypatch.setattr(iceberg_engine, "_remove", lambda version, files: None)
+    monkeypatch.setattr(iceberg_commits, "_remove", lambda version, files: None)
     with pytest.raises(SystemExit):
         zskip.table(engine_spark, name).optimize(["k", "id"], files=4)
     monkeypatch.undo()

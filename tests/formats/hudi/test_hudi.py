@@ -50,8 +50,8 @@ def test_files_columns_and_counts_are_hudis_own(name: str, unpack: Unpack) -> No
     assert names(table.paths) == expected["files"]
     assert len(list(path.rglob("*.parquet"))) > len(table) or name not in ("flat", "hive", "plain")
     assert table.sizes.tolist() == [(path / file).stat().st_size for file in table.paths]
-    assert table.declared is not None
-    columns = json.loads(table.declared[0])["fields"]
+    assert table.reading.declared is not None
+    columns = json.loads(table.reading.declared[0])["fields"]
     assert [column["name"] for column in columns] == [column["name"] for column in expected["columns"]]
     described = [{"name": f["name"], "type": nullable(f["type"])} for f in expected["columns"]]
     assert [{"name": f["name"], "type": f["type"]} for f in columns] == described

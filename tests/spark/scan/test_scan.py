@@ -16,8 +16,9 @@ from zskip.errors import ZskipWarning
 from zskip.formats.parquet import ParquetFormat
 from zskip.index import BoundIndex, bind_without_index
 from zskip.records import PruneResult, ScanReport
+from zskip.spark.formats import open_reader
 from zskip.spark.scan.bridge.filters import Filters
-from zskip.spark.scan.relation import ORDINAL, Pruning, scan, scan_with_ordinals
+from zskip.spark.scan.relation import ORDINAL, Pruning, scan
 from zskip.spark.scan.rule import bound_files
 from zskip.spark.scan.rule.bound_files import OnScan
 from zskip.spark.schema import read_schema
@@ -185,8 +186,9 @@ def test_files_that_prune_drops_are_not_read(
 
 
 def test_ordinals_number_the_partitions(spark: SparkSession, partitioned: Path) -> None:
-    snapshot = ParquetFormat(LocalStorage(str(partitioned))).snapshot()
-    frame = scan_with_ordinals(spark, read_schema(spark, snapshot))
+    storage = LocalStorage(str(partitioned))
+    reader = open_reader(spark, ParquetFormat(storage), storage)
+    snapshot, frame = reader.snapshot, reader.live_rows(spark)
     directory = "regexp_extract(input_file_name(), '(p=.*)/[^/]*$', 1)"
     found = {r[0]: r[1] for r in frame.selectExpr(ORDINAL, directory).distinct().collect()}
     assert {i: unquote(d) for i, d in found.items()} == {i: p.directory for i, p in enumerate(snapshot.partitions)}

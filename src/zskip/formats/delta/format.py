@@ -40,7 +40,7 @@ from zskip.formats.delta.deletes import deleted_files, read_deletes
 from zskip.formats.delta.protocol import mapping_mode, read_by_delta, refusal, unappendable, unreadable, unwritable
 from zskip.formats.delta.values import check_partition_types, read_partitions, read_statistics, relative_path
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Bools, Snapshot
+from zskip.records import Bools, ColumnNames, Reading, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken
 
 if TYPE_CHECKING:
@@ -63,6 +63,8 @@ class DeltaFormat:
 
     name = "delta"
     home = HOME
+    is_plain = False
+    in_one_thread = False
 
     def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
         """has_own_reader: whether Delta Lake itself is available for tables that zskip would read wrongly."""
@@ -115,13 +117,15 @@ class DeltaFormat:
             sizes=actions["size_bytes"].to_numpy().astype(np.int64),
             mtimes_ms=actions["modification_time"].to_numpy().astype(np.int64),
             partition_of=partition_of,
-            declared=(data, partition),
             known=None if unknown is not None else read_statistics(actions, sound_fields(fields, schema_json), stored),
-            reader=unknown or _read_by_delta(table, deleted),
-            opaque=unknown is not None,
-            stored=stored,
-            deleted=deleted,
-            read_deletes=None if deleted is None else lambda: read_deletes(table, root),
+            reading=Reading(
+                feature=unknown or _read_by_delta(table, deleted),
+                opaque=unknown is not None,
+                deleted=deleted,
+                read_deletes=None if deleted is None else lambda: read_deletes(table, root),
+                declared=(data, partition),
+                names=ColumnNames(paths=stored),
+            ),
         )
 
     def _actions(self, table: DeltaTable) -> tuple[DeltaTable, pa.Table]:
@@ -256,9 +260,9 @@ class DeltaFormat:
             current = self._read(table)
             (_check_writable if mode == REWRITE else _check_appendable)(root, table)
             if mode == OVERWRITE:
-                old = dataclasses.replace(current, version=old.version, declared=old.declared)
+                old = dataclasses.replace(current, version=old.version, reading=old.reading)
             check_live(current, old)
-            if current.declared != old.declared:
+            if current.reading.declared != old.reading.declared:
                 raise ConflictError(
                     f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
                 )

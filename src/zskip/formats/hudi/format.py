@@ -17,7 +17,7 @@ from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json, first_line
-from zskip.records import Bools, Deletes, Partition, Snapshot
+from zskip.records import Bools, Deletes, Partition, Reading, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ class HudiFormat:
 
     name = "hudi"
     home = f"{_HOME}/zskip"
+    is_plain = False
+    in_one_thread = True
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -110,11 +112,13 @@ class HudiFormat:
             sizes=np.array([file_slice.base_file_size for file_slice in slices], np.int64),
             mtimes_ms=np.zeros(len(slices), np.int64),
             partition_of=partition_of,
-            declared=(data, _NO_COLUMNS),
             known=read_statistics([rows.get(path, -1) for path in paths], fields, options, directories, partition_of),
             grouped_by=partition_fields(options),
-            altered=has_log if has_log.any() else None,
-            read_deletes=(lambda: self._log_files(slices)) if has_log.any() else None,
+            reading=Reading(
+                changed=has_log if has_log.any() else None,
+                read_deletes=(lambda: self._log_files(slices)) if has_log.any() else None,
+                declared=(data, _NO_COLUMNS),
+            ),
         )
 
     def _log_files(self, slices: Sequence[HudiFileSlice]) -> dict[str, tuple[Deletes, ...]]:

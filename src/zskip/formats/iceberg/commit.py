@@ -84,8 +84,8 @@ def check_rewritable(contents: Contents) -> None:
 def find_unsupported_feature(contents: Contents) -> str | None:
     """The feature for which only Iceberg's own code can rewrite the table, if any."""
     metadata = contents.metadata
-    if contents.reader is not None:
-        return contents.reader
+    if contents.feature is not None:
+        return contents.feature
     if metadata.format_version > _MOST_VERSION:
         return f"the format version {metadata.format_version}, whose rows have ids"
     top_level = {field.field_id for field in metadata.schema().fields}
@@ -214,7 +214,7 @@ def check_unchanged(contents: Contents, rewrite: Rewrite) -> None:
     """Raise ConflictError if a rewrite no longer fits the table: removed files are dead, or columns have changed."""
     current = contents.snapshot()
     check_live(current, rewrite.old)
-    if current.declared != rewrite.old.declared:
+    if current.reading.declared != rewrite.old.reading.declared:
         raise ConflictError(
             f'the columns of "{rewrite.old.root}" were changed meanwhile; nothing was committed, call again'
         )

@@ -43,6 +43,7 @@ class IcebergFormat:
 
     name = "iceberg"
     home = HOME
+    is_plain = False
 
     def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None) -> None:
         self._storage = storage
@@ -52,6 +53,11 @@ class IcebergFormat:
     def storage(self) -> Storage:
         """Where the table lies."""
         return self._storage
+
+    @property
+    def in_one_thread(self) -> bool:
+        """Whether the table's catalog takes one thread at a time, as SQLite's does."""
+        return self._catalog is not None and self._catalog.in_one_thread
 
     @property
     def catalog(self) -> IcebergCatalog | None:

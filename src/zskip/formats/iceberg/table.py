@@ -40,7 +40,7 @@ from zskip.formats.iceberg.partitions import grouped_columns, read_partitions
 from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns, check_metadata_json
 from zskip.formats.iceberg.values import LiveFile, read_statistics, spark_schema
 from zskip.formats.schema import fields_from_json
-from zskip.records import Bools, ColumnIds, Deletes, Snapshot
+from zskip.records import Bools, ColumnIds, ColumnNames, Deletes, Reading, Snapshot
 from zskip.storage import HADOOP_SCHEMES, Storage
 
 _THREADS = 8
@@ -59,8 +59,8 @@ class Contents:
     """With their live entries, including those of delete files."""
     files: tuple[LiveFile, ...]
     """The live data files, in path order."""
-    reader: str | None = None
-    """As in `Snapshot`."""
+    feature: str | None = None
+    """As in `Reading`."""
 
     @property
     def version(self) -> int:
@@ -84,17 +84,19 @@ class Contents:
             sizes=np.array([file.data.file_size_in_bytes for file in files], np.int64),
             mtimes_ms=np.zeros(len(files), np.int64),
             partition_of=partition_of,
-            declared=(data, json.dumps({"type": "struct", "fields": []})),
             known=read_statistics(files, schema, fields),
-            column_ids=self._column_ids(),
             grouped_by=grouped_columns(files, self.metadata.specs(), schema),
-            reader=self.reader,
-            deleted=(deleted := self._deleted()),
-            read_deletes=None if deleted is None else self._read_deletes,
+            reading=Reading(
+                feature=self.feature,
+                deleted=(deleted := self._deleted()),
+                read_deletes=None if deleted is None else self._read_deletes,
+                declared=(data, json.dumps({"type": "struct", "fields": []})),
+                names=ColumnNames(ids=self._column_ids()),
+            ),
         )
 
     def _deleted(self) -> Bools | None:
-        if self.reader is None:
+        if self.feature is None:
             return None
         paths = find_deleted(*_by_content(self.manifests))
         return np.array([file.data.file_path in paths for file in self.files], np.bool_) if paths else None
@@ -140,14 +142,14 @@ def read_contents(
     if len(paths) < len(files):
         raise StorageError(f'the manifests of "{storage.root}" name a file twice; repair them with Iceberg')
     try:
-        reader = None
+        feature = None
         check_columns(storage.root, metadata)
         check_deletes(metadata.location, *_by_content(manifests))
     except OwnReaderNeeded as error:
         if not has_own_reader:
             raise
-        reader = error.feature
-    return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files), reader=reader)
+        feature = error.feature
+    return Contents(storage=storage, metadata=metadata, manifests=manifests, files=tuple(files), feature=feature)
 
 
 def files_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set[str]:

@@ -27,6 +27,8 @@ class ParquetFormat:
 
     name = "parquet"
     home = HOME
+    is_plain = True
+    in_one_thread = False
 
     def __init__(self, storage: Storage, *, exclusive: bool = False) -> None:
         """exclusive: whether nobody else rewrites the table, as the caller promises."""

@@ -116,7 +116,7 @@ def _read_by_workers(
     """Read footers with workers; adds the files that they could not parse to `remaining`."""
     pending, reader = iter(positions), PlainFooterReader()
     files = [(snapshot.paths[i], int(snapshot.sizes[i])) for i in positions]
-    parser = make_footer_parser(row_groups, with_ids=snapshot.column_ids is not None)
+    parser = make_footer_parser(row_groups, with_ids=snapshot.reading.names.ids is not None)
     for batch in workers.parse_files("read the footers", parser, files) if files else ():
         ids = list(itertools.islice(pending, len(batch)))
         remaining += [i for i, plain in zip(ids, batch, strict=True) if plain is None]
@@ -128,7 +128,7 @@ def _read_locally(
     storage: Storage, snapshot: Snapshot, positions: Sequence[int], row_groups: Bools
 ) -> Iterator[list[_FileFooter]]:
     """Read footers batch by batch, in order, with a few batches in flight."""
-    reader = FooterReader(with_ids=snapshot.column_ids is not None)
+    reader = FooterReader(with_ids=snapshot.reading.names.ids is not None)
 
     def read_batch(ids: Sequence[int]) -> list[_FileFooter]:
         files = [snapshot.file(i) for i in ids]

@@ -110,22 +110,19 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
 def _type_of(snapshot: Snapshot, on: SketchOn) -> str:
     """The types of the values, and what names their columns in the files where those are not called as in the table."""
     types, columns = ", ".join(term.type.name for term in on.terms), [column.path for column in on.columns]
-    if snapshot.column_ids is not None:
-        return f"{types} of {', '.join(str(snapshot.column_ids.ids[path]) for path in columns)}"
-    stored = [_stored_path(snapshot, path) for path in columns]
+    names = snapshot.reading.names
+    if names.ids is not None:
+        return f"{types} of {', '.join(str(names.ids.ids[path]) for path in columns)}"
+    stored = [names.path_in_files(path) for path in columns]
     return types if stored == columns else f"{types} of {json.dumps(stored)}"
-
-
-def _stored_path(snapshot: Snapshot, path: tuple[str, ...]) -> tuple[str, ...] | None:
-    return path if snapshot.stored is None else snapshot.stored.get(path)
 
 
 def _is_in_files(snapshot: Snapshot, on: SketchOn) -> bool:
     """Whether it is known where files hold the columns of a sketch, and they hold all values; some formats fill in."""
-    ids, columns = snapshot.column_ids, [column.path for column in on.columns]
-    if ids is not None:
-        return all(ids.ids.get(path, -1) not in {-1, *ids.filled} for path in columns)
-    return all(_stored_path(snapshot, path) is not None for path in columns)
+    names, columns = snapshot.reading.names, [column.path for column in on.columns]
+    if names.ids is not None:
+        return all(names.ids.ids.get(path, -1) not in {-1, *names.ids.filled} for path in columns)
+    return all(names.path_in_files(path) is not None for path in columns)
 
 
 def _write(storage: Storage, table: pa.Table) -> SketchSegment:

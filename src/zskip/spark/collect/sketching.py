@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,18 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.predicate import Term, term_sql
-from zskip.records import Bools
+from zskip.records import Bools, Snapshot
 from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder, compute_values
 from zskip.spark.collect.statistics import FilePositions
 from zskip.spark.jobs import describe_jobs
 from zskip.spark.jvm import compat
-from zskip.spark.scan.relation import scan_whole
-from zskip.spark.schema import TableSchema
 from zskip.spark.shipping import by_value
 from zskip.types import DataType
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _FILE = "zskip_file"
 _OUT = "file string, sketch int, state binary, reason string"
@@ -30,8 +28,8 @@ _SEVERAL_TASKS = "more than one task read it"
 
 
 def build_sketches(
-    spark: SparkSession,
-    schema: TableSchema,
+    snapshot: Snapshot,
+    read: Callable[[Bools, Mapping[str, str]], DataFrame],
     sketches: Sequence[SketchOn],
     lacking: Sequence[Bools],
     positions: FilePositions,
@@ -41,18 +39,19 @@ def build_sketches(
 ) -> list[dict[int, BuiltState]]:
     """Build the sketches that files lack; returns for each sketch its states by index in the snapshot.
 
-    lacking: one mask of (files,) per sketch; timezone: of the sketches' expressions; budget: the most bytes for one
-    file's state. Where a sketch fails for a file, the reason replaces its state.
+    read: reads some files of the snapshot, (files,), under settings; lacking: one mask of (files,) per sketch;
+    timezone: of the sketches' expressions; budget: the most bytes for one file's state. Where a sketch fails for a
+    file, the reason replaces its state.
     """
     kept = np.logical_or.reduce(lacking)
-    largest = int(schema.snapshot.sizes[kept].max(initial=0)) + 1
+    largest = int(snapshot.sizes[kept].max(initial=0)) + 1
     settings = {
         "spark.sql.session.timeZone": timezone,
         # Spark splits files at the first size or at one core's share, whichever is less; the second bounds that share.
         "spark.sql.files.maxPartitionBytes": str(max(_LEAST_SPLIT, largest)),
         "spark.sql.files.openCostInBytes": str(max(_LEAST_COST, largest)),
     }
-    frame = scan_whole(spark, schema, kept, settings)
+    frame = read(kept, settings)
     rows = _collect_states(frame, sketches, budget, f"sketch {int(kept.sum()):,} files")
     all_states: list[dict[int, BuiltState]] = [{} for _ in sketches]
     for row in rows.to_pylist():

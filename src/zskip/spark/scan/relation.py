@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,8 +11,7 @@ import numpy as np
 
 from zskip.errors import UnsupportedError
 from zskip.index import BoundIndex
-from zskip.records import Bools
-from zskip.spark.jvm.compat import check_session, private_session
+from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback, threads
@@ -22,20 +19,13 @@ from zskip.spark.scan.bridge.janino import new_instance
 from zskip.spark.scan.logical import frame_of
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
 from zskip.spark.scan.rule.install import install
-from zskip.spark.schema import TableSchema, partition_by_ordinal
+from zskip.spark.schema import TableSchema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ORDINAL = "__zskip_partition"
-"""Column of `scan_with_ordinals`: the place of the row's Hive partition in the snapshot."""
-_WHOLE = {
-    "spark.sql.files.ignoreCorruptFiles": "false",
-    "spark.sql.files.ignoreMissingFiles": "false",
-    # The bytes as they are: what depends on the calendar is not used.
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-}
+"""The column with the number of a row's partition in its snapshot, where a scan has one."""
 _SOURCES = "org.apache.spark.sql.execution.datasources"
 
 
@@ -63,10 +53,9 @@ def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = Non
     from pyspark.sql import DataFrame
 
     check_session(spark)
-    if schema.snapshot.reader is not None:
-        raise UnsupportedError(
-            f'the files of "{schema.snapshot.root}" are not its rows: it uses {schema.snapshot.reader}'
-        )
+    snapshot = schema.snapshot
+    if snapshot.reading.feature is not None:
+        raise UnsupportedError(f'the files of "{snapshot.root}" are not its rows: it uses {snapshot.reading.feature}')
     jvm = Jvm.of(spark)
     files = _pinned(spark, jvm, schema)
     relation = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
@@ -143,49 +132,3 @@ def _digest(schema: TableSchema) -> str:
     for array in (snapshot.sizes, snapshot.mtimes_ms, snapshot.partition_of):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def scan_with_ordinals(spark: SparkSession, schema: TableSchema) -> DataFrame:
-    """Read all files of a snapshot; the one partition column `__zskip_partition` numbers the Hive partitions.
-
-    Columns that the files hold under the name of a partition column keep what the files say.
-    """
-    if schema.snapshot.altered is not None:
-        return _scan_file_groups(spark, schema)
-    if schema.read_rows is not None:
-        return schema.read_rows(spark, schema.snapshot, ORDINAL)
-    return scan(spark, partition_by_ordinal(spark, schema, ORDINAL))
-
-
-def _scan_file_groups(spark: SparkSession, schema: TableSchema) -> DataFrame:
-    """Read some file groups of a Hudi table, whose log files Hudi itself merges, as `scan_with_ordinals` does.
-
-    All columns come from the files, those of partitions too.
-    """
-    from pyspark.sql import DataFrame
-
-    from zskip.spark.engines import hudi
-
-    jvm, snapshot = Jvm.of(spark), schema.snapshot
-    relation = hudi.read_latest(spark, snapshot.root)
-    chosen = jvm.find(f"{_SOURCES}.HadoopFsRelation")(
-        new_instance(jvm, "ChosenFiles", relation.location(), qualify_root(snapshot.root), jvm.strings(snapshot.paths)),
-        schema.partition,
-        schema.data,
-        jvm.none,
-        relation.fileFormat(),
-        relation.options(),
-        spark._jsparkSession,
-    )
-    frame = DataFrame(spark._jsparkSession.baseRelationToDataFrame(chosen), spark)
-    return hudi.add_partition_numbers(frame, snapshot, ORDINAL)
-
-
-def scan_whole(spark: SparkSession, schema: TableSchema, files: Bools, settings: Mapping[str, str]) -> DataFrame:
-    """Read all rows in some files of a snapshot as they are, in a private session; what cannot be read is an error.
-
-    Rows that are deleted from the table are among them. files: (files of the snapshot,); settings: of that session.
-    """
-    only = dataclasses.replace(schema, snapshot=schema.snapshot.select(files))
-    session = private_session(spark, {**_WHOLE, **settings})
-    return scan(session, only) if only.read_stored is None else only.read_stored(session, only.snapshot)

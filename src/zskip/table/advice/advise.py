@@ -31,14 +31,13 @@ from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
 from zskip.layout.workload import UNSEEN
 from zskip.predicate import Predicate, columns_of
-from zskip.records import Field, Ints, Partition, Sample, Snapshot
-from zskip.spark.schema import TableSchema
+from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
@@ -53,13 +52,12 @@ from zskip.table.optimize_request import (
 from zskip.table.predicates import table_columns
 from zskip.table.read.info import last_layout
 from zskip.table.session import is_case_sensitive, time_zone
-from zskip.table.snapshot import check_rows_readable, file_positions, read_table_schema
+from zskip.table.snapshot import open_reader
 from zskip.table.workload.recording import read_workload
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from zskip.spark.formats import Reader
 
-_ROW = "zskip_row"
 _MOST_FILES = 4_000
 """Files to draw a sample from."""
 _MOST_FOOTERS = 20_000
@@ -153,11 +151,10 @@ def study_table(
     request = check_request(
         by=("x",), curve="linear", files=files, target_file_size=target_file_size, seed=seed, unseen=unseen
     )
-    schema = read_table_schema(handle)
-    snapshot = schema.snapshot
-    check_rows_readable(handle, snapshot)
-    if snapshot.reader is not None and schema.read_stored is None:
-        raise UnsupportedError(f'there is no advice for "{snapshot.root}", which uses {snapshot.reader}')
+    reader = open_reader(handle)
+    reader.check()
+    reader.check_indexable()
+    snapshot = reader.snapshot
     fields = _clusterable(handle, snapshot, columns)
     if not fields:
         raise InputError(f'"{snapshot.root}" has no column of an orderable type to cluster by')
@@ -181,7 +178,7 @@ def study_table(
         seed=seed,
     )
     sampled = _choose_sampled(snapshot, names, predicates)
-    sample, file_of, row_of = _draw(handle, schema, bound, sampled, target, seed)
+    sample, file_of, row_of = _draw(reader, bound, sampled, target, seed)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     if not len(parsed):
         parsed = make_up_queries(select_columns(sample, names), seed)
@@ -277,8 +274,8 @@ def _clusterable(handle: Handle, snapshot: Snapshot, columns: Sequence[str] | No
     if columns is not None:
         names = (columns,) if isinstance(columns, str) else tuple(columns)
         return list(clustering_fields(names, snapshot, case_sensitive=is_case_sensitive(handle)))
-    partition_names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
-    return [field for field in snapshot.fields if field.type.form is not None and field.name not in partition_names]
+    names = snapshot.partition_names
+    return [field for field in snapshot.fields if field.type.form is not None and field.name not in names]
 
 
 def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
@@ -314,14 +311,14 @@ def select_columns(sample: Sample, names: Sequence[str]) -> Sample:
 
 
 def _draw(
-    handle: Handle, schema: TableSchema, bound: BoundIndex, fields: Sequence[Field], target: Target, seed: int
+    reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Target, seed: int
 ) -> tuple[Sample, Ints, Ints]:
     """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
     from zskip.spark.jobs import describe_jobs
     from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_with_positions
 
-    snapshot = schema.snapshot
+    snapshot = reader.snapshot
     numbers = np.arange(len(snapshot))
     if len(numbers) > _MOST_FILES:
         numbers = np.sort(np.random.default_rng(seed).permutation(len(numbers))[:_MOST_FILES])
@@ -330,38 +327,15 @@ def _draw(
     pages = rows / target.page_rows
     size = max(ROWS_PER_FILE * int(target.files.sum()), SMALLEST_SAMPLE, min(int(_PAGE_SAMPLES * pages), _MOST_ROWS))
     size = min(size, LARGEST_SAMPLE)
-    spark = handle.need_spark("advice")
     try:
-        frame, row = _read_numbered(handle, dataclasses.replace(schema, snapshot=files))
-        with describe_jobs(spark, f"sample {len(fields)} columns of {snapshot.root}"):
+        frame, row = reader.select(files).numbered_rows()
+        with describe_jobs(frame.sparkSession, f"sample {len(fields)} columns of {snapshot.root}"):
             sample, row_of = draw_with_positions(frame, fields, ORDINAL, row, min(1.0, size / max(rows, 1)), seed)
     finally:
-        if schema.release is not None:
-            schema.release()
+        reader.release()
     file_of = sample.partition.astype(np.int64)
     partition = files.partition_of[file_of].astype(np.int32)
     return dataclasses.replace(sample, partition=partition), file_of, row_of
-
-
-def _read_numbered(handle: Handle, schema: TableSchema) -> tuple[DataFrame, str]:
-    """The rows in files with the number of each row's file, and the column with each row's position in it.
-
-    Deleted and changed rows are near enough for advice.
-    """
-    from zskip.spark.collect.statistics import number_rows
-    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
-
-    spark, files = handle.need_spark("advice"), schema.snapshot
-    if schema.read_stored is not None:
-        return number_rows(schema.read_stored(spark, files), file_positions(handle, files), ORDINAL, _ROW), _ROW
-    # Each file is a partition of its own.
-    separated = dataclasses.replace(
-        files,
-        partitions=tuple(Partition(directory=str(i)) for i in range(len(files))),
-        partition_of=np.arange(len(files), dtype=np.int32),
-        altered=None,
-    )
-    return scan_with_ordinals(spark, dataclasses.replace(schema, snapshot=separated)), "_metadata.row_index"
 
 
 def _measure_today(

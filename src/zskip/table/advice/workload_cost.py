@@ -59,8 +59,7 @@ def _measure_query(bound: BoundIndex, predicate: Predicate, query: Query) -> tup
     snapshot = bound.snapshot
     result = bound.prune(predicate)
     kept = result.kept
-    partition_names = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
-    names: set[tuple[str, ...]] = {(name,) for name in partition_names}
+    names: set[tuple[str, ...]] = {(name,) for name in snapshot.partition_names}
     partition_parts = [part for part in conjuncts(predicate) if is_only_about(part, names)]
     by_partitions = prune(conjunction(tuple(partition_parts)), bound).kept if partition_parts else np.ones_like(kept)
     by_bounds = by_partitions & (kept if bound.sketches is None else prune(predicate, bound).kept | kept)

@@ -16,7 +16,7 @@ from zskip.table.index_binding import bind_index
 from zskip.table.predicates import is_only_about, read_where
 from zskip.table.read.info import last_layout
 from zskip.table.read.query import known_rows, open_frame
-from zskip.table.snapshot import file_positions, read_snapshot
+from zskip.table.snapshot import file_positions, open_metadata
 
 _PRIVATE = {"spark.sql.session.timeZone": "UTC", "spark.sql.parquet.filterPushdown": "false"}
 """Settings under which a predicate's text keeps its meaning, and Spark loses no NaN inside files of some writers."""
@@ -29,7 +29,8 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
     """
     if analyze:
         handle.need_spark("analyze=True")
-    snapshot = read_snapshot(handle)
+    reader = open_metadata(handle)
+    snapshot = reader.snapshot
     predicate = read_where(handle, snapshot, where)
     text = where if where is None or isinstance(where, str) else to_sql(predicate)
     if analyze and text is not where:
@@ -43,7 +44,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         steps=tuple(steps),
         leaves=tuple(leaves),
         regret=_regret(handle, text, snapshot, bound, kept) if analyze else None,
-        reader=snapshot.reader,
+        reader=reader.feature,
         tree="" if layout is None or layout.tree is None else str(layout.tree),
     )
 
@@ -63,8 +64,7 @@ def _private_handle(handle: Handle, predicate: Predicate) -> Handle:
 def _steps(
     handle: Handle, predicate: Predicate, snapshot: Snapshot, bound: BoundIndex
 ) -> tuple[list[ScanStep], list[LeafReport], Bools]:
-    partition_names = (*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by)
-    names: set[tuple[str, ...]] = {(name,) for name in partition_names}
+    names: set[tuple[str, ...]] = {(name,) for name in snapshot.partition_names}
     partition_parts: list[Predicate] = []
     others: list[Predicate] = []
     for part in conjuncts(predicate):
@@ -87,7 +87,7 @@ def _steps(
 
 def _prune(handle: Handle, part: Predicate, snapshot: Snapshot, bound: BoundIndex) -> PruneResult:
     """Prune by a conjunct; with a session, Spark decides what zskip cannot read where columns are constant."""
-    if handle.spark is None or snapshot.reader is not None or not is_unread(part):
+    if handle.spark is None or snapshot.reading.feature is not None or not is_unread(part):
         return bound.prune(part)
     from zskip.spark.scan.filters.constants import prune_text
 

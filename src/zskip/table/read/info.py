@@ -47,7 +47,7 @@ def describe_snapshot(
         bytes=snapshot.bytes,
         rows=None if bound is None else known_rows(bound, np.ones(len(snapshot), np.bool_)),
         columns={field.name: str(field.type) for field in (*snapshot.fields, *snapshot.partition_fields)},
-        partition_columns=(*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by),
+        partition_columns=snapshot.partition_names,
         partitions=len(snapshot.partitions),
         index=None if bound is None else bound.info(),
         layout=layout,
@@ -64,7 +64,7 @@ def describe_index(handle: Handle) -> tuple[IndexedPart, ...]:
 
 
 def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
-    if snapshot.opaque:
+    if snapshot.reading.opaque:
         return None
     try:
         index = load_index(handle)

@@ -41,7 +41,7 @@ def open_kept(handle: Handle, root: str, where: str | None) -> tuple[DataFrame, 
     names that are patterns to Spark, ConflictError during an unfinished rewrite that the client may not finish.
     """
     spark, snapshot = handle.connected, read_snapshot(handle)
-    if handle.format.name != "parquet" or spark is None:
+    if not handle.format.is_plain or spark is None:
         raise UnsupportedError(
             f'"{root}" is of the format {handle.format.name}, whose files alone are not its rows to Spark Connect; '
             f'read it with spark.read.format("{handle.format.name}"), or use a classic session. files() and explain() '

@@ -21,10 +21,9 @@ from zskip.records import ALL_NULL, Bools, ColumnStats, Ints, Mismatch, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.predicates import read_where
-from zskip.table.read.query import as_read, open_frame
+from zskip.table.read.query import open_frame
 from zskip.table.read.random_predicates import Probe, draw
-from zskip.table.read.whole_table import read_all_rows, read_by_name
-from zskip.table.snapshot import check_rows_readable, file_positions, read_snapshot
+from zskip.table.snapshot import file_positions, open_reader
 from zskip.types import DataType, Encoded, Form
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from zskip.index import CountedColumn
     from zskip.spark.collect.statistics import FilePositions
+    from zskip.spark.formats import Reader
 
 _SAMPLED_ROWS = 2_000
 _SAMPLED_COLUMNS = 24
@@ -55,16 +55,14 @@ def verify(handle: Handle, where: str | None, *, queries: int, seed: int) -> Ver
     spark = handle.need_spark("verify()")
     refused = {name: "CORRECTED" for name in _CALENDARS if str(spark.conf.get(name)).upper() == "EXCEPTION"}
     private = dataclasses.replace(handle, spark=private_session(spark, _PRIVATE | refused))
-    snapshot, whole = read_snapshot(private), None
-    check_rows_readable(handle, snapshot)
-    if private.catalog is not None and snapshot.reader is not None:
-        whole = read_by_name(private)
-        snapshot = as_read(snapshot, whole)
+    reader = open_reader(private)
+    reader.check()
+    snapshot = reader.shown
     if where is not None:
         read_where(private, snapshot, where)
     if not len(snapshot):
         return Verification(path=handle.storage.root, files=0, columns=0, queries=0, mismatches=())
-    both = _BothWays(private, snapshot, file_positions(handle, snapshot), whole)
+    both = _BothWays(private, reader, snapshot, file_positions(handle, snapshot))
     columns, index_errors = _audit(both, bind_index(private, snapshot, warn=False))
     texts = [where] if where is not None else [to_sql(p) for p in _draw_predicates(both, queries, seed)]
     return Verification(
@@ -95,15 +93,12 @@ class _Answer:
 class _BothWays:
     """One table, read with zskip and without."""
 
-    def __init__(
-        self, handle: Handle, snapshot: Snapshot, positions: FilePositions, whole: DataFrame | None = None
-    ) -> None:
-        """whole: the table through Iceberg's own reader, which filters inside files as it likes."""
+    def __init__(self, handle: Handle, reader: Reader, snapshot: Snapshot, positions: FilePositions) -> None:
         self.handle = handle
         self.snapshot = snapshot
         self.positions = positions
-        self.filters_itself = whole is not None
-        self.plain: DataFrame = read_all_rows(handle) if whole is None else whole
+        self.filters_itself = reader.filters_itself
+        self.plain: DataFrame = reader.whole()
         self.pruned = open_frame(handle, lambda _: None)
         self._hash = _hash_sql(self.plain)
 
@@ -206,9 +201,7 @@ def _audit(both: _BothWays, index: BoundIndex) -> tuple[int, list[Mismatch]]:
     from zskip.spark.collect.statistics import count_values
 
     columns = [Column(*column) for column in ordered_columns(both.snapshot.fields)]
-    described = np.ones(len(both.snapshot), np.bool_)
-    for unlike in (both.snapshot.altered, both.snapshot.deleted):
-        described = described if unlike is None else described & ~unlike
+    described = both.snapshot.reading.drop_inexact(np.ones(len(both.snapshot), np.bool_))
     stats_by_column = {c: s for c in columns if (s := index.column(c.path)) and s.type == c.type}
     rows, counted = count_values(
         both.plain, [(c.path, c.type) for c in stats_by_column], both.positions, "audit the index"

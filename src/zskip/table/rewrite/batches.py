@@ -35,7 +35,7 @@ from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import choose_engine, open_target
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import check_rows_readable, read_snapshot
+from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import LiveFiles, identify_files
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
@@ -78,13 +78,12 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
     _check_target(handle, request)
     timer = StepTimer()
     with timer.step("plan"):
-        engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
-        reads_rows = engine is not None and engine.reads is not None
+        choose_engine(handle, open_reader(handle), into=request.into, compression=request.compression)
         interrupted = None if request.into is not None else _find_interrupted(handle, request)
         chosen = _choose_columns(handle, request, interrupted)
         if chosen is None:
             return unchanged(handle, timer)
-        before = _read_state(handle, chosen, by_engine=reads_rows)
+        before = _read_state(handle, chosen)
         note, open_batches = _begin(handle, request, chosen, before, interrupted)
     if len(open_batches) < len(note.batches):
         before = dataclasses.replace(before, depths=None)
@@ -106,14 +105,13 @@ def optimize_in_batches(handle: Handle, request: OptimizeRequest) -> OptimizeRes
         run_concurrently(spark, jobs, 1 if _has_one_writer(handle) else request.jobs)
     if request.into is None:
         forget_note(handle.home, note)
-    after = _read_state_after(handle, chosen, by_engine=reads_rows) if progress.results else before
+    after = _read_state_after(handle, chosen) if progress.results else before
     return _result(handle, chosen, before, after, progress, len(note.batches) - len(open_batches), timer)
 
 
 def _has_one_writer(handle: Handle) -> bool:
     """Whether only one thread of a process may rewrite the table at a time, as in Hudi."""
-    in_one_thread = handle.catalog is not None and handle.catalog.in_one_thread
-    return handle.exclusive or handle.format.name == "hudi" or in_one_thread
+    return handle.exclusive or handle.format.in_one_thread
 
 
 def _check_target(handle: Handle, request: OptimizeRequest) -> None:
@@ -138,14 +136,15 @@ def _choose_columns(handle: Handle, request: OptimizeRequest, interrupted: Note 
     return request if request.by else choose_request_columns(handle, request)
 
 
-def _read_state(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _TableState:
+def _read_state(handle: Handle, request: OptimizeRequest) -> _TableState:
     """Read and check the table before anything but the index is written."""
     check_index_version(handle)
-    snapshot = read_snapshot(handle)
-    check_rows_readable(handle, snapshot)
+    reader = open_reader(handle)
+    reader.check()
+    snapshot = reader.snapshot
     fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
     files = select_partitions(handle, snapshot, request.where)
-    if by_engine or snapshot.reader is not None:
+    if not reader.footers_count:
         return _TableState(snapshot=files, rows=np.zeros(len(files), np.int64), columns=())
     bound = bind_fresh_index(handle, files, writes=request.into is None)
     return _TableState(
@@ -156,11 +155,11 @@ def _read_state(handle: Handle, request: OptimizeRequest, *, by_engine: bool) ->
     )
 
 
-def _read_state_after(handle: Handle, request: OptimizeRequest, *, by_engine: bool) -> _TableState:
+def _read_state_after(handle: Handle, request: OptimizeRequest) -> _TableState:
     if request.into is None:
-        return _read_state(handle, request, by_engine=by_engine)
+        return _read_state(handle, request)
     new = Handle(handle.storage_at(request.into), handle.spark)
-    return _read_state(new, dataclasses.replace(request, where=None), by_engine=by_engine)
+    return _read_state(new, dataclasses.replace(request, where=None))
 
 
 def _begin(

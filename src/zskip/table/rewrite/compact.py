@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import logging
 import time
@@ -23,17 +22,16 @@ from zskip.table.journal import record_operation
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, read_through, rewrite_in_place
+from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, rewrite_in_place
 from zskip.table.session import merges_schemas
-from zskip.table.snapshot import check_rows_readable, read_table_schema
+from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
 from zskip.units import parse_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from zskip.spark.engines import Engine
-    from zskip.spark.schema import TableSchema
+    from zskip.spark.formats import Reader
 
 BINS_AT_ONCE = 128
 """New files of one commit: the plan of a job has a scan for each of them."""
@@ -74,26 +72,26 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     spark = handle.need_spark("compact()")
     timer = StepTimer()
     with timer.step("snapshot"):
-        engine = choose_engine(spark, handle)
+        reader = open_reader(handle)
+        choose_engine(handle, reader)
         check_index_version(handle)
-        schema = read_through(engine, read_table_schema(handle))
-        check_rows_readable(handle, schema.snapshot)
-        files = select_partitions(handle, schema.snapshot, where)
+        reader.check()
+        files = select_partitions(handle, reader.snapshot, where)
         bins = [identify_files(files, numbers) for numbers in pack(files, target, smallest)]
         if bins:
-            _check_writable(spark, schema)
+            _check_writable(spark, reader)
     commits: list[_Commit] = []
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
             # The format's own code must commit on top of the version that it reads.
-            schema = read_through(engine, read_table_schema(handle)) if start and engine is not None else schema
-            commit = _merge(spark, handle, engine, schema, bins[start : start + BINS_AT_ONCE], info, timer)
+            reader = open_reader(handle) if start and reader.engine is not None else reader
+            commit = _merge(spark, handle, reader, bins[start : start + BINS_AT_ONCE], info, timer)
             commits += [] if commit is None else [commit]
     finally:
         if commits:
             with timer.step("index"):
-                index_new_files(handle, by_engine=files.reader is not None)
+                index_new_files(handle)
     result = _result(handle, files, commits, timer)
     if commits:
         _record(handle, where, result)
@@ -124,53 +122,51 @@ def compact_files(handle: Handle, bins: Sequence[Sequence[FileIdentity]], operat
     spark = handle.need_spark(f"{operation}()")
     timer = StepTimer()
     with timer.step("snapshot"):
-        engine = choose_engine(spark, handle)
-        schema = read_through(engine, read_table_schema(handle))
-        _check_writable(spark, schema)
-    commit = _merge(spark, handle, engine, schema, bins, {"operation": operation}, timer)
+        reader = open_reader(handle)
+        choose_engine(handle, reader)
+        _check_writable(spark, reader)
+    commit = _merge(spark, handle, reader, bins, {"operation": operation}, timer)
     if commit is None:
         return None
     with timer.step("index"):
-        index_new_files(handle, by_engine=schema.snapshot.reader is not None)
-    result = _result(handle, schema.snapshot, [commit], timer)
+        index_new_files(handle)
+    result = _result(handle, reader.snapshot, [commit], timer)
     _record(handle, None, result, operation)
     return result
 
 
-def _check_writable(spark: SparkSession, schema: TableSchema) -> None:
-    from zskip.spark.scan.relation import scan_with_ordinals
+def _check_writable(spark: SparkSession, reader: Reader) -> None:
     from zskip.spark.write.rewrite import check_writable
 
-    check_writable(scan_with_ordinals(spark, schema))
+    check_writable(reader.live_rows(spark))
 
 
 def _merge(
     spark: SparkSession,
     handle: Handle,
-    engine: Engine | None,
-    schema: TableSchema,
+    reader: Reader,
     bins: Sequence[Sequence[FileIdentity]],
     info: Mapping[str, Any],
     timer: StepTimer,
 ) -> _Commit | None:
     """Merge bins in one commit, without those that others changed meanwhile; None where none is left."""
     for tries_left in reversed(range(_TRIES)):
-        live = _live_bins(schema.snapshot, bins)
+        live = _live_bins(reader.snapshot, bins)
         if not live:
             return None
         try:
-            rewrite = _rewrite(handle, schema, live, timer)
+            rewrite = _rewrite(handle, reader, live, timer)
             info_with_rows = {**info, "rows": int(rewrite.partition_rows.sum())}
-            committed = rewrite_in_place(spark, handle, engine, rewrite, info_with_rows, timer)
+            committed = rewrite_in_place(spark, handle, rewrite, info_with_rows, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
-            schema = read_through(engine, read_table_schema(handle))
+            reader = open_reader(handle)
             # Another rewrite of plain Parquet deletes the files that it replaces, even while they are read.
-            is_spoiled = isinstance(error, ConflictError) or len(_live_bins(schema.snapshot, bins)) < len(live)
+            is_spoiled = isinstance(error, ConflictError) or len(_live_bins(reader.snapshot, bins)) < len(live)
             if not tries_left or not is_spoiled:
                 raise
             _log.info("%s; merging the remaining files again", error)
             continue
-        base = rewrite.schema.snapshot
+        base = rewrite.reader.snapshot
         return _Commit(
             version=committed.version,
             added=committed.sizes,
@@ -188,10 +184,10 @@ def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> li
     return [numbers for numbers in numbers_by_bin if numbers.min() >= 0]
 
 
-def _rewrite(handle: Handle, schema: TableSchema, bins: Sequence[Ints], timer: StepTimer) -> Rewrite:
+def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTimer) -> Rewrite:
     with timer.step("footers"):
-        snapshot = schema.snapshot.take(np.concatenate(bins))
-        merge = merges_schemas(handle) or snapshot.declared is not None
+        snapshot = reader.snapshot.take(np.concatenate(bins))
+        merge = merges_schemas(handle, snapshot)
         footers = inspect_footers(handle.storage, snapshot, merge=merge, workers=handle.workers)
     edges = np.cumsum([0, *(len(numbers) for numbers in bins)])
     merged = MergedFiles(
@@ -199,7 +195,7 @@ def _rewrite(handle: Handle, schema: TableSchema, bins: Sequence[Ints], timer: S
         partition_of_file=snapshot.partition_of[edges[:-1]],
     )
     return Rewrite(
-        schema=dataclasses.replace(schema, snapshot=snapshot),
+        reader=reader.select(snapshot),
         arrangement=merged,
         partition_rows=np.bincount(snapshot.partition_of, footers.rows, len(snapshot.partitions)).astype(np.int64),
         compression=Compression(codec=footers.codec or "zstd"),

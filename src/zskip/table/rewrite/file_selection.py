@@ -28,18 +28,21 @@ def select_partitions(handle: Handle, snapshot: Snapshot, where: str | None) -> 
     case_sensitive = is_case_sensitive(handle)
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     predicate = parse(where, columns, timezone=time_zone(handle))
-    names = {*(field.name for field in snapshot.partition_fields), *snapshot.grouped_by}
+    names = snapshot.partition_names
     for column in columns_of(predicate):
         if column.path[0] not in names and not snapshot.has_hidden_partitions:
             has = f"the partition columns are {', '.join(sorted(names))}" if names else "this table has none"
             raise PredicateError(f'"{column.path[0]}" in where="{where}" is no partition column; {has}')
     # What is true of all rows of a file is so without the deleted ones.
-    stored = dataclasses.replace(snapshot, deleted=None)
-    if snapshot.grouped_by and snapshot.reader is None:
+    stored = dataclasses.replace(snapshot, reading=dataclasses.replace(snapshot.reading, deleted=None))
+    if snapshot.grouped_by and snapshot.reading.feature is None:
         # Footers know the values of partition columns that the files hold; the overlay writes nothing.
         index = refresh(Overlay(handle.storage), snapshot, workers=handle.workers)
         # Log files change rows, but never their partition.
-        bound = index.bind(dataclasses.replace(stored, altered=None), case_sensitive=case_sensitive)
+        bound = index.bind(
+            dataclasses.replace(stored, reading=dataclasses.replace(stored.reading, changed=None)),
+            case_sensitive=case_sensitive,
+        )
     else:
         bound = bind_metadata(handle, stored)
     result = bound.prune(predicate)

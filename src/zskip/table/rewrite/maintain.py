@@ -22,6 +22,7 @@ from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.rewrite.optimize import optimize
 from zskip.table.rewrite.refit import Refit, find_refit
 from zskip.table.rewrite.writers import choose_engine
+from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import identify_files
 
 _MOST_CONFLICTS = 5
@@ -51,8 +52,8 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     """Rewrite what is worth it, one commit a batch; committed batches stay if a later one fails."""
     started = time.monotonic()
     if not request.dry_run:
-        spark = handle.need_spark("maintain()")
-        choose_engine(spark, handle)
+        handle.need_spark("maintain()")
+        choose_engine(handle, open_reader(handle))
     check_index_version(handle)
     progress = _Progress()
     table = first = _plan(handle, request, progress)

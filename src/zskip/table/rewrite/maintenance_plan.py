@@ -12,7 +12,7 @@ import numpy as np
 from zskip.advisor.fitting.predicate_boxes import ONLY_NULLS, boxes_of
 from zskip.advisor.maintenance.planner import MaintenancePlan, plan_maintenance
 from zskip.advisor.maintenance.row_scale import Bounds
-from zskip.errors import ColumnError, InputError, UnsupportedError
+from zskip.errors import ColumnError, InputError
 from zskip.index import BoundIndex
 from zskip.layout.layout import FITTED, Layout
 from zskip.records import Field, Ints, Snapshot
@@ -24,9 +24,8 @@ from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fi
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest, default_curve
-from zskip.table.rewrite.writers import choose_engine
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import check_rows_readable, read_snapshot
+from zskip.table.snapshot import open_metadata
 from zskip.units import show_size
 
 _MOST_QUERIES = 300
@@ -110,29 +109,20 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
 
 
 def _bind(handle: Handle, *, dry_run: bool) -> BoundIndex:
-    snapshot = read_snapshot(handle)
-    check_rows_readable(handle, snapshot)
-    if snapshot.reader is None or (handle.format.name == "delta" and not snapshot.opaque):
-        return bind_fresh_index(handle, snapshot, writes=not dry_run)
-    if snapshot.known is None or handle.catalog is None:
-        raise UnsupportedError(
-            f'maintain() needs the bounds of files, and "{snapshot.root}" uses {snapshot.reader}, so its files are not '
-            "its rows; use optimize() or compact()"
-        )
-    return bind_metadata(handle, snapshot)
+    reader = open_metadata(handle)
+    reader.check()
+    if reader.indexes_files:
+        return bind_fresh_index(handle, reader.snapshot, writes=not dry_run)
+    return bind_metadata(handle, reader.snapshot)
 
 
 def _count_deleted_rows(handle: Handle, snapshot: Snapshot) -> Ints | None:
     """(files,) the deleted rows of each file, None where files are their rows or nobody can tell."""
-    if snapshot.reader is None or handle.spark is None:
-        return None
-    engine = choose_engine(handle.spark, handle)
-    if engine is None:
-        return None
+    reader = open_metadata(handle)
     try:
-        return engine.count_deleted_rows(snapshot)
+        return reader.count_deleted_rows(snapshot)
     finally:
-        engine.release()
+        reader.release()
 
 
 def _choose_layout(

@@ -57,18 +57,16 @@ from zskip.table.rewrite.writers import (
     choose_engine,
     not_through_arrow,
     open_target,
-    read_through,
 )
 from zskip.table.session import is_case_sensitive, merges_schemas
-from zskip.table.snapshot import check_rows_readable, read_snapshot, read_table_schema
+from zskip.table.snapshot import open_reader, read_snapshot
 from zskip.table.unchanged_files import LiveFiles
 from zskip.types import DataType
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.engines import Engine
-    from zskip.spark.schema import TableSchema
+    from zskip.spark.formats import Reader
 
 _MOST_FOOTERS = 2_000
 
@@ -77,7 +75,7 @@ _MOST_FOOTERS = 2_000
 class _Plan:
     """The files to rewrite, and what zskip knows of them before Spark starts."""
 
-    schema: TableSchema
+    reader: Reader
     """Of the files to rewrite only."""
     fields: tuple[Field, ...]
     """The clustering columns."""
@@ -117,23 +115,24 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             return unchanged(handle, timer)
         request = advised
     with timer.step("snapshot"):
-        engine = choose_engine(spark, handle, into=request.into, compression=request.compression)
+        reader = open_reader(handle)
+        engine = choose_engine(handle, reader, into=request.into, compression=request.compression)
         if engine is not None and request.writer == ARROW:
             raise not_through_arrow(handle.storage.root, ENGINE_WRITES)
-        plan = _plan(spark, handle, request, engine)
+        plan = _plan(spark, handle, request, reader)
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, timer)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
         writer: Writer = (
             FileWriter(spark, handle.storage, target, replaces=request.into is None, writer=request.writer)
             if engine is None
-            else EngineWriter(spark, engine)
+            else EngineWriter(spark, plan.reader, engine)
         )
         try:
             with timer.step("sample"):
                 sample = _sample(spark, plan, request)
             with timer.step("fit"):
-                chosen = choose_layout(handle, plan.schema.snapshot, sample, plan.files, plan.partition_rows, request)
+                chosen = choose_layout(handle, plan.reader.snapshot, sample, plan.files, plan.partition_rows, request)
                 before, depths = _measure_before(handle, plan, sample, chosen)
                 if request.where is None and request.only is None:
                     request = dataclasses.replace(request, depths=depths)
@@ -154,15 +153,15 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
             predicted_share_after=predict_share(chosen.layout, sample, chosen.workload),
             curve=chosen.curve,
             added=FileSizes.of(committed.sizes),
-            removed=FileSizes.of(plan.schema.snapshot.sizes.tolist() if request.into is None else []),
-            partitions=len(np.unique(plan.schema.snapshot.partition_of)),
+            removed=FileSizes.of(plan.reader.snapshot.sizes.tolist() if request.into is None else []),
+            partitions=len(np.unique(plan.reader.snapshot.partition_of)),
             batches=1,
             writer=writer.writer,
             writer_reason=writer.writer_reason,
         )
         _record(target, request, result, chosen, committed.names)
         with timer.step("index"):
-            index_new_files(target, by_engine=plan.schema.snapshot.reader is not None)
+            index_new_files(target)
     return result
 
 
@@ -195,22 +194,20 @@ def _record(
     record_operation(target, operation, names=names, layout=chosen.layout, target_file_size=size, depths=request.depths)
 
 
-def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, engine: Engine | None) -> _Plan:
+def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader: Reader) -> _Plan:
     """Read and check the table before anything is written."""
-    from zskip.spark.scan.relation import scan_with_ordinals
     from zskip.spark.write.rewrite import check_writable
 
     check_index_version(handle)
-    schema = read_table_schema(handle)
-    check_rows_readable(handle, schema.snapshot)
-    fields = clustering_fields(request.by, schema.snapshot, case_sensitive=is_case_sensitive(handle))
-    files = select_unchanged(select_partitions(handle, schema.snapshot, request.where), request.only)
-    schema = read_through(engine, dataclasses.replace(schema, snapshot=files))
+    reader.check()
+    fields = clustering_fields(request.by, reader.snapshot, case_sensitive=is_case_sensitive(handle))
+    files = select_unchanged(select_partitions(handle, reader.snapshot, request.where), request.only)
+    reader = reader.select(files)
     if len(files):
-        frame = scan_with_ordinals(spark, schema)
+        frame = reader.live_rows(spark)
         check_writable(frame)
         fields = tuple(_as_read(field, frame) for field in fields)
-    merge = merges_schemas(handle) or files.declared is not None
+    merge = merges_schemas(handle, files)
     footers = inspect_footers(handle.storage, files, merge=merge, workers=handle.workers)
     count = len(files.partitions)
     rows = np.bincount(files.partition_of, footers.rows, count).astype(np.int64)
@@ -218,7 +215,7 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, engine:
     compression = request.compression or Compression(codec=footers.codec or "zstd")
     sorts = request.sort_within_files
     return _Plan(
-        schema=schema,
+        reader=reader,
         fields=fields,
         footers=footers,
         partition_rows=rows,
@@ -235,12 +232,12 @@ def _as_read(field: Field, frame: DataFrame) -> Field:
 
 
 def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sample:
-    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_bernoulli, draw_reservoir
     from zskip.spark.write.rewrite import describe_jobs
 
-    frame = scan_with_ordinals(spark, plan.schema)
-    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.schema.snapshot.root}"):
+    frame = plan.reader.live_rows(spark)
+    with describe_jobs(spark, f"sample {len(plan.fields)} columns of {plan.reader.snapshot.root}"):
         if request.sampling == "reservoir":
             return draw_reservoir(frame, plan.fields, ORDINAL, ReservoirPlan.of, request.seed)
         fraction = bernoulli_fraction(int(plan.footers.rows.sum()), int(plan.files.sum()))
@@ -249,7 +246,7 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
 
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
     return Rewrite(
-        schema=plan.schema,
+        reader=plan.reader,
         arrangement=ClusteredRows(layout=layout, sort_within_files=request.sort_within_files),
         partition_rows=plan.partition_rows,
         compression=plan.compression,
@@ -278,17 +275,17 @@ def _measure_before(
 
     With many files the share is that of a sample, and the depths are unknown.
     """
-    if plan.schema.snapshot.reader is not None:
+    if not plan.reader.footers_count:
         return None, None
     count = len(plan.footers.rows)
     numbers = np.linspace(0, count - 1, min(count, _MOST_FOOTERS)).astype(np.int64)
-    files = plan.schema.snapshot.select(np.isin(np.arange(count), numbers))
+    files = plan.reader.snapshot.select(np.isin(np.arange(count), numbers))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
         # In memory, so that the table stays as it was if a later step fails.
         index = refresh(Overlay(handle.storage), files, workers=handle.workers)
         bound = index.bind(files, case_sensitive=is_case_sensitive(handle))
-    depths = count_depths(bound, plan.fields) if len(files) == len(plan.schema.snapshot) else None
+    depths = count_depths(bound, plan.fields) if len(files) == len(plan.reader.snapshot) else None
     stats = [bound.column((field.name,)) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None, depths
@@ -319,7 +316,7 @@ def unchanged(handle: Handle, timer: StepTimer) -> OptimizeResult:
 
 
 def _result(handle: Handle, plan: _Plan, request: OptimizeRequest, timer: StepTimer) -> OptimizeResult:
-    files = plan.schema.snapshot
+    files = plan.reader.snapshot
     return OptimizeResult(
         path=handle.storage.root if request.into is None else request.into,
         version=files.version,

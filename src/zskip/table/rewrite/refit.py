@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
 from zskip.table.rewrite.maintenance_plan import PlannedTable
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.rewrite.writers import choose_engine, read_through
-from zskip.table.snapshot import read_table_schema
+from zskip.table.snapshot import open_reader
 
 _GAIN = 0.8
 """A new tree is worth fitting where it reads less than this part of what is read now."""
@@ -93,17 +92,15 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
 
 
 def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:
-    from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+    from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.draw import draw_bernoulli
     from zskip.spark.write.rewrite import describe_jobs
 
     spark = handle.need_spark("maintain()")
-    engine = None if table.snapshot.reader is None else choose_engine(spark, handle)
-    schema = read_through(engine, replace(read_table_schema(handle), snapshot=table.snapshot))
+    reader = open_reader(handle).select(table.snapshot)
     fraction = bernoulli_fraction(int(table.rows.sum()), files)
     try:
         with describe_jobs(spark, f"sample {len(table.fields)} columns of {table.snapshot.root}"):
-            return draw_bernoulli(scan_with_ordinals(spark, schema), table.fields, ORDINAL, fraction, 0)
+            return draw_bernoulli(reader.live_rows(spark), table.fields, ORDINAL, fraction, 0)
     finally:
-        if engine is not None:
-            engine.release()
+        reader.release()

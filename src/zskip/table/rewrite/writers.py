@@ -27,8 +27,7 @@ from zskip.table.rewrite.step_timer import StepTimer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.engines import Engine, EngineCommit
-    from zskip.spark.schema import TableSchema
+    from zskip.spark.formats import Engine, EngineCommit, Reader
     from zskip.spark.write.arrow.job import ArrowRewrite, Written
 
 ENGINE_WRITES = "the format's own code in the session writes its files"
@@ -45,7 +44,7 @@ class Arrangement(Protocol):
     def write(self, job: ArrowRewrite) -> list[Written]:
         """Write the files through Arrow; raises NotArrow where only Spark can."""
 
-    def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
+    def rows(self, session: SparkSession, reader: Reader) -> DataFrame:
         """The rows of the files to rewrite; Spark's partition i is file i. `session` is a `writing_session`."""
 
 
@@ -65,12 +64,12 @@ class ClusteredRows:
         """Write each row to its file."""
         return job.write_by_layout(self.layout, sort=self.sort_within_files)
 
-    def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
+    def rows(self, session: SparkSession, reader: Reader) -> DataFrame:
         """Route each row to its file."""
-        from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+        from zskip.spark.scan.relation import ORDINAL
         from zskip.spark.write.rewrite import routed
 
-        return routed(scan_with_ordinals(session, schema), ORDINAL, self.layout, sort=self.sort_within_files)
+        return routed(reader.live_rows(session), ORDINAL, self.layout, sort=self.sort_within_files)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -85,28 +84,29 @@ class MergedFiles:
         """Write each bin in one task."""
         return job.write_merged(self.bins)
 
-    def rows(self, session: SparkSession, schema: TableSchema) -> DataFrame:
+    def rows(self, session: SparkSession, reader: Reader) -> DataFrame:
         """Read the files of each bin in one task."""
-        from zskip.spark.scan.relation import ORDINAL, scan_with_ordinals
+        from zskip.spark.scan.relation import ORDINAL
         from zskip.spark.write.merge import as_one_partition, side_by_side
 
         one = as_one_partition(session)
-        return side_by_side([scan_with_ordinals(one, _select(schema, numbers)).drop(ORDINAL) for numbers in self.bins])
+        return side_by_side([_select(reader, numbers).live_rows(one).drop(ORDINAL) for numbers in self.bins])
 
 
-def _select(schema: TableSchema, numbers: Ints) -> TableSchema:
+def _select(reader: Reader, numbers: Ints) -> Reader:
     """Select some files of one partition, as a table with that partition only."""
-    files = schema.snapshot.take(numbers)
+    files = reader.snapshot.take(numbers)
     partition = files.partitions[int(files.partition_of[0])]
-    snapshot = dataclasses.replace(files, partitions=(partition,), partition_of=np.zeros(len(numbers), np.int32))
-    return dataclasses.replace(schema, snapshot=snapshot)
+    return reader.select(
+        dataclasses.replace(files, partitions=(partition,), partition_of=np.zeros(len(numbers), np.int32))
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Rewrite:
     """What to write, and how."""
 
-    schema: TableSchema
+    reader: Reader
     """Of the files to rewrite only."""
     arrangement: Arrangement
     partition_rows: Ints
@@ -137,43 +137,24 @@ class Writer(Protocol):
 
 
 def choose_engine(
-    spark: SparkSession, handle: Handle, *, into: str | None = None, compression: Compression | None = None
+    handle: Handle, reader: Reader, *, into: str | None = None, compression: Compression | None = None
 ) -> Engine | None:
     """Choose the engine that commits a rewrite, None for the format; raises UnsupportedError where neither can.
 
     into: the path of a new table, None to rewrite in place; compression: the one requested, if any.
     """
-    from zskip.spark.engines import engine_for
-
     if into is not None:
-        if handle.format.name != "parquet":
+        if not handle.format.is_plain:
             raise UnsupportedError(
                 f'into= writes a plain Parquet table, and "{handle.storage.root}" is of the format '
                 f"{handle.format.name}; leave into= out: the versions of the table before the rewrite stay"
             )
         return None
-    if handle.format.name == "hudi" and compression is not None and compression.level is not None:
-        raise UnsupportedError(
-            f'Hudi, which writes the files of "{handle.storage.root}", takes no level of a codec; write '
-            f'compression="{compression.codec}"'
-        )
-    engine = engine_for(spark, handle.format, handle.storage.root)
-    if engine is None:
+    if reader.engine is None:
         handle.format.check_replaceable()
     else:
-        engine.check()
-    return engine
-
-
-def read_through(engine: Engine | None, schema: TableSchema) -> TableSchema:
-    """A schema whose rows the engine reads, if it reads them.
-
-    engine: the result of `choose_engine`.
-    """
-    if engine is None or engine.reads is None:
-        return schema
-    snapshot = dataclasses.replace(schema.snapshot, reader=schema.snapshot.reader or engine.reads)
-    return dataclasses.replace(schema, snapshot=snapshot, read_rows=engine.read_rows)
+        reader.engine.check(compression)
+    return reader.engine
 
 
 @contextmanager
@@ -219,7 +200,7 @@ class FileWriter:
         """Write the new files and check that they hold every row of each partition."""
         from zskip.spark.write.rewrite import describe_jobs
 
-        self._base = snapshot = rewrite.schema.snapshot
+        self._base = snapshot = rewrite.reader.snapshot
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             written = self._write(rewrite)
         numbers = [number for number, _ in written]
@@ -241,7 +222,7 @@ class FileWriter:
         """Write the new files; returns their numbers in the arrangement."""
         from zskip.spark.write.arrow.schema import NotArrow, find_arrow_only_column
 
-        declared = rewrite.schema.snapshot.declared
+        declared = rewrite.reader.snapshot.reading.declared
         column = None if declared is None else find_arrow_only_column(declared[0])
         if self._requested == SPARK:
             if column is not None:
@@ -252,8 +233,8 @@ class FileWriter:
             files = self._write_through_arrow(rewrite)
         except NotArrow as error:
             if self._requested == ARROW or column is not None:
-                raise not_through_arrow(rewrite.schema.snapshot.root, error.reason, column) from error
-            _log.info("%s: Spark writes the new files: %s", rewrite.schema.snapshot.root, error.reason)
+                raise not_through_arrow(rewrite.reader.snapshot.root, error.reason, column) from error
+            _log.info("%s: Spark writes the new files: %s", rewrite.reader.snapshot.root, error.reason)
             self.writer_reason = error.reason
             # Tasks that go on nevertheless have no directory to leave files in.
             self.abort()
@@ -265,16 +246,10 @@ class FileWriter:
     def _write_through_arrow(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
         from zskip.spark.schema import restore_field_ids
         from zskip.spark.write.arrow.job import ArrowRewrite
-        from zskip.spark.write.arrow.schema import NotArrow
 
-        snapshot = rewrite.schema.snapshot
-        if snapshot.reader is not None:
-            raise NotArrow(f"its files are not its rows: it uses {snapshot.reader}")
-        if snapshot.altered is not None and snapshot.altered.any():
-            raise NotArrow("other files change the rows of some")
         job = ArrowRewrite(
             spark=self._spark,
-            schema=restore_field_ids(self._spark, rewrite.schema),
+            schema=restore_field_ids(self._spark, rewrite.reader.schema),
             source=self._source,
             target=self._target.storage,
             staging=self._staging,
@@ -292,15 +267,16 @@ class FileWriter:
         from zskip.spark.write.rewrite import WriteOptions, file_of, write_rows, writing_session
 
         options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
-        session = writing_session(self._spark, by_name=self._base.declared is not None)
-        frame = rewrite.arrangement.rows(session, restore_field_ids(session, rewrite.schema))
+        session = writing_session(self._spark, by_name=self._base.reading.declared is not None)
+        reader = rewrite.reader.with_schema(restore_field_ids(session, rewrite.reader.schema))
+        frame = rewrite.arrangement.rows(session, reader)
         write_rows(frame, self._target.storage.uri(self._staging), options)
         files = list_data_files(self._target.storage, self._staging)
         return [(file_of(file.path.rpartition("/")[2]), file) for file in files]
 
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the format commit the staged files."""
-        from zskip.spark.engines import EngineCommit
+        from zskip.spark.formats import EngineCommit
 
         replaced = np.full(len(self._base), self._replaces)
         version = self._target.format.replace(self._base, replaced, self._staged, info)
@@ -318,8 +294,10 @@ class FileWriter:
 class EngineWriter:
     """Hands rows, already routed to their files, to the engine."""
 
-    def __init__(self, spark: SparkSession, engine: Engine) -> None:
+    def __init__(self, spark: SparkSession, reader: Reader, engine: Engine) -> None:
+        """reader: of the table; engine: the one that commits what it reads."""
         self._spark = spark
+        self._reader = reader
         self._engine = engine
         self.writer = SPARK
         self.writer_reason = ENGINE_WRITES
@@ -331,49 +309,46 @@ class EngineWriter:
 
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the engine write the rows and commit them."""
-        from zskip.spark.engines import RoutedRows
+        from zskip.spark.formats import RoutedRows
         from zskip.spark.write.rewrite import describe_jobs, writing_session
 
-        rewrite, snapshot = self._rewrite, self._rewrite.schema.snapshot
+        rewrite, snapshot = self._rewrite, self._rewrite.reader.snapshot
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             rows = RoutedRows(
-                frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.schema),
+                frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.reader),
                 partition_of_file=rewrite.arrangement.partition_of_file,
                 rows=self._count_rows(),
                 compression=rewrite.compression,
                 page_rows=rewrite.page_rows,
             )
             committed = self._engine.commit(snapshot, rows, info)
-        self._engine.release()
+        self._reader.release()
         return committed
 
     def _count_rows(self) -> int:
         """The rows of the files; where other files change them, the engine's own reader counts."""
-        from zskip.spark.scan.relation import scan_with_ordinals
-
-        if self._rewrite.schema.snapshot.altered is None:
+        if self._rewrite.reader.snapshot.reading.changed is None:
             return int(self._rewrite.partition_rows.sum())
-        return scan_with_ordinals(self._spark, self._rewrite.schema).count()
+        return self._rewrite.reader.live_rows(self._spark).count()
 
     def abort(self) -> None:
         """Let go of what was read; an engine cleans up after a failed commit itself."""
-        self._engine.release()
+        self._reader.release()
 
 
 def rewrite_in_place(
     spark: SparkSession,
     handle: Handle,
-    engine: Engine | None,
     rewrite: Rewrite,
     info: Mapping[str, Any],
     timer: StepTimer,
 ) -> EngineCommit:
-    """Write the new files of one rewrite and commit them in place of the old, or change nothing.
-
-    engine: the result of `choose_engine`.
-    """
+    """Write the new files of one rewrite and commit them in place of the old, or change nothing."""
+    reader, engine = rewrite.reader, rewrite.reader.engine
     writer: Writer = (
-        FileWriter(spark, handle.storage, handle, replaces=True) if engine is None else EngineWriter(spark, engine)
+        FileWriter(spark, handle.storage, handle, replaces=True)
+        if engine is None
+        else EngineWriter(spark, reader, engine)
     )
     try:
         with timer.step("rewrite"):
@@ -397,7 +372,7 @@ def _check_rows(rewrite: Rewrite, written: Ints) -> None:
     if not np.array_equal(written, rewrite.partition_rows):
         first = int(np.argmax(written != rewrite.partition_rows))
         raise ConflictError(
-            f'partition "{rewrite.schema.snapshot.partitions[first].directory}" has {rewrite.partition_rows[first]} '
+            f'partition "{rewrite.reader.snapshot.partitions[first].directory}" has {rewrite.partition_rows[first]} '
             f"rows but {written[first]} were written; nothing was committed. If nobody else writes to the table, "
             "report this"
         )
@@ -407,6 +382,6 @@ def _check_file_rows(rewrite: Rewrite, written: npt.NDArray[np.integer[Any]]) ->
     if rewrite.file_rows is not None and not np.array_equal(written, rewrite.file_rows):
         first = int(np.argmax(written != rewrite.file_rows))
         raise ConflictError(
-            f'a new file of "{rewrite.schema.snapshot.root}" should have {rewrite.file_rows[first]} rows but has '
+            f'a new file of "{rewrite.reader.snapshot.root}" should have {rewrite.file_rows[first]} rows but has '
             f"{int(written[first])}; nothing was committed. If nobody else writes to the table, report this"
         )

@@ -103,8 +103,9 @@ def _bound(handle: Handle, snapshot: Snapshot, notes: list[str]) -> BoundIndex:
         warnings.simplefilter("always", ZskipWarning)
         bound = bind_index(handle, snapshot)
     notes += [str(warning.message) for warning in caught if issubclass(warning.category, ZskipWarning)]
-    if snapshot.reader is not None:
-        notes.append(f"The format's own code reads this table, since it uses {snapshot.reader}.")
+    feature = snapshot.reading.feature
+    if feature is not None:
+        notes.append(f"The format's own code reads this table, since it uses {feature}.")
     return bound
 
 

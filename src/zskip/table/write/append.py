@@ -33,7 +33,7 @@ from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.session import is_case_sensitive
-from zskip.table.snapshot import read_table_schema
+from zskip.table.snapshot import open_reader
 from zskip.table.write.incoming import align, check_frame
 from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, stage_rows
 
@@ -70,7 +70,7 @@ def append(
     handle.format.check_appendable()
     with timer.step("check"):
         check_index_version(handle)
-        schema = read_table_schema(handle)
+        schema = open_reader(handle).schema
         required = handle.format.required_columns()
         aligned = align(df, schema, required, case_sensitive=is_case_sensitive(handle))
         check_writable(aligned)
@@ -127,7 +127,7 @@ def write_and_commit(
         )
         _record(handle, result, staged, plan, operation)
         with timer.step("index"):
-            index_new_files(handle, by_engine=False)
+            index_new_files(handle)
         return dataclasses.replace(result, jobs=count_jobs(spark))
 
 
@@ -162,10 +162,11 @@ def _is_committed(handle: Handle, batch: BatchId) -> bool:
 
 def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
-    if snapshot.reader is not None:
+    feature = snapshot.reading.feature
+    if feature is not None:
         raise UnsupportedError(
-            f'zskip does not append to "{snapshot.root}", which uses {snapshot.reader}; append with its own writer, '
-            "and let optimize() put the rows in order. Nothing was written"
+            f'zskip does not append to "{snapshot.root}", which uses {feature}; append with its own writer, and let '
+            "optimize() put the rows in order. Nothing was written"
         )
     clustering = read_clustering(read_journal(handle.home), snapshot)
     layout = layout_of(handle, snapshot, clustering)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, TableNotFoundError, UnsupportedError
-from zskip.formats import HOME, check_name
+from zskip.formats import CATALOG_FORMAT, CREATIONS, HOME, Creation, check_name
 from zskip.formats.iceberg.catalog import IcebergCatalog
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.table.address import find_catalog, is_session_name, open_in_catalog, resolve_address
@@ -42,14 +42,9 @@ def resolve_target(spark: SparkSession, target: Any, format_name: str) -> WriteT
     if not isinstance(target, str | os.PathLike) or not str(target):
         raise InputError(f"target={target!r} is neither a path nor the name of a table")
     name = str(target)
-    if format_name == "hudi":
-        raise UnsupportedError(
-            "zskip does not write new Hudi tables, whose record keys only Hudi computes; write with "
-            f'df.write.format("hudi"), then put the rows in order with zskip.table(spark, "{name}").optimize(by). '
-            "Nothing was written"
-        )
-    if format_name == "iceberg":
-        return _resolve_iceberg(spark, name)
+    CREATIONS[format_name].check(name)
+    if CREATIONS[format_name].in_catalog:
+        return _resolve_in_catalog(spark, name)
     _check_catalog(spark, name, format_name)
     handle = resolve_address(name, spark, None, None)
     if handle.catalog_table is None:
@@ -72,7 +67,7 @@ def _is_vacant(handle: Handle) -> bool:
     return names <= {HOME} and not handle.storage.list_dir(f"{HOME}/log")
 
 
-def _resolve_iceberg(spark: SparkSession, name: str) -> WriteTarget:
+def _resolve_in_catalog(spark: SparkSession, name: str) -> WriteTarget:
     catalog = find_catalog(name, spark)
     if catalog is None:
         raise InputError(
@@ -91,22 +86,24 @@ def _check_catalog(spark: SparkSession, name: str, format_name: str) -> None:
     if match is None or match[1] == "spark_catalog" or storage_at(name, spark).stat("") is not None:
         return
     if find_catalog(name, spark) is not None:
-        raise InputError(f'"{name}" is a name in an Iceberg catalog; write format="iceberg", not "{format_name}"')
+        raise InputError(
+            f'"{name}" is a name in an Iceberg catalog; write format="{CATALOG_FORMAT}", not "{format_name}"'
+        )
     raise InputError(
         f'"{name}" looks like a table in the catalog "{match[1]}", which this session does not have; configure '
         f'spark.sql.catalog.{match[1]}, or write "./{name}" for a directory'
     )
 
 
-def check_new_name(spark: SparkSession, name: str, format_name: str) -> None:
+def check_new_name(spark: SparkSession, name: str, creation: Creation) -> None:
     """Raise UnsupportedError where the session's catalog could not read a new table of a format by its name."""
-    from zskip.spark.engines import has_own_reader
+    from zskip.spark.formats import has_own_reader
 
     is_name = "." in name and is_session_name(name) and spark.catalog.databaseExists(name.rpartition(".")[0])
-    if is_name and format_name == "delta" and not has_own_reader(spark, "delta"):
+    if is_name and creation.own_reader and not has_own_reader(spark, creation.name):
         raise UnsupportedError(
-            f'the session has not loaded Delta Lake, so its catalog cannot hold the Delta table "{name}"; give a path. '
-            "Nothing was written"
+            f'the session has not loaded {creation.own_reader}, so its catalog cannot hold the table "{name}" of the '
+            f"format {creation.name}; give a path. Nothing was written"
         )
 
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 
 from zskip.errors import ColumnError, InputError, UnsupportedError, ZskipError
-from zskip.formats.delta.create import check_new_columns, create_table
+from zskip.formats import CREATIONS, DEFAULT_FORMAT
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
@@ -34,7 +34,7 @@ from zskip.table.rewrite.optimize import optimize
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive
-from zskip.table.snapshot import read_table_schema
+from zskip.table.snapshot import open_reader
 from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
 from zskip.table.write.incoming import align, check_frame, column_key, read_struct
 from zskip.table.write.stage_rows import StagedRows, WritePlan
@@ -149,11 +149,11 @@ def _write_new_table(
     request: OptimizeRequest,
     format_name: str,
 ) -> WriteResult:
-    if format_name == "delta":
-        check_new_columns(columns.schema_json)
-        check_new_name(spark, target.name, format_name)
+    creation = CREATIONS[format_name]
+    creation.check_columns(columns.schema_json)
+    check_new_name(spark, target.name, creation)
     beside = Handle(storage_at(target.name, spark), spark)
-    source = _find_scanned_table(spark, df, columns) if format_name == "parquet" else None
+    source = _find_scanned_table(spark, df, columns) if format_name == DEFAULT_FORMAT else None
     with registering_new_table(target.name, beside, format_name) as path:
         assert path is not None, "the target has a path"
         root = storage_at(path, spark).root
@@ -163,11 +163,9 @@ def _write_new_table(
 
                 def commit(staged: StagedRows) -> int | None:
                     info = describe_write("write", staged, plan)
-                    if format_name == "delta":
-                        return create_table(
-                            handle.storage, columns.schema_json, columns.names, plan.snapshot, staged.files, info
-                        )
-                    return handle.format.append(plan.snapshot, staged.files, info)
+                    return creation.create(
+                        handle.storage, columns.schema_json, columns.names, plan.snapshot, staged.files, info
+                    )
 
                 result = write_and_commit(handle, columns.frame, plan, "write", commit, StepTimer())
             _check_has_rows(result, target)
@@ -190,9 +188,9 @@ def _find_scanned_table(spark: SparkSession, df: DataFrame, columns: _NewColumns
     handle = Handle(storage_at(relation.root, spark), spark)
     info = handle.storage.stat("")
     try:
-        if info is None or not info.is_dir or handle.format.name != "parquet":
+        if info is None or not info.is_dir or not handle.format.is_plain:
             return None
-        schema = read_table_schema(handle)
+        schema = open_reader(handle).schema
     except ZskipError:
         # Spark reads what zskip does not.
         return None
@@ -297,12 +295,12 @@ def _overwrite(
     timer = StepTimer()
     with timer.step("check"):
         check_index_version(handle)
-        if handle.format.name == "parquet" and handle.catalog_table is None:
+        if handle.format.is_plain and handle.catalog_table is None:
             columns = _new_columns(spark, df, partition_by)
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
         else:
             _check_partitions(target, partition_by)
-            schema = read_table_schema(handle)
+            schema = open_reader(handle).schema
             case_sensitive = is_session_case_sensitive(spark)
             frame = align(df, schema, handle.format.required_columns(), case_sensitive=case_sensitive)
             check_writable(frame)

@@ -25,9 +25,7 @@ def keep_top(stats: BoundIndex, choice: Choice, note: str) -> Choice:
         return _narrow(choice, choice.kept, text, "top-k", f"no statistics of {name}")
     order = Order(rows=rows, descending=descending, nulls_first=nulls_first, ties=ties)
     kept = top_files(column, sure_rows(stats), order, kept=choice.kept, full=choice.full)
-    altered = stats.snapshot.altered
-    if altered is not None:
-        kept = kept | (choice.kept & altered)
+    kept = stats.snapshot.reading.add_changed(kept) & choice.kept
     return _narrow(choice, kept, text, "top-k", "no files surely hold so many rows before those of another")
 
 
@@ -39,10 +37,8 @@ def keep_enough(stats: BoundIndex, choice: Choice, note: int) -> Choice:
 
 def sure_rows(stats: BoundIndex) -> Ints:
     """(files,) the rows of each file in a scan, -1 where unknown."""
-    rows = stats.rows
-    for unsure in (stats.snapshot.altered, stats.snapshot.deleted):
-        rows = rows if unsure is None else np.where(unsure, -1, rows)
-    return rows
+    known = stats.rows >= 0
+    return np.where(stats.snapshot.reading.drop_inexact(known), stats.rows, -1)
 
 
 def column_of(stats: BoundIndex, name: str, type_json: str) -> ColumnStats | None:

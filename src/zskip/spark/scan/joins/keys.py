@@ -83,8 +83,7 @@ def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
     predicate = None if index.sketches is None else keys.predicate(Column((join.column,), stats.type))
     if predicate is not None:
         kept = kept & index.prune(predicate).kept
-    if index.snapshot.altered is not None:
-        kept = kept | index.snapshot.altered
+    kept = index.snapshot.reading.add_changed(kept)
     skipped = int(np.count_nonzero(~kept))
     count = len(values) + has_nan
     return kept, LeafReport(

@@ -6,7 +6,7 @@ import json
 import logging
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from zskip.formats.hudi.values import drop_widened_floats
 from zskip.formats.iceberg.column_ids import column_ids_from_json
 from zskip.formats.schema import fields_from_json
 from zskip.index import Index
-from zskip.records import ColumnIds, Field, Partition, ScanReport, Snapshot
+from zskip.records import ColumnNames, Field, Partition, Reading, ScanReport, Snapshot
+from zskip.records.reading import SAME_NAMES
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.bridge.filters import Filters
@@ -79,15 +80,17 @@ class IndexOpener:
         mapping_mode: str | None,
         mapped_schema: str | None,
     ) -> JavaObject:
-        stored = None if mapped_schema is None else stored_paths(mapped_schema, str(mapping_mode).lower())
+        paths = None if mapped_schema is None else stored_paths(mapped_schema, str(mapping_mode).lower())
+        names = ColumnNames(paths=paths)
         files = open_index(
-            _session(session), root, data, partition, home=home, case_sensitive=case_sensitive, stored=stored
+            _session(session), root, data, partition, home=home, case_sensitive=case_sensitive, names=names
         )
         return None if files is None else files.to_java()
 
     def _open_by_id(self, root: str, data: str, columns: str, case_sensitive: bool, session: JavaObject) -> JavaObject:
         ids = column_ids_from_json(columns)
-        files = open_index(_session(session), root, data, None, case_sensitive=case_sensitive, column_ids=ids)
+        names = ColumnNames(ids=ids)
+        files = open_index(_session(session), root, data, None, case_sensitive=case_sensitive, names=names)
         return None if files is None else files.to_java()
 
     def _compile(self, name: str) -> JavaObject:
@@ -126,12 +129,11 @@ def open_index(
     *,
     case_sensitive: bool,
     home: str = HOME,
-    stored: Mapping[tuple[str, ...], tuple[str, ...] | None] | None = None,
-    column_ids: ColumnIds | None = None,
+    names: ColumnNames = SAME_NAMES,
 ) -> BoundFiles | None:
     """The index in a directory, seen from relations of one schema; None where there is none.
 
-    home: where all that belongs to zskip lies in it; stored, column_ids: as in `Snapshot`. Nothing is listed: what the
+    home: where all that belongs to zskip lies in it; names: of columns in the files. Nothing is listed: what the
     index knows of a file counts where a relation lists it with that size and time.
     Raises IndexFormatError where it is damaged, StorageError where it cannot be read.
     """
@@ -148,7 +150,7 @@ def open_index(
     return BoundFiles(
         spark,
         index.bind(
-            replace(_described_files(index, storage.root, fields), stored=stored, column_ids=column_ids),
+            replace(_described_files(index, storage.root, fields), reading=Reading(names=names)),
             case_sensitive=case_sensitive,
         ),
         case_sensitive=case_sensitive,

@@ -164,7 +164,7 @@ class ArrowRewrite:
             if self._conf(name).lower() == "true":
                 raise NotArrow(f"the session sets {name}")
         if (
-            self.schema.snapshot.declared is None
+            self.schema.snapshot.reading.declared is None
             and FIELD_ID in self.schema.data_json
             and self._conf("spark.sql.parquet.fieldId.read.enabled") == "true"
         ):

@@ -12,25 +12,24 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from zskip.errors import ConflictError, StorageError, UnsupportedError
 from zskip.formats import HOME, staging
+from zskip.formats.compression import Compression
 from zskip.formats.hudi.format import INFO_KEY, NOTE, HudiFormat
 from zskip.formats.hudi.protocol import check_rewritable, metadata_parts
 from zskip.formats.hudi.timeline import Timeline, read_timeline
-from zskip.records import Ints, Snapshot
-from zskip.spark.engines.base import EngineCommit, RoutedRows
-from zskip.spark.engines.hudi.reader import HUDI, is_loaded
+from zskip.records import Snapshot
+from zskip.spark.formats.base import EngineCommit, RoutedRows
+from zskip.spark.formats.hudi.bundle import HUDI, is_loaded
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.storage.redirected import RedirectedStorage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _BUNDLE = "org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0"
 _OLDEST = (1, 2)
@@ -69,8 +68,6 @@ _LOG = logging.getLogger("zskip.hudi")
 class HudiEngine:
     """Writes to one table through the bundle that the session has loaded."""
 
-    reads: ClassVar[str | None] = None
-
     def __init__(self, spark: SparkSession, table: HudiFormat) -> None:
         self._spark = spark
         self._table = table
@@ -78,9 +75,14 @@ class HudiEngine:
         self._home = RedirectedStorage(self._storage, HOME, table.home)
         self._jvm = Jvm.of(spark)
 
-    def check(self) -> None:
-        """Raise UnsupportedError where the session or the table rules out a commit."""
+    def check(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError where the session, the table or a level of compression rules out a commit."""
         root = self._storage.root
+        if compression is not None and compression.level is not None:
+            raise UnsupportedError(
+                f'Hudi, which writes the files of "{root}", takes no level of a codec; write '
+                f'compression="{compression.codec}"'
+            )
         if not is_loaded(self._spark):
             raise UnsupportedError(
                 f'to rewrite the Hudi table "{root}" the session needs Hudi\'s bundle; start it with '
@@ -95,17 +97,6 @@ class HudiEngine:
         if self._spark.conf.get("spark.serializer", "") != _KRYO:
             raise UnsupportedError(f'Hudi writes to "{root}" only where spark.serializer={_KRYO}; start Spark with it')
         check_rewritable(root, self._table.options(), self._table.avro_schema())
-
-    def read_rows(self, session: SparkSession, snapshot: Snapshot, ordinal: str) -> DataFrame:
-        """Never called: zskip reads the files, or lets Hudi merge their log files (`spark/scan/relation.py`)."""
-        raise NotImplementedError
-
-    def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
-        """None: log files do not say what they delete."""
-        return np.zeros(len(snapshot), np.int64)
-
-    def release(self) -> None:
-        """Do nothing: `commit` cleans up after itself."""
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
         """Write the rows and commit them in place of the files of `base`, or change nothing.
@@ -296,7 +287,7 @@ class HudiEngine:
 
 def _log_files(snapshot: Snapshot) -> dict[str, frozenset[tuple[str | None, int | None]]]:
     """Path and size of the log files of each file group that has some, by the path of its base file."""
-    logs_by_path = {} if snapshot.read_deletes is None else snapshot.read_deletes()
+    logs_by_path = {} if snapshot.reading.read_deletes is None else snapshot.reading.read_deletes()
     return {path: frozenset((log.path, log.size) for log in logs) for path, logs in logs_by_path.items()}
 
 

@@ -1,0 +1,68 @@
+"""Table formats in a session: which reader a table has, and what commits to it.
+
+A format is a folder with a reader and, where zskip's own commits do not keep all that a table has, an engine that
+commits. `docs/architecture.md` lists what a format consists of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from zskip.formats import DeltaFormat, HudiFormat, IcebergFormat, ParquetFormat, TableFormat
+from zskip.formats.iceberg.format import check_installed
+from zskip.spark.formats.base import Engine, EngineCommit, Reader, RoutedRows
+from zskip.spark.formats.delta import log as delta
+from zskip.spark.formats.delta.reader import DeltaReader
+from zskip.spark.formats.files import FileReader, ParquetReader
+from zskip.spark.formats.hudi import bundle as hudi
+from zskip.spark.formats.hudi.reader import HudiReader
+from zskip.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from zskip.spark.formats.iceberg.catalog import SessionCatalog
+    from zskip.spark.jvm.catalog import NamedTable
+
+__all__ = ["Engine", "EngineCommit", "Reader", "RoutedRows", "has_own_reader", "open_reader", "session_catalog"]
+
+_READERS: tuple[tuple[type, type[FileReader]], ...] = (
+    (ParquetFormat, ParquetReader),
+    (DeltaFormat, DeltaReader),
+    (HudiFormat, HudiReader),
+)
+_OWN_READERS = {"delta": delta.is_loaded, "hudi": hudi.is_loaded}
+
+
+def open_reader(
+    spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None
+) -> FileReader:
+    """Choose the reader of a table, which reads nothing yet.
+
+    named: the table in the session's catalog, if it was opened by its name there.
+    """
+    if isinstance(table, IcebergFormat):
+        from zskip.spark.formats.iceberg.reader import IcebergReader  # needs pyiceberg
+
+        return IcebergReader(spark, table, storage, named)
+    reader = next(reader for kind, reader in _READERS if isinstance(table, kind))
+    return reader(spark, table, storage, named)
+
+
+def has_own_reader(spark: SparkSession | None, name: str) -> bool:
+    """Whether the session can read tables of a format with the format's own code."""
+    return spark is not None and name in _OWN_READERS and _OWN_READERS[name](spark)
+
+
+def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:
+    """The Iceberg table of a name that starts with one of the session's catalogs; None for other names.
+
+    Raises MissingDependencyError where pyiceberg is not installed.
+    """
+    setting = f"spark.sql.catalog.{table.partition('.')[0]}"
+    if not str(spark.conf.get(setting, "")).startswith("org.apache.iceberg.spark."):
+        return None
+    check_installed(table)
+    from zskip.spark.formats.iceberg.catalog import SessionCatalog
+
+    return SessionCatalog(spark, table)

@@ -1,0 +1,147 @@
+"""Commits to Delta tables by the session's Delta Lake, where only it keeps what a table has.
+
+A rewrite is one of Delta's own transactions on the version that was read, as in its OPTIMIZE, so Delta detects
+concurrent commits.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zskip.errors import ConflictError, UnsupportedError
+from zskip.formats.compression import Compression
+from zskip.formats.delta.commit import MARK
+from zskip.formats.delta.values import relative_path
+from zskip.records import Snapshot
+from zskip.spark.formats.base import EngineCommit, RoutedRows
+from zskip.spark.formats.delta.log import DELTA, clear_data_change, open_version, read_files
+from zskip.spark.jvm.compat import active_session
+from zskip.spark.jvm.failures import text_with_causes
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.jvm.hadoop import storage_for
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONFLICT = re.compile(
+    r"\b(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception\b|\bDELTA_(CONCURRENT|METADATA|PROTOCOL)_\w+"
+)
+_METHODS = {
+    "DeltaLog.update": {3},
+    "DeltaLog.getSnapshotAt": {4},
+    "DeltaLog.createDataFrame": {4},
+    "DeltaLog.startTransaction": {2},
+    "OptimisticTransaction.writeFiles": {4},
+    "RowTracking.preserveRowTrackingColumns": {2},
+    "actions.AddFile.removeWithTimestamp": {2},
+    "DeltaOperations$Optimize.copy": {5},
+}
+"""The methods of Delta that a rewrite calls, and their numbers of arguments."""
+_WRITE_SETTINGS = {
+    "spark.databricks.delta.stats.collect": "true",
+    "spark.databricks.delta.optimizeWrite.enabled": "false",
+    "spark.databricks.delta.autoCompact.enabled": "false",
+}
+
+
+class DeltaEngine:
+    """Rewrites a Delta table through the session's Delta Lake."""
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        self._spark = spark
+        self._root = root
+
+    def check(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError where zskip does not support this version of Delta Lake."""
+        jvm = Jvm.of(self._spark)
+        try:
+            missing = [name for name, counts in _METHODS.items() if not counts & _argument_counts(jvm, name)]
+        except Exception as error:
+            missing = [str(error).splitlines()[0]]
+        if missing:
+            raise UnsupportedError(
+                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is not supported '
+                f"({missing[0]}); load delta-spark 4.4. Nothing was written"
+            )
+
+    def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
+        """Write the rows and commit them in place of the files of `base`, in a transaction on its version."""
+        session, jvm = rows.frame.sparkSession, Jvm.of(self._spark)
+        rewrite = {MARK: {"rewrite": uuid.uuid4().hex, **info}}
+        settings = {
+            **_WRITE_SETTINGS,
+            **rows.compression.settings,
+            "parquet.page.row.count.limit": str(rows.page_rows),
+            "spark.sql.parquet.compression.codec": rows.compression.codec,
+            "spark.databricks.delta.commitInfo.userMetadata": json.dumps(rewrite),
+        }
+        for name, value in settings.items():
+            session.conf.set(name, value)
+        with active_session(session):
+            log, version = open_version(session, base)
+            old = read_files(session, version, base)
+            expected = _count_rows(old)
+            if expected is None:
+                expected = int(log.createDataFrame(version, jvm.seq_of(*old), False, jvm.none).count())
+            transaction = log.startTransaction(jvm.none, jvm.some(version))
+            transaction.trackFilesRead(jvm.seq_of(*old))
+            files = transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of())
+            added = [clear_data_change(file) for file in jvm.to_list(files)]
+            try:
+                written_rows = _count_rows(added)
+                if written_rows != expected:
+                    raise ConflictError(
+                        f'"{self._root}" has {expected} rows in the files to rewrite, but {written_rows} were written; '
+                        "nothing was committed. If nobody else writes to the table, report this"
+                    )
+                now_ms = int(time.time() * 1000)
+                actions = [file.removeWithTimestamp(now_ms, False) for file in old] + added
+                number = transaction.commit(jvm.seq_of(*actions), _operation(jvm, info.get("by", ())))
+            except Exception as error:
+                text = "" if isinstance(error, ConflictError) else text_with_causes(error)
+                if text and not _CONFLICT.search(text):
+                    # The commit may have succeeded: its files stay, and VACUUM deletes them if no version names them.
+                    raise
+                self._remove(added)
+                if not text:
+                    raise
+                raise ConflictError(
+                    f'another writer changed "{self._root}" since the rewrite read it; nothing was committed, '
+                    f"call again ({_CONFLICT.search(text)[0]})"  # type: ignore[index]
+                ) from error
+        return EngineCommit(
+            version=int(number),
+            sizes=tuple(int(file.size()) for file in added),
+            names=tuple(relative_path(str(file.path()), self._root).rpartition("/")[2] for file in added),
+        )
+
+    def _remove(self, files: Sequence[JavaObject]) -> None:
+        storage = storage_for(self._spark, self._root)
+        for file in files:
+            storage.delete(relative_path(str(file.path()), self._root))
+
+
+def _count_rows(files: Sequence[JavaObject]) -> int | None:
+    """Number of rows without deleted ones; None where the log does not know."""
+    counts = [file.numLogicalRecords() for file in files]
+    return None if any(count.isEmpty() for count in counts) else sum(int(count.get()) for count in counts)
+
+
+def _argument_counts(jvm: Jvm, name: str) -> set[int]:
+    """The numbers of arguments of the methods with a name, in a class of Delta."""
+    owner, _, method = name.rpartition(".")
+    owner_class = jvm.class_of(f"{DELTA}.{owner}")
+    signatures = jvm.once(f"methods of {owner}", lambda: [str(item.toString()) for item in owner_class.getMethods()])
+    matches = [re.search(rf"[.]{re.escape(method)}\((.*?)\)", signature) for signature in signatures]
+    return {len(match[1].split(",")) for match in matches if match is not None}
+
+
+def _operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:
+    """The operation that Delta's history records."""
+    make = jvm.find(f"{DELTA}.DeltaOperations$Optimize")
+    return make(jvm.seq_of(), jvm.seq_of(*by), False, jvm.none, False)

@@ -1,0 +1,183 @@
+"""The reader of tables whose files hold their rows: zskip chooses the files, and Spark reads them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import logging
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.formats import MetadataReader, TableFormat
+from zskip.records import Bools, Partition, Snapshot
+from zskip.spark.collect.statistics import FilePositions, number_rows
+from zskip.spark.formats.base import Engine
+from zskip.spark.jvm.compat import private_session
+from zskip.spark.scan.relation import ORDINAL, Pruning, prune_listing, scan
+from zskip.spark.schema import TableSchema, partition_by_ordinal, read_schema
+from zskip.storage import Storage
+from zskip.types import read_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.spark.jvm.catalog import NamedTable
+
+WHOLE = {
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # The bytes as they are: what depends on the calendar is not used.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+}
+"""Settings under which all rows of files are read, or none."""
+_ROW = "zskip_row"
+_TRIES = 5
+_log = logging.getLogger("zskip")
+
+
+class FileReader(MetadataReader):
+    """Reads files that hold the table's rows; the readers of formats are this one where a table uses nothing else."""
+
+    def __init__(
+        self, spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None
+    ) -> None:
+        """named: the table in the session's catalog, if it was opened by its name there."""
+        super().__init__(table)
+        self._spark = spark
+        self._storage = storage
+        self._named = named
+
+    @cached_property
+    def schema(self) -> TableSchema:
+        """The live files as Spark sees them."""
+        for tries_left in reversed(range(_TRIES)):
+            snapshot = self._table.snapshot()
+            try:
+                return read_schema(self._spark, snapshot)
+            except Exception as error:
+                # Plain Parquet deletes a file as soon as it is replaced, even while Spark reads its footer.
+                if not tries_left or self._table.snapshot().paths == snapshot.paths:
+                    raise
+                _log.info("%s changed while its schema was read (%s); reading it again", snapshot.root, error)
+        raise AssertionError("not reached")
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The files of `schema`."""
+        return self.schema.snapshot
+
+    @property
+    def shown(self) -> Snapshot:
+        """The files with the columns that users see."""
+        return self.snapshot
+
+    @property
+    def engine(self) -> Engine | None:
+        """None: zskip writes the files, and the format commits them."""
+        return None
+
+    @property
+    def filters_itself(self) -> bool:
+        """False: Spark filters inside files as its settings say."""
+        return False
+
+    def with_schema(self, schema: TableSchema) -> FileReader:
+        """The same reader of the same version, for some of its files or with other columns."""
+        reader = copy.copy(self)
+        reader.__dict__["schema"] = schema
+        return reader
+
+    def select(self, files: Snapshot) -> FileReader:
+        """The same reader of the same version, for some of its files."""
+        return self.with_schema(dataclasses.replace(self.schema, snapshot=files))
+
+    @property
+    def _reads_stored(self) -> bool:
+        """Whether the session's own reader of the format also reads deleted rows."""
+        return False
+
+    def check_indexable(self) -> None:
+        """Raise UnsupportedError where an index could tell nothing of the files, or nobody here reads their rows."""
+        super().check_indexable()
+        if self.feature is not None and not self._reads_stored:
+            raise UnsupportedError(
+                f'there is nothing to index in "{self.snapshot.root}", which uses {self.feature}: its format reads it, '
+                "and skips files by its own statistics; zskip.open(path).index() reads its footers without Spark"
+            )
+
+    def frame(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
+        """The rows as users see them, of which each query reads the files that its filters leave."""
+        self.check()
+        snapshot = self.snapshot
+        if self.feature is not None:
+            raise UnsupportedError(f'"{snapshot.root}" uses {self.feature}, and the session has no reader for it')
+        if self._named is None or _has_columns_of(self._spark, self._named, snapshot):
+            return scan(self._spark, self.schema, prune(snapshot))
+        warnings.warn(
+            f"{self._named.sql} has other columns in the catalog than its files have: it is read as the catalog says, "
+            "without the index unless zskip.enable(spark) is on",
+            ZskipWarning,
+            stacklevel=4,
+        )
+        return self._spark.table(self._named.sql)
+
+    def _prune_whole(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
+        """The rows by the format's own reader, of whose files each query reads those that its filters leave."""
+        snapshot, whole = self.shown, self.whole()
+        return whole if snapshot.reading.opaque else prune_listing(self._spark, whole, prune(snapshot))
+
+    def whole(self) -> DataFrame:
+        """The rows as users see them; neither an index nor statistics leave any out."""
+        return scan(self._spark, self.schema)
+
+    def live_rows(self, session: SparkSession) -> DataFrame:
+        """The rows of the files, with the number of each row's partition in `ORDINAL`.
+
+        Columns that the files hold under the name of a partition column keep what the files say.
+        """
+        return scan(session, partition_by_ordinal(session, self.schema, ORDINAL))
+
+    def stored_rows(self, files: Bools, settings: Mapping[str, str]) -> DataFrame:
+        """All rows in some files, in a private session."""
+        only = self.select(self.snapshot.select(files))
+        return only._read_stored(private_session(self._spark, {**WHOLE, **settings}))
+
+    def _read_stored(self, session: SparkSession) -> DataFrame:
+        return scan(session, self.schema)
+
+    def numbered_rows(self) -> tuple[DataFrame, str]:
+        """The rows in the files with the numbers of file and row, and the column with the row's."""
+        files = self.snapshot
+        if self.feature is not None:
+            positions = FilePositions([self._storage.uri(path) for path in files.paths])
+            return number_rows(self._read_stored(self._spark), positions, ORDINAL, _ROW), _ROW
+        # Each file is a partition of its own.
+        separated = dataclasses.replace(
+            files,
+            partitions=tuple(Partition(directory=str(i)) for i in range(len(files))),
+            partition_of=np.arange(len(files), dtype=np.int32),
+        )
+        return FileReader.live_rows(self.select(separated), self._spark), "_metadata.row_index"
+
+
+class ParquetReader(FileReader):
+    """Reads directories of Parquet files, which hold all live files of a table and nothing else."""
+
+    def whole(self) -> DataFrame:
+        """The rows as Spark itself reads the directory."""
+        return self._spark.read.parquet(self._storage.root)
+
+
+def _has_columns_of(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> bool:
+    """Check that the catalog has the same columns and partition types as the table's directory."""
+    if named.relation is None:
+        return True
+    fields = spark.table(named.sql).schema.jsonValue()["fields"]
+    catalog_types = [(f["name"], read_type(f["type"], f.get("metadata"))) for f in fields]
+    return catalog_types == [(field.name, field.type) for field in (*snapshot.fields, *snapshot.partition_fields)]

@@ -1,0 +1,1 @@
+"""Hudi tables in a session."""

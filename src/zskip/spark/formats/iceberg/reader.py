@@ -1,0 +1,136 @@
+"""The reader of Iceberg tables: zskip's where files hold the rows, else the session's Iceberg, by the table's name."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from zskip.errors import UnsupportedError, ZskipWarning
+from zskip.formats import IcebergFormat, TableFormat
+from zskip.formats.schema import fields_from_json
+from zskip.records import Ints, Snapshot
+from zskip.spark.formats.files import FileReader
+from zskip.spark.formats.iceberg.catalog import SessionCatalog
+from zskip.spark.formats.iceberg.commits import IcebergEngine
+from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
+from zskip.spark.jvm.catalog import quote_name
+from zskip.spark.scan.relation import Pruning
+from zskip.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.spark.jvm.catalog import NamedTable
+
+
+class IcebergReader(FileReader):
+    """Reads an Iceberg table; tables with deletes, row ids, renamed columns and the like through Iceberg itself."""
+
+    _table: IcebergFormat
+
+    def __init__(
+        self, spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None
+    ) -> None:
+        super().__init__(spark, table, storage, named)
+        catalog = self._table.catalog
+        self._catalog = catalog if isinstance(catalog, SessionCatalog) else None
+        """The session's catalog that has the table; None where the session does not know it by name."""
+        self._tasks = None if self._catalog is None else ScanTasks(spark, storage, self._catalog)
+
+    @cached_property
+    def engine(self) -> IcebergEngine | None:
+        """The session's Iceberg, for tables that have what only it keeps in a rewrite."""
+        return None if self._table.unsupported_feature() is None else self._own_engine()
+
+    def _own_engine(self) -> IcebergEngine | None:
+        if self._catalog is None or self._tasks is None:
+            return None
+        return IcebergEngine(self._spark, self._catalog, self._tasks)
+
+    @property
+    def shown(self) -> Snapshot:
+        """The files with the columns of Iceberg's reader; those that it gives in another form have no statistics."""
+        snapshot = self.snapshot
+        if self.feature is None:
+            return snapshot
+        fields, names = fields_from_json(self.whole().schema.json()), snapshot.reading.names
+        assert names.ids is not None, "Iceberg's columns have ids"
+        types = {field.name: field.type for field in snapshot.fields}
+        same = {field.name for field in fields if types.get(field.name) == field.type}
+        ids = dataclasses.replace(names.ids, ids={path: i for path, i in names.ids.ids.items() if path[0] in same})
+        reading = dataclasses.replace(snapshot.reading, names=dataclasses.replace(names, ids=ids))
+        return dataclasses.replace(snapshot, fields=fields, reading=reading)
+
+    @property
+    def filters_itself(self) -> bool:
+        """Whether Iceberg reads the rows."""
+        return self.feature is not None
+
+    @property
+    def _reads_stored(self) -> bool:
+        return self._tasks is not None
+
+    @property
+    def footers_count(self) -> bool:
+        """Whether footers tell of the rows: not where Iceberg reads them."""
+        return super().footers_count and self.engine is None
+
+    @property
+    def indexes_files(self) -> bool:
+        """Whether the index, not the manifests, has the bounds of files: deletes leave the manifests' as they are."""
+        if self.feature is not None and self.snapshot.known is not None and self._catalog is not None:
+            return False
+        return super().indexes_files
+
+    def frame(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
+        """The rows as users see them, of which each query reads the files that its filters leave.
+
+        Iceberg skips files by itself where zskip does not know what the table uses.
+        """
+        try:
+            feature = self.feature
+        except UnsupportedError as reason:
+            if self._catalog is None:
+                raise
+            name = self._catalog.table
+            text = f'Iceberg itself reads "{name}", without the index of zskip: {reason}'
+            warnings.warn(text, ZskipWarning, stacklevel=4)
+            return self._by_name(self._catalog)
+        return self._prune_whole(prune) if feature is not None else super().frame(prune)
+
+    def whole(self) -> DataFrame:
+        """The rows as users see them, by Iceberg where it has to read them."""
+        if self._catalog is None or self.feature is None:
+            return super().whole()
+        return self._by_name(self._catalog)
+
+    def _by_name(self, catalog: SessionCatalog) -> DataFrame:
+        return self._spark.table(quote_name(catalog.table.split(".")))
+
+    def live_rows(self, session: SparkSession) -> DataFrame:
+        """The rows of the files without deleted ones, with the ids of rows in tables that have them."""
+        if self.engine is None or self._tasks is None:
+            return super().live_rows(session)
+        return self._tasks.read_live(session, self.snapshot)
+
+    def _read_stored(self, session: SparkSession) -> DataFrame:
+        if self.feature is None or self._tasks is None:
+            return super()._read_stored(session)
+        engine = self._own_engine()
+        assert engine is not None, "the session reads the table"
+        engine.check(None)
+        return self._tasks.read_stored(session, self.snapshot)
+
+    def count_deleted_rows(self, snapshot: Snapshot) -> Ints | None:
+        """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
+        if snapshot.reading.feature is None or self.engine is None or self._tasks is None:
+            return None
+        return self._tasks.count_deleted_rows(snapshot)
+
+    def release(self) -> None:
+        """Forget the version that was read, and what Iceberg's caches hold of it."""
+        if self._tasks is not None:
+            self._tasks.release()

@@ -1,0 +1,219 @@
+"""One version of an Iceberg table as the session's Iceberg scans it: tasks of files, staged for Spark to read."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from zskip.errors import ConflictError, UnsupportedError
+from zskip.formats.iceberg.table import PathResolver
+from zskip.records import Ints, Snapshot
+from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog
+from zskip.spark.jvm import compat
+from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.relation import ORDINAL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from zskip.storage import Storage
+
+_SPARK = f"{ICEBERG}.spark"
+_READ_ID = "scan-task-set-id"
+"""The option that names a staged set; with Spark 4.1 its name as that of a table is enough."""
+_TASKS, _CONTENT, _LIST = f"{ICEBERG}.FileScanTask", f"{ICEBERG}.ContentScanTask", "java.util.List"
+_FILE = f"{ICEBERG}.ContentFile"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TableVersion:
+    """One snapshot of the table, and what is staged of it in Iceberg's caches."""
+
+    table: JavaObject
+    """`org.apache.iceberg.BaseTable`."""
+    snapshot: JavaObject
+    tasks: Mapping[str, JavaObject]
+    """`FileScanTask`s by their files' paths."""
+    with_deletes: frozenset[str]
+    """Paths of the files to which deletes may apply."""
+    set_ids: dict[tuple[str, ...], str] = field(default_factory=dict)
+    """Ids of staged sets by their files' paths."""
+
+
+class ScanTasks:
+    """The scan tasks of one version of a table, the one that is current at the first question."""
+
+    def __init__(self, spark: SparkSession, storage: Storage, catalog: SessionCatalog) -> None:
+        self._jvm = Jvm.of(spark)
+        self._storage = storage
+        self._catalog = catalog
+        self._opened: TableVersion | None = None
+
+    def open(self) -> TableVersion:
+        """The table's current snapshot, to which its reader and its commit keep."""
+        if self._opened is None:
+            table = self._catalog.load()
+            snapshot = table.currentSnapshot()
+            if snapshot is None:
+                raise ConflictError(f'"{self._catalog.table}" has no snapshot any more; call again')
+            self._opened = self._read_tasks(table, snapshot)
+        return self._opened
+
+    def _read_tasks(self, table: JavaObject, snapshot: JavaObject) -> TableVersion:
+        jvm, handles = self._jvm, self._jvm.handles
+        tasks = self.read_all(table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
+        location = handles.chain(
+            handles.virtual(_CONTENT, "file", _FILE), handles.virtual(_FILE, "location", "java.lang.String")
+        )
+        count = handles.chain(handles.virtual(_TASKS, "deletes", _LIST), handles.virtual(_LIST, "size", "int"))
+        resolver = PathResolver(self._storage, table.location())
+        paths = [resolver.relative(uri) for uri in jvm.read(jvm.map(tasks, handles.function(location)))]
+        counts = jvm.read(jvm.map(tasks, handles.function(count)))
+        return TableVersion(
+            table=table,
+            snapshot=snapshot,
+            tasks={path: tasks.get(i) for i, path in enumerate(paths)},
+            with_deletes=frozenset(path for path, n in zip(paths, counts, strict=True) if n),
+        )
+
+    def read_live(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
+        """The rows in a snapshot's files without the deleted ones, with the number of each row's partition.
+
+        In tables of version 3 with the columns `_row_id` and `_last_updated_sequence_number`.
+        """
+        import pyspark.sql.functions as F
+
+        version = self.open()
+        with compat.active_session(session):
+            frame = self._read_staged(session, version, snapshot)
+            if len(np.unique(snapshot.partition_of)) == 1:
+                return frame.withColumn(ORDINAL, F.lit(int(snapshot.partition_of[0])))
+            locations = [str(version.tasks[path].file().location()) for path in snapshot.paths]
+            path = f"{ORDINAL}_path"
+            rows = list(zip(locations, snapshot.partition_of.tolist(), strict=True))
+            numbers = compat.frame_of_rows(session, rows, f"{path} string, {ORDINAL} int")
+            columns = frame.columns
+            # Iceberg's staged scans of version 3 have no column `_file`.
+            located = frame.withColumn(path, F.input_file_name()).join(F.broadcast(numbers), path)
+            return located.select(*(F.col(f"`{name}`") for name in columns), ORDINAL)
+
+    def read_stored(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
+        """All rows in a snapshot's files, deleted ones too, with values as the files have them.
+
+        What an index says of a file has to be true of older snapshots, too, in which its rows were not deleted.
+        """
+        import pyspark.sql.functions as F
+
+        version = self.open()
+        texts = [name for name, text in self._types(version).items() if text == "uuid"]
+        tasks = {path: self._restore_rows(version, path) for path in snapshot.paths if path in version.tasks}
+        # Other files may be read next: files can lack different sketches.
+        with_deletes = version.with_deletes - tasks.keys()
+        self._opened = version = replace(version, tasks={**version.tasks, **tasks}, with_deletes=with_deletes)
+        with compat.active_session(session):
+            frame = self._read_staged(session, version, snapshot)
+            return frame.withColumns({name: F.unhex(F.translate(F.col(f"`{name}`"), "-", "")) for name in texts})
+
+    def _types(self, version: TableVersion) -> Mapping[str, str]:
+        """The types of the columns, as Iceberg writes them; raises UnsupportedError where Spark sees other values."""
+        types = {str(column.name()): str(column.type()) for column in items_of(version.table.schema().columns())}
+        if any("uuid" in text and text != "uuid" for text in types.values()):
+            raise UnsupportedError(
+                f'"{self._catalog.table}" has UUIDs in structs, which Spark does not read as they are'
+            )
+        return types
+
+    def _restore_rows(self, version: TableVersion, path: str) -> JavaObject:
+        """The task of a file without its deletes."""
+        task, jvm = version.tasks[path], self._jvm
+        if path not in version.with_deletes:
+            return task
+        schema = jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(version.table.schema())
+        spec = jvm.call(f"{ICEBERG}.PartitionSpecParser", "toJson")(task.spec())
+        everything = jvm.call(f"{ICEBERG}.expressions.Expressions", "alwaysTrue")()
+        residuals = jvm.call(f"{ICEBERG}.expressions.ResidualEvaluator", "unpartitioned")(everything)
+        none = jvm.array(f"{ICEBERG}.DeleteFile", [])
+        return jvm.find(f"{ICEBERG}.BaseFileScanTask")(task.file(), none, schema, spec, residuals)
+
+    def _read_staged(self, session: SparkSession, version: TableVersion, snapshot: Snapshot) -> DataFrame:
+        settings, set_id = session._jsparkSession.sessionState().conf(), self._stage(version, snapshot)
+        return (
+            session.read.format("iceberg")
+            .option("split-size", settings.filesMaxPartitionBytes())
+            .option("file-open-cost", settings.filesOpenCostInBytes())
+            .option(_READ_ID, set_id)
+            .load(set_id)
+        )
+
+    def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
+        """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
+        version, deletes, uses = self.open(), {}, Counter[str]()
+        for path in version.with_deletes:
+            deletes[path] = [
+                (str(d.location()), int(d.recordCount()), d.contentOffset() is not None)
+                for d in items_of(version.tasks[path].deletes())
+            ]
+            uses.update(location for location, _, is_vector in deletes[path] if not is_vector)
+        rows = [
+            sum(count // (1 if is_vector else uses[location]) for location, count, is_vector in deletes.get(path, ()))
+            for path in snapshot.paths
+        ]
+        return np.array(rows, np.int64)
+
+    def _stage(self, version: TableVersion, snapshot: Snapshot) -> str:
+        """Stage the tasks of a snapshot's files; returns the id by which Spark reads them."""
+        if snapshot.paths not in version.set_ids:
+            version.set_ids[snapshot.paths] = set_id = self.add_to_cache(version)
+            missing = [path for path in snapshot.paths if path not in version.tasks]
+            if missing:
+                raise self.conflict(f'"{missing[0]}" was removed')
+            tasks = self._jvm.list_of(*(version.tasks[path] for path in snapshot.paths))
+            self.singleton("ScanTaskSetManager").stageTasks(version.table, set_id, tasks)
+        return version.set_ids[snapshot.paths]
+
+    def add_to_cache(self, version: TableVersion) -> str:
+        """Let Iceberg know the version by a new id, which is returned."""
+        set_id = str(uuid.uuid4())
+        self.singleton("SparkTableCache").add(set_id, version.table)
+        return set_id
+
+    def read_all(self, items: JavaObject) -> JavaObject:
+        """A `java.util.List` from one of Iceberg's `CloseableIterable`s."""
+        try:
+            return self._jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(
+                items.iterator()
+            )
+        finally:
+            items.close()
+
+    def release(self) -> None:
+        """Forget the version that was read, and what Iceberg's caches hold of it."""
+        version, self._opened = self._opened, None
+        if version is not None:
+            for set_id in version.set_ids.values():
+                self.singleton("ScanTaskSetManager").removeTasks(version.table, set_id)
+                self.singleton("SparkTableCache").remove(set_id)
+
+    def conflict(self, what: str) -> ConflictError:
+        """The error where another writer changed the table."""
+        return ConflictError(
+            f'another writer changed "{self._catalog.table}": {what}; nothing was committed, call again'
+        )
+
+    def singleton(self, name: str) -> JavaObject:
+        """The one instance of a class of Iceberg's; py4j does not find `get()` beside `get(key)`."""
+        owner = f"{_SPARK}.{name}"
+        return self._jvm.handles.static(owner, "get", owner).invokeWithArguments(self._jvm.list_of())
+
+
+def items_of(items: JavaObject) -> list[JavaObject]:
+    """The items of a Java collection."""
+    iterator, result = items.iterator(), []
+    while iterator.hasNext():
+        result.append(iterator.next())
+    return result
