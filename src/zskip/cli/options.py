@@ -1,11 +1,18 @@
-"""Arguments and options that several commands share."""
+"""Options of commands: those of a verb, from its signature and docstring, and those that several commands share."""
 
 from __future__ import annotations
 
+import inspect
+import re
+import typing
+from collections.abc import Callable
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from zskip.errors import InputError
+from zskip.options import Option, options_of
 
 TablePath = Annotated[str, typer.Argument(metavar="PATH", help="The table: a directory of Parquet files.")]
 IndexPath = Annotated[
@@ -17,71 +24,118 @@ FormatName = Annotated[
         "--format", metavar="NAME", help="The table's format: parquet, delta, iceberg or hudi; detected by default."
     ),
 ]
-WorkloadFile = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Queries to fit to, one a line or as JSON; else those recorded.")
-]
-Unseen = Annotated[
-    float, typer.Option(metavar="SHARE", help="Share of tomorrow's queries that the workload does not tell: 0-1.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
-
-class Curve(str, Enum):
-    """How rows are ordered."""
-
-    zorder = "zorder"
-    hilbert = "hilbert"
-    linear = "linear"
-    fitted = "fitted"
-    auto = "auto"
-
-
-class Build(str, Enum):
-    """What values are ranked by."""
-
-    sample = "sample"
-    direct = "direct"
-
-
-class Writer(str, Enum):
-    """What writes the new files."""
-
-    auto = "auto"
-    arrow = "arrow"
-    spark = "spark"
-
-
-class Sampling(str, Enum):
-    """How the sample is drawn."""
-
-    bernoulli = "bernoulli"
-    reservoir = "reservoir"
+_FLAGS = {"sort_within_files": ("--sort/--no-sort",), "sketches": ("--sketch",)}
+"""Flags that do not have the name of their option."""
+_REPEATED = ("sketches", "drop")
+"""Options whose flag may be repeated; other lists are names with commas between."""
+_METAVARS = {
+    "compression": "CODEC",
+    "drop": "SPEC",
+    "into": "PATH",
+    "event_logs": "DIR",
+    "sketches": "SPEC",
+    "unseen": "SHARE",
+    "where": "SQL",
+    "workload": "FILE",
+}
+"""What stands for values in help where their type does not tell."""
+_TYPES: dict[tuple[str, ...], tuple[type, str | None]] = {
+    ("bool",): (bool, None),
+    ("float",): (float, "N"),
+    ("int",): (int, "N"),
+    ("int", "str"): (str, "SIZE"),
+}
+_AS_IN = re.compile(r",? as in `[^`]*`")
+_ARGUMENT = re.compile(r'\b(\w+)="(\w+)"|`(\w+)`')
 
 
-class Collect(str, Enum):
-    """Where statistics come from."""
+def takes_options_of(
+    verb: Callable[..., Any], *, without: tuple[str, ...] = (), **defaults: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of a verb, in front of its own that have no place: it gets those that are set.
 
-    footers = "footers"
-    auto = "auto"
-    scan = "scan"
+    without: names of parameters that are none; defaults: where they are not those of the verb.
+    """
+    options = options_of(verb, without=without)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = typing.get_type_hints(command, include_extras=True)
+        own = [p.replace(annotation=hints[p.name]) for p in inspect.signature(command).parameters.values()][:-1]
+        placed = [p for p in own if p.kind is not p.KEYWORD_ONLY]
+        derived = [
+            _parameter(option, options, defaults.get(option.name, option.default)) for option in options.values()
+        ]
+
+        def run(**given: Any) -> None:
+            values = {name: _argument(option, given.pop(name)) for name, option in options.items()}
+            command(**given, **{name: value for name, value in values.items() if value is not None})
+
+        parameters = [*placed, *derived, *own[len(placed) :]]
+        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        run.__signature__ = inspect.Signature([p.replace(kind=p.KEYWORD_ONLY) for p in parameters])  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters}
+        return run
+
+    return decorate
 
 
-class Granularity(str, Enum):
-    """What the index has entries for."""
+def _parameter(option: Option, options: dict[str, Option], default: Any) -> inspect.Parameter:
+    kind: Any
+    kind, metavar = _TYPES.get(option.types, (str, "TEXT"))
+    metavar = _METAVARS.get(option.name, "A,B,C" if option.is_list else metavar)
+    if option.choices:
+        # typer shows the names of an enumeration.
+        kind, metavar = Enum(option.name, {choice: choice for choice in option.choices}, type=str), None
+    if option.name in _REPEATED:
+        kind = list[str]
+    flags = _FLAGS.get(option.name, (flag_of(option.name),))
+    if default == ():
+        default = None
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[
+            kind | None if default is None else kind,
+            typer.Option(*flags, metavar=metavar, help=_help(option, options)),
+        ],
+    )
 
-    file = "file"
-    row_group = "row_group"
+
+def _help(option: Option, options: dict[str, Option]) -> str:
+    """Write a clause of a docstring as a sentence about flags."""
+
+    def flag(match: re.Match[str]) -> str:
+        name = match[1] or match[3]
+        return f"{flag_of(name)} {match[2] or ''}".rstrip() if name in options else match[0].replace("`", "")
+
+    text = _ARGUMENT.sub(flag, _AS_IN.sub("", option.help))
+    return f"{text[:1].upper()}{text[1:]}{'; may be repeated' if option.name in _REPEATED else ''}."
 
 
-Exclusive = Annotated[
-    bool, typer.Option("--exclusive", help="Nobody else rewrites it; for stores that cannot tell who was first.")
-]
-CurveName = Annotated[Curve, typer.Option(help="The order of the rows.")]
-Files = Annotated[int | None, typer.Option(metavar="N", help="How many files there should be.")]
-TargetFileSize = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="How large files should be; 128MB by default.")
-]
-SortWithinFiles = Annotated[
-    bool, typer.Option("--sort/--no-sort", help="Sort rows inside files, so that pages are skipped as well.")
-]
-Seed = Annotated[int, typer.Option(metavar="N", help="The same seed gives the same files.")]
+def _argument(option: Option, value: Any) -> Any:
+    """The value for the verb, from what the shell gave."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, str) and option.is_list:
+        names = column_names(value, option.name)
+        # A verb that takes one name takes "auto" as well.
+        return names[0] if len(names) == 1 and "str" in option.types else names
+    return value
+
+
+def flag_of(name: str) -> str:
+    """The flag of an option."""
+    return f"--{name.replace('_', '-')}"
+
+
+def column_names(text: str, name: str) -> list[str]:
+    """Split names at commas; raises InputError for an empty one."""
+    names = [part.strip() for part in text.split(",")]
+    if not all(names):
+        raise InputError(
+            f'{flag_of(name)} "{text}" has an empty name; write columns with one comma between, such as a,b,c'
+        )
+    return names

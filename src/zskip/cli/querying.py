@@ -3,75 +3,54 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import AsJson, Collect, FormatName, Granularity, IndexPath, TablePath
+from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
 from zskip.cli.tables import explain_spark_errors, open_table, show, start_session
 from zskip.errors import InputError, ZskipWarning
 
 
 @app.command()
+@takes_options_of(zskip.Table.index, collect="footers")
 def index(
     path: TablePath,
-    collect: Annotated[
-        Collect,
-        typer.Option(help="Read footers only, let Spark also count what they do not tell, or count everything."),
-    ] = Collect.footers,
-    sketch: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SPEC", help="A sketch to keep, such as bloom(0.01):key; may be repeated."),
-    ] = None,
-    drop: Annotated[list[str] | None, typer.Option(metavar="SPEC", help="A sketch to drop; may be repeated.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="The most that one sketch may take for a file.")
-    ] = None,
-    total_budget: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="The most that all sketches may take for all files.")
-    ] = None,
+    *,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Start Spark, so that the sketches of new files are built as well.")
     ] = False,
-    granularity: Annotated[
-        Granularity | None, typer.Option(help="Keep entries for files only, or for row groups as well.")
-    ] = None,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Bring the index up to date: read the footers of files that are not in it yet, and build sketches.
 
     Example: zskip index events --sketch 'bloom(0.01):user_id'
     """
-    spark = refresh or bool(sketch) or collect is not Collect.footers
-    result = open_table(path, index_path, format_name, spark=spark).index(
-        collect=collect.value,
-        sketches=sketch or (),
-        drop=drop or (),
-        budget=budget,
-        total_budget=total_budget,
-        granularity=None if granularity is None else granularity.value,
-    )
-    show(result, as_json)
+    spark = refresh or bool(options.get("sketches")) or options["collect"] != "footers"
+    show(open_table(path, index_path, format_name, spark=spark).index(**options), as_json)
 
 
 @app.command()
+@takes_options_of(zskip.Table.files, without=("deletes",))
 def files(
     path: TablePath,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="A predicate in Spark SQL.")] = None,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """List the files that might hold a matching row.
 
     Example: zskip files events --where "day = DATE '2024-03-01' AND user_id < 100"
     """
     table = open_table(path, index_path, format_name)
-    names = table.files(where)
+    names = table.files(**options)
     if not as_json:
         for name in names:
             print(name)
@@ -80,47 +59,46 @@ def files(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ZskipWarning)
-        scan = table.prune(where)
+        scan = table.prune(**options)
     row_groups = [name.row_groups for name in names]
-    print_json({"path": table.path, "where": where, "files": names, "row_groups": row_groups, "scan": scan})
+    print_json(
+        {"path": table.path, "where": options.get("where"), "files": names, "row_groups": row_groups, "scan": scan}
+    )
 
 
 @app.command()
+@takes_options_of(zskip.Table.explain)
 def explain(
     path: TablePath,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="A predicate in Spark SQL.")] = None,
-    analyze: Annotated[
-        bool, typer.Option("--analyze", help="Run the query with Spark, and say which files were read for nothing.")
-    ] = False,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Say why files are read or skipped: what is left after each part of a predicate, and what each part skips.
 
     Example: zskip explain events --where "day = DATE '2024-03-01' AND lower(name) = 'x'"
     """
-    table = open_table(path, index_path, format_name, spark=analyze)
-    result = table.explain(where, analyze=analyze)
-    show(result, as_json)
+    show(open_table(path, index_path, format_name, spark=options["analyze"]).explain(**options), as_json)
 
 
 @app.command()
+@takes_options_of(zskip.Table.verify)
 def verify(
     path: TablePath,
-    where: Annotated[str | None, typer.Option(metavar="SQL", help="The query to run; by default random ones.")] = None,
-    queries: Annotated[int, typer.Option(metavar="N", min=0, help="How many random queries.")] = 20,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The same seed draws the same queries.")] = 0,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Prove that no row is lost: compare all statistics with the data, and run queries with the index and without.
 
     Exit code 1 if something is wrong. Example: zskip verify events --queries 100
     """
     with explain_spark_errors():
-        result = open_table(path, index_path, format_name, spark=True).verify(where, queries=queries, seed=seed)
+        result = open_table(path, index_path, format_name, spark=True).verify(**options)
     show(result, as_json, ok=result.ok)
     if not result.ok:
         raise typer.Exit(1)

@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import zskip
 from zskip.cli.app import app, show_page
-from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, WorkloadFile
-from zskip.cli.tables import column_names, open_table, show
+from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
+from zskip.cli.tables import open_table, show
 
 
 @app.command()
+@takes_options_of(zskip.Table.info)
 def info(
     path: TablePath,
-    by: Annotated[str | None, typer.Option(metavar="A,B,C", help="Columns whose clustering is shown.")] = None,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Show what lies at a path: files, rows, columns, index, layout, and how well columns are clustered.
 
     Example: zskip info events --by user_id,day
     """
-    result = open_table(path, index_path, format_name).info(None if by is None else column_names(by))
-    show(result, as_json)
+    show(open_table(path, index_path, format_name).info(**options), as_json)
 
 
 @app.command()
+@takes_options_of(zskip.Table.report, without=("path",))
 def report(
     path: TablePath,
+    *,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else PATH's name and -report.html.")
     ] = None,
-    workload: WorkloadFile = None,
-    by: Annotated[str | None, typer.Option(metavar="A,B,C", help="Columns that files are drawn along.")] = None,
     advice: Annotated[bool, typer.Option("--advice", help="Start Spark, and add advice by the workload.")] = False,
     open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Write what is known of a table as one HTML file, with pictures of its layout; nothing of the table is read.
 
@@ -47,26 +50,27 @@ def report(
     """
     from zskip.cli.show import print_json
 
-    columns = None if by is None else column_names(by)
-    page = open_table(path, index_path, format_name, spark=advice).report(output, workload=workload, by=columns)
+    page = open_table(path, index_path, format_name, spark=advice).report(output, **options)
     print_json({"report": str(page)}) if as_json else print(page)
     if open_it:
         show_page(page)
 
 
 @app.command()
+@takes_options_of(zskip.Table.clean)
 def clean(
     path: TablePath,
-    delete: Annotated[bool, typer.Option("--delete", help="Remove what is listed.")] = False,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """List what interrupted operations left in a table, or remove it; live files and earlier versions are not touched.
 
     Example: zskip clean events --delete
     """
-    result = open_table(path, index_path, format_name).clean(delete=delete)
+    result = open_table(path, index_path, format_name).clean(**options)
     show(result, as_json, bytes=result.bytes)
 
 

@@ -46,14 +46,6 @@ def show(result: object, as_json: bool, **more: object) -> None:
     print_json({**plain(result), **more}) if as_json else print_result(result)
 
 
-def column_names(by: str) -> list[str]:
-    """Split names at commas; raises InputError for an empty one."""
-    names = [name.strip() for name in by.split(",")]
-    if not all(names):
-        raise InputError(f'--by "{by}" has an empty name; write columns with one comma between, such as a,b,c')
-    return names
-
-
 @contextlib.contextmanager
 def explain_spark_errors() -> Iterator[None]:
     """Raise Spark's error about a user's query as one sentence."""

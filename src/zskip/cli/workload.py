@@ -3,23 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import zskip
 from zskip.cli.app import app
-from zskip.cli.options import (
-    AsJson,
-    Curve,
-    Files,
-    FormatName,
-    IndexPath,
-    TablePath,
-    TargetFileSize,
-    Unseen,
-    WorkloadFile,
-)
-from zskip.cli.tables import column_names, open_table, show
+from zskip.cli.options import AsJson, FormatName, IndexPath, TablePath, takes_options_of
+from zskip.cli.tables import open_table, show
 
 if TYPE_CHECKING:
     from zskip.advisor.workload.workload import Workload
@@ -33,61 +24,37 @@ class Switch(str, Enum):
 
 
 @app.command()
+@takes_options_of(zskip.Table.advise)
 def advise(
     path: TablePath,
-    workload: WorkloadFile = None,
-    columns: Annotated[
-        str | None, typer.Option(metavar="A,B,C", help="Columns that may be clustered by; else the filtered.")
-    ] = None,
-    files: Files = None,
-    target_file_size: TargetFileSize = None,
-    unseen: Unseen = 0.2,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same advice.")] = 0,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Advise by which columns to cluster, what that would save, and which queries would get slower; write nothing.
 
     Example: zskip advise events --workload queries.sql
     """
-    advice = open_table(path, index_path, format_name, spark=True).advise(
-        workload,
-        columns=None if columns is None else column_names(columns),
-        files=files,
-        target_file_size=target_file_size,
-        unseen=unseen,
-        seed=seed,
-    )
-    show(advice, as_json)
+    show(open_table(path, index_path, format_name, spark=True).advise(**options), as_json)
 
 
 @app.command(name="what-if")
+@takes_options_of(zskip.Table.what_if)
 def what_if(
     path: TablePath,
-    by: Annotated[str, typer.Option(metavar="A,B,C", help="Columns, with commas between.")],
-    curve: Annotated[Curve, typer.Option(help="The order of the rows.")] = Curve.auto,
-    workload: WorkloadFile = None,
-    files: Files = None,
-    target_file_size: TargetFileSize = None,
-    unseen: Unseen = 0.2,
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Predict what queries would read if the table were clustered so; write nothing.
 
     Example: zskip what-if events --by user_id,day --files 64
     """
-    candidate = open_table(path, index_path, format_name, spark=True).what_if(
-        column_names(by),
-        curve=curve.value,
-        files=files,
-        target_file_size=target_file_size,
-        workload=workload,
-        unseen=unseen,
-    )
-    show(candidate, as_json)
+    show(open_table(path, index_path, format_name, spark=True).what_if(**options), as_json)
 
 
 @app.command()
@@ -133,18 +100,20 @@ def clear_workload(path: TablePath, index_path: IndexPath = None, format_name: F
 
 
 @workload_app.command(name="import")
+@takes_options_of(zskip.Table.import_workload)
 def import_workload(
     path: TablePath,
-    event_logs: Annotated[str, typer.Option(metavar="DIR", help="A log of Spark, or a directory of logs.")],
+    *,
     index_path: IndexPath = None,
     format_name: FormatName = None,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Add the scans of a table in Spark's event logs: plain, zstd or rolling, of Spark 3.5 or later.
 
     Example: zskip workload import events --event-logs /var/log/spark-events
     """
-    _print_workload(open_table(path, index_path, format_name).import_workload(event_logs), as_json)
+    _print_workload(open_table(path, index_path, format_name).import_workload(**options), as_json)
 
 
 def _print_workload(workload: Workload, as_json: bool) -> None:

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import zskip
 from zskip.cli.app import app
-from zskip.cli.options import (
-    AsJson,
-    Curve,
-    CurveName,
-    Files,
-    Seed,
-    SortWithinFiles,
-    TargetFileSize,
-    Unseen,
-    WorkloadFile,
-)
-from zskip.cli.tables import column_names, explain_spark_errors, show, start_session
+from zskip.cli.options import AsJson, takes_options_of
+from zskip.cli.tables import explain_spark_errors, show, start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,30 +24,15 @@ class Source(str, Enum):
     json = "json"
 
 
-class Format(str, Enum):
-    """What is written."""
-
-    parquet = "parquet"
-    delta = "delta"
-    iceberg = "iceberg"
-
-
-class Mode(str, Enum):
-    """What happens to a table that exists."""
-
-    error = "error"
-    append = "append"
-    overwrite = "overwrite"
-
-
 _ENDINGS = {"csv": Source.csv, "tsv": Source.csv, "json": Source.json, "jsonl": Source.json, "ndjson": Source.json}
 
 
 @app.command()
+@takes_options_of(zskip.write, without=("df", "target"))
 def write(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Files: a file, a directory, or a pattern.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The table: a path, or a name in a catalog.")],
-    by: Annotated[str, typer.Option(metavar="A,B,C", help="Columns to cluster by, separated by commas.")],
+    *,
     source_format: Annotated[
         Source | None, typer.Option("--from", help="The format of the files; by default their ending tells.")
     ] = None,
@@ -66,20 +41,8 @@ def write(
     ] = None,
     header: Annotated[bool, typer.Option("--header/--no-header", help="Whether CSV files begin with names.")] = True,
     delimiter: Annotated[str, typer.Option(metavar="TEXT", help="Between the values of a CSV.")] = ",",
-    curve: CurveName = Curve.zorder,
-    files: Files = None,
-    target_file_size: TargetFileSize = None,
-    partition_by: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns that become Hive partitions.")
-    ] = None,
-    format_name: Annotated[Format, typer.Option("--format", help="The format of the table.")] = Format.parquet,
-    mode: Annotated[Mode, typer.Option(help="What happens to a table that exists.")] = Mode.error,
-    workload: WorkloadFile = None,
-    unseen: Unseen = 0.2,
-    sort_within_files: SortWithinFiles = True,
-    compression: Annotated[str, typer.Option(metavar="CODEC", help="Of the files, such as zstd:3 or snappy.")] = "zstd",
-    seed: Seed = 0,
     as_json: AsJson = False,
+    **options: Any,
 ) -> None:
     """Make a clustered and indexed table of Parquet, CSV or JSON lines, in one pass.
 
@@ -88,23 +51,7 @@ def write(
     spark = start_session()
     with explain_spark_errors():
         df = _read(spark, source, source_format or _guess_format(source), schema, header, delimiter)
-    result = zskip.write(
-        df,
-        target,
-        by=column_names(by),
-        curve=curve.value,
-        files=files,
-        target_file_size=target_file_size,
-        partition_by=() if partition_by is None else column_names(partition_by),
-        format=format_name.value,
-        mode=mode.value,
-        workload=workload,
-        unseen=unseen,
-        sort_within_files=sort_within_files,
-        compression=compression,
-        seed=seed,
-    )
-    show(result, as_json)
+    show(zskip.write(df, target, **options), as_json)
 
 
 def _guess_format(source: str) -> Source:

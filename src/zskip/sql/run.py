@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, PredicateError
+from zskip.options import Option
 from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
 from zskip.sql.queries.pruned_query import run_query
 from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
 from zskip.sql.statements.statement import (
-    OPTIONS,
+    CLUSTER_OPTIONS,
+    COMPACT_OPTIONS,
     DescribeClustering,
     DescribeHistory,
     ExplainSkipping,
@@ -33,8 +36,6 @@ if TYPE_CHECKING:
 
     from zskip.records import CompactResult, OptimizeResult
 
-_COMPACT = frozenset({"target_file_size", "min_file_size"})
-_CLUSTER = frozenset(OPTIONS) - {"min_file_size"}
 _POSITION = re.compile(r"\(line (\d+), pos (\d+)\)")
 
 
@@ -85,8 +86,6 @@ def _workload(spark: SparkSession, statement: WorkloadStatement) -> DataFrame:
     table = find_table(spark, statement.target).table
     if isinstance(statement, Advise):
         options: dict[str, Any] = dict(statement.options)
-        if "columns" in options:
-            options["columns"] = [name.strip() for name in options["columns"].split(",")]
         return results.advice_frame(spark, table.advise(**options))
     if isinstance(statement, RecordWorkload):
         table.record(statement.on)
@@ -115,7 +114,7 @@ def _optimize(spark: SparkSession, statement: Optimize) -> DataFrame:
     layout = _latest_layout(target) if statement.by == () else _arguments(statement)
     arguments: dict[str, Any] = {**(layout or {}), **dict(statement.options), "where": statement.where}
     run = target.table.compact if layout is None else target.table.optimize
-    _check_options(statement, _COMPACT if layout is None else _CLUSTER)
+    _check_options(statement, COMPACT_OPTIONS if layout is None else CLUSTER_OPTIONS)
     started = time.time()
     try:
         result: OptimizeResult | CompactResult = run(**arguments)
@@ -134,9 +133,9 @@ def _maintain(spark: SparkSession, statement: Maintain) -> DataFrame:
         target.refresh(spark)
 
 
-def _check_options(statement: Optimize, known: frozenset[str]) -> None:
+def _check_options(statement: Optimize, known: Mapping[str, Option]) -> None:
     for name, _ in statement.options:
-        if name not in known and known is _COMPACT:
+        if name not in known and known is COMPACT_OPTIONS:
             raise InputError(
                 f'"{statement.target}" was never clustered, so OPTIMIZE without columns merges small '
                 f'files, which has no option "{name}"; add ZORDER BY (a, b), or leave it out'

@@ -80,24 +80,24 @@ class Table:
         """Rewrite the table so that rows with close values in the columns `by` lie in the same file, and index it.
 
         by: 2 to 32 columns that queries filter by (one is enough for curve="linear"), or "auto" to let the workload
-        choose: then zskip writes nothing where no layout reads noticeably less; curve: "zorder", "hilbert",
-        "linear", "fitted" (a tree of cuts fitted to the workload), or "auto" for the one under which queries that it
-        was not fitted to read least, a tree only if it reads 5 % less than the best curve; build: "sample" ranks values
-        among bounds drawn from the table, "direct" takes their leading bytes; files or target_file_size: how many
-        files, or how large (bytes, or text; "128MB" by default);
-        where: rewrite only the Hive partitions that match; into: write a new table there, a path or a new name in the
-        session's catalog, and leave this one unchanged;
-        sort_within_files: so that queries also skip row groups and pages; sampling: "bernoulli" or "reservoir";
-        seed: the same seed on the same table gives the same files; compression: "keep" for the codec of most
-        rows (zstd if there is none), or "zstd", "snappy", "gzip", "uncompressed", with a level such as "zstd:3";
-        workload: the queries to fit the layout to, as in `advise`; if zskip chooses the columns or the curve, by
-        default the recorded workload, or ranges on one or two columns if there is none; unseen: the share of
-        tomorrow's queries, 0 to 1, that the workload does not tell, for which made-up ones stand; exclusive: a promise
-        that nobody else rewrites the table meanwhile, for plain Parquet in an object store without conditional writes.
+        choose; then zskip writes nothing where no layout reads noticeably less. curve: "zorder", "hilbert", "linear",
+        "fitted" (a tree of cuts fitted to the workload), or "auto" for the best on queries that it was not fitted to;
+        it is a tree only if that reads 5 % less than the best curve. build: "sample" ranks values among bounds drawn
+        from the table, "direct" takes their leading bytes; files: how many files to write; target_file_size: how large
+        files should be, "128MB" by default; give this or `files`; where: rewrite only the Hive partitions that match;
+        into: write a new table there, a path or a new name in the session's catalog, and leave this one unchanged;
+        sort_within_files: sort rows inside files, so that queries also skip row groups and pages; sampling: "bernoulli"
+        or "reservoir"; seed: the same seed on the same table gives the same files; compression: the codec of new files,
+        "keep" for that of most rows, or "zstd", "snappy", "gzip" or "uncompressed", with a level such as "zstd:3";
+        without rows, "keep" is zstd. workload: a file of queries to fit the layout to, one a line or as JSON, by
+        default those recorded if zskip chooses the columns or the curve; or a list of them, as in `advise`. Ranges on
+        one or two columns stand for a workload that is needed and was not recorded. unseen: the share of tomorrow's
+        queries that the workload does not tell, 0 to 1; made-up ones stand for it. exclusive: promise that nobody else
+        rewrites the table meanwhile, for plain Parquet in an object store without conditional writes.
 
-        max_batch: for large tables, the most bytes of files (or text such as "200GB") to rewrite in one commit: whole
-        partitions, or files that lie near each other. Commits stay, and after an interruption the next call with the
-        same arguments does the rest; jobs: how many batches to rewrite at the same time.
+        max_batch: for large tables, the most bytes of files to rewrite in one commit, such as "200GB", so that the same
+        call after an interruption does the rest; a batch is whole partitions, or files that lie near each other; jobs:
+        how many batches to rewrite at the same time.
 
         writer: "auto" has Spark's tasks read and write files through Arrow if the new files are as Spark would write
         them, else Spark itself writes; the result says which, and why. "arrow" raises UnsupportedError instead of
@@ -171,9 +171,9 @@ class Table:
         """Merge small files of each partition into larger ones, without changing rows or their order.
 
         target_file_size: the most that the files merged into one may take together (bytes, or text such as "128MB");
-        min_file_size: leave files of this size or more alone, by default half of the target; where: only the Hive
-        partitions that match; exclusive: as in `optimize`. Files that were written one after another are merged. A
-        large table takes several commits, each complete by itself.
+        min_file_size: leave files of this size or more alone, by default half of the target; where: merge only in the
+        Hive partitions that match; exclusive: as in `optimize`. Files that were written one after another are merged.
+        A large table takes several commits, each complete by itself.
 
         Raises InputError for invalid arguments, and otherwise what `optimize` raises; commits stay.
         """
@@ -197,9 +197,9 @@ class Table:
     ) -> IndexInfo:
         """Bring the index up to date: read the footers of files without a valid entry.
 
-        collect: "auto", with a Spark session, also counts what footers lack, once for each file: NaN, and bounds of
-        96-bit timestamps and of types that the file's writer is known to get wrong. It reads those columns of those
-        files. "footers" leaves such columns unknown; "scan" counts all columns of all files again.
+        collect: "footers" reads footers only, "auto" also has Spark count what they lack, "scan" counts all columns of
+        all files again; footers lack NaN, and bounds of 96-bit timestamps and of types that the file's writer is known
+        to get wrong. "auto" reads those columns of those files once, and without a Spark session is "footers".
 
         sketches: sketches of columns or expressions to keep from now on for all files, including new ones, such as
         "bloom(0.01):l_comment"; drop: sketches to remove; budget: the most that a sketch built now may take for one
@@ -208,8 +208,8 @@ class Table:
         left out; queries read its file, and it is not built again. Building sketches needs Spark and one pass over
         their columns.
 
-        granularity: "row_group" from now on also keeps the statistics of row groups, so that `files` knows which of
-        them to read; "file" drops that; None changes nothing, and for a new index means "file".
+        granularity: "file" from now on keeps the statistics of files only, "row_group" those of row groups too, so that
+        `files` knows which of them to read; None changes nothing, and for a new index means "file".
 
         Raises InputError for an unknown collector or granularity, for "scan" or sketches without Spark, and for
         sketches or sizes that cannot be read; ColumnError for unknown columns.
@@ -247,11 +247,11 @@ class Table:
     def files(self, where: str | pc.Expression | None = None, *, deletes: bool = False) -> list[KeptFile]:
         """Absolute paths of the files that might hold a row for which `where` is true; no Spark needed.
 
-        where: SQL text, or an expression of pyarrow.compute, which means what it means to pyarrow. Each path is a `str`
-        with an attribute `row_groups`: which row groups of the file to read, or None if the index does not know.
-        deletes: also give files some of whose rows are deleted, each with what deletes them in its attribute `deletes`.
-        Raises InputError for anything else, PredicateError for SQL that does not parse, ColumnError for unknown
-        columns, and UnsupportedError where rows of some file are deleted and `deletes` is false.
+        where: a predicate in SQL; or an expression of pyarrow.compute, which means what it means to pyarrow. Each path
+        is a `str` with an attribute `row_groups`: which row groups of the file to read, or None if the index does not
+        know. deletes: also give files some of whose rows are deleted, each with what deletes them in its attribute
+        `deletes`. Raises InputError for anything else, PredicateError for SQL that does not parse, ColumnError for
+        unknown columns, and UnsupportedError where rows of some file are deleted and `deletes` is false.
         """
         from zskip.table.read.query import list_files
 
@@ -269,9 +269,9 @@ class Table:
     def explain(self, where: str | pc.Expression | None = None, *, analyze: bool = False) -> Explanation:
         """Explain step by step which files a predicate keeps, what each part skips, and why a part skips nothing.
 
-        where: as in `files`; analyze: also run the query and report its regret: kept files that held no matching row.
-        That needs Spark, and an expression that zskip understands completely; raises InputError otherwise, and for the
-        rest the errors of `files`.
+        where: as in `files`; analyze: also run the query with Spark and report its regret: kept files that held no
+        matching row. That needs an expression that zskip understands completely; raises InputError otherwise, and for
+        the rest the errors of `files`.
         """
         from zskip.table.read.explain import explain
 
@@ -291,7 +291,7 @@ class Table:
     def workload(self, *, clear: bool = False) -> Workload:
         """Read the recorded workload: its predicates with weights, the number of scans since when, and their shapes.
 
-        clear: and empty it. Raises IndexFormatError where another version of zskip wrote it, StorageError where it
+        clear: empty it as well. Raises IndexFormatError where another version of zskip wrote it, StorageError where it
         cannot be read or emptied.
         """
         from zskip.table.workload.recording import read_workload
@@ -301,9 +301,9 @@ class Table:
     def import_workload(self, event_logs: str) -> Workload:
         """Add the scans of this table in Spark's event logs to the recorded workload, and return it.
 
-        event_logs: a log or a directory of logs: plain, zstd, or rolling; their queries need not have used zskip. A log
-        read twice counts once in the sample. Unreadable filters are among the problems. Raises InputError where there
-        are no logs, or no scan of this table in them, StorageError where the workload cannot be written.
+        event_logs: a log of Spark or a directory of logs: plain, zstd, or rolling; their queries need not have used
+        zskip. A log read twice counts once in the sample. Unreadable filters are among the problems. Raises InputError
+        where there are no logs, or no scan of this table in them, StorageError where the workload cannot be written.
         """
         from zskip.table.workload.event_logs import import_event_logs
 
@@ -321,11 +321,12 @@ class Table:
     ) -> Advice:
         """Advise by which columns and curve to cluster, what that would save, and which queries would get slower.
 
-        workload: the recorded one by default, made-up ranges where there is none; or a list of predicates or whole
-        queries, each as SQL text or (text, weight), or the path of a file of them. columns: those to choose from, the
-        filtered ones by default; files, target_file_size, unseen, seed: as in `optimize`. Nothing is written; one Spark
-        job reads a sample. Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than some
-        thousand files they are too high rather than too low.
+        workload: a file of queries, one a line or as JSON, by default those recorded, or made-up ranges where there are
+        none; or a list of predicates or whole queries, each as SQL text or (text, weight). columns: columns to choose
+        from, by default those that queries filter by; files: how many files to plan for; target_file_size, unseen: as
+        in `optimize`; seed: the same seed gives the same advice. Nothing is written; one Spark job reads a sample.
+        Shares are shares of rows, 0 to 1, with 90 % intervals; for a table of more than some thousand files they are
+        too high rather than too low.
 
         Raises InputError without Spark, where no query of a workload is usable, or where no column has an order, and
         ColumnError for unknown columns.
@@ -354,8 +355,8 @@ class Table:
     ) -> Candidate:
         """Predict what the workload would read if the table were clustered so; nothing is written.
 
-        curve: "auto" for the best, or "zorder", "hilbert", "linear" or "fitted"; the rest, and the errors, as in
-        `advise`.
+        by: columns to cluster by; curve: "zorder", "hilbert", "linear", "fitted", or "auto" for the best; files,
+        target_file_size, workload, unseen: as in `advise`, and so are the errors.
         """
         from zskip.table.advice.advise import what_if
 
@@ -372,10 +373,10 @@ class Table:
     def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
         """Prove that no row is lost: compare every statistic in the index with its file, and run queries both ways.
 
-        where: the query to run with and without the index; by default `queries` random ones, drawn from the values of
-        the table, the same for the same seed. It reads all files whole, twice. Raises InputError without Spark and for
-        invalid arguments, PredicateError for SQL that does not parse, ColumnError for unknown columns,
-        and ConflictError where another writer changed the table meanwhile.
+        where: the query to run with and without the index, by default random ones; queries: how many random queries,
+        drawn from the values of the table; seed: the same seed draws the same queries. It reads all files whole, twice.
+        Raises InputError without Spark and for invalid arguments, PredicateError for SQL that does not parse,
+        ColumnError for unknown columns, and ConflictError where another writer changed the table meanwhile.
         """
         from zskip.table.read.verify import verify
 
@@ -384,8 +385,8 @@ class Table:
     def info(self, by: Sequence[str] | str | None = None) -> TableInfo:
         """Describe files, rows, columns, partitions, index and layout of the table, and how well it is clustered.
 
-        by: the columns whose clustering to show; by default those the table was last clustered by. Raises ColumnError
-        for unknown columns.
+        by: columns whose clustering is shown, by default those the table was last clustered by. Raises ColumnError for
+        unknown columns.
         """
         from zskip.table.read.info import describe
 
@@ -400,10 +401,11 @@ class Table:
     ) -> Path:
         """Write a report of the table as one HTML file that opens offline, from metadata alone; no Spark needed.
 
-        path: of the file, by default the table's name and "-report.html" in the working directory; a file that is
-        there is replaced. workload: the queries of which it says what each reads and why not less, as in `advise`; the
-        recorded ones by default. With Spark it also holds advice by them, for which a sample of the rows is read. by:
-        the columns that files are drawn along; by default those of the layout and of the queries. Returns the path.
+        path: where to write it, by default the table's name and "-report.html" in the working directory; a file that is
+        there is replaced. workload: a file of queries of which it says what each reads and why not less, one a line or
+        as JSON, by default those recorded; or a list of them, as in `advise`. With Spark it also holds advice by them,
+        for which a sample of the rows is read. by: columns to draw files along, by default those of the layout and of
+        the queries. Returns the path.
 
         Raises MissingDependencyError without the extra `report`, InputError for a path that cannot be right or what is
         no workload, ColumnError for unknown columns, and StorageError where the file system refuses.
@@ -439,14 +441,14 @@ class Table:
         """Keep the table clustered: rewrite only the files whose rewrite is worth its bytes.
 
         It puts files that came after the clustering in order, alone or together with others that overlap them, and
-        merges small files; each batch is one commit. budget: the most bytes of files to rewrite
-        (or text such as "10GB"; the last batch may exceed it by one file); seconds: after which no batch starts;
-        target_file_size: how large files are to be, by default as the last time; by: the columns to cluster by, needed
-        once, on a table that was never clustered; workload: the queries by which batches are chosen, as in `advise`: by
-        default those recorded, or made-up ones; unseen: as in `optimize`; refit: where the workload has moved so far
-        that a new tree of cuts would read 20 % less, fit one and rewrite by it the files that are read most, within the
-        budget (without refit the result only says so); dry_run: predict, and change nothing; exclusive: as in
-        `optimize`.
+        merges small files; each batch is one commit. budget: the most bytes of files to rewrite, such as "10GB",
+        which the last batch may exceed by one file; seconds: start no batch after so many seconds; target_file_size:
+        how large files should be, by default as the last time; by: columns to cluster by, needed once, on a table that
+        was never clustered; workload: a file of queries by which batches are chosen, one a line or as JSON, by default
+        those recorded, or made-up ones; or a list of them, as in `advise`; unseen: as in `optimize`; refit: where the
+        workload has moved so far that a new tree of cuts would read 20 % less, fit one and rewrite by it the files that
+        are read most, within the budget; without refit the result only says so; dry_run: predict, and change nothing;
+        exclusive: as in `optimize`.
 
         Raises InputError for arguments that cannot be right and for a table without a layout where `by` is missing,
         ColumnError where a column of the layout is gone, and else what `optimize` raises: what was committed before
@@ -485,7 +487,7 @@ class Table:
     def clean(self, *, delete: bool = False) -> Cleaning:
         """List what interrupted operations left: staged and replaced files, unfinished tables; no Spark needed.
 
-        delete: remove it as well. Live files are never listed, nor those of earlier versions, nor what belongs to a
+        delete: remove what is listed. Live files are never listed, nor those of earlier versions, nor what belongs to a
         process that is alive. Raises StorageError if the file system refuses, and TableNotFoundError if nothing is
         there.
         """

@@ -7,40 +7,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
-from zskip.sql.statements.options import Option, read_number, read_options
+from zskip.options import Option, options_of
+from zskip.sql.statements.options import Value, read_number, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
 from zskip.sql.statements.text import Token, tokens
 from zskip.sql.statements.workload import WORKLOAD_READERS, WorkloadStatement, read_advise
 from zskip.sql.statements.write import WriteStatement, writer_of
+from zskip.table.table import Table
 
-OPTIONS: dict[str, tuple[type, ...]] = {
-    "build": (str,),
-    "files": (int,),
-    "target_file_size": (int, str),
-    "into": (str,),
-    "sort_within_files": (bool,),
-    "sampling": (str,),
-    "seed": (int,),
-    "compression": (str,),
-    "workload": (str,),
-    "unseen": (float, int),
-    "max_batch": (int, str),
-    "jobs": (int,),
-    "writer": (str,),
-    "min_file_size": (int, str),
-}
-"""What WITH takes: keyword arguments of `Table.optimize` and `Table.compact`, and their types."""
-MAINTAIN_OPTIONS: dict[str, tuple[type, ...]] = {
-    "budget": (int, str),
-    "seconds": (int,),
-    "target_file_size": (int, str),
-    "workload": (str,),
-    "unseen": (float, int),
-    "refit": (bool,),
-    "dry_run": (bool,),
-}
-"""What WITH takes after INCREMENTAL: keyword arguments of `Table.maintain`."""
+CLUSTER_OPTIONS = options_of(Table.optimize, without=("by", "curve", "where"))
+COMPACT_OPTIONS = options_of(Table.compact, without=("where",))
+MAINTAIN_OPTIONS = options_of(Table.maintain, without=("by",))
+"""What WITH takes: the parameters of the verbs that are no clauses."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +34,7 @@ class Optimize:
     """None for the columns that queries filter by. Empty for the table's last layout; without one, small files are
     merged."""
     curve: str | None = None
-    options: tuple[tuple[str, Option], ...] = ()
+    options: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +44,7 @@ class Maintain:
     target: Target
     by: tuple[str, ...] = ()
     """Empty for the table's last layout."""
-    options: tuple[tuple[str, Option], ...] = ()
+    options: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,16 +169,16 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
         else:
             parser.expect("BY")
             by = parser.columns()
-    options = _unseen_and_options(parser, OPTIONS)
+    options = _unseen_and_options(parser, COMPACT_OPTIONS | CLUSTER_OPTIONS)
     expected = ["WHERE"] * (where is None and by == () and not options)
     expected += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (by == () and not options) + ["WITH"] * (not options)
     parser.finish(", ".join(expected) or "a semicolon")
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 
 
-def _unseen_and_options(parser: Parser, known: Mapping[str, tuple[type, ...]]) -> tuple[tuple[str, Option], ...]:
+def _unseen_and_options(parser: Parser, known: Mapping[str, Option]) -> tuple[tuple[str, Value], ...]:
     """Read `[UNSEEN 0.2] [WITH (...)]`."""
-    unseen: tuple[tuple[str, Option], ...] = ()
+    unseen: tuple[tuple[str, Value], ...] = ()
     if parser.accept("UNSEEN"):
         unseen = (("unseen", read_number(parser)),)
     options = read_options(parser, known) if parser.accept("WITH") else ()

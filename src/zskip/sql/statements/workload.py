@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zskip.sql.statements.options import Option, read_options
+from zskip.options import options_of
+from zskip.sql.statements.options import Value, read_options
 from zskip.sql.statements.parser import Parser, Target
+from zskip.table.table import Table
 
-ADVISE_OPTIONS: dict[str, tuple[type, ...]] = {
-    "workload": (str,),
-    "columns": (str,),
-    "files": (int,),
-    "target_file_size": (int, str),
-    "unseen": (float, int),
-    "seed": (int,),
-}
+ADVISE_OPTIONS = options_of(Table.advise)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +18,7 @@ class Advise:
     """`ADVISE t [WITH (name = value)]`."""
 
     target: Target
-    options: tuple[tuple[str, Option], ...] = ()
+    options: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

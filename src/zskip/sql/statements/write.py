@@ -8,21 +8,14 @@ from itertools import pairwise
 
 from zskip.errors import PredicateError
 from zskip.formats import FORMATS
-from zskip.sql.statements.options import Option, read_options
+from zskip.options import options_of
+from zskip.sql.statements.options import Value, read_options
 from zskip.sql.statements.parser import Parser, Target
 from zskip.sql.statements.text import tokens
+from zskip.table.opening import write
 
-WRITE_OPTIONS: dict[str, tuple[type, ...]] = {
-    "curve": (str,),
-    "files": (int,),
-    "target_file_size": (int, str),
-    "sort_within_files": (bool,),
-    "compression": (str,),
-    "workload": (str,),
-    "unseen": (float, int),
-    "seed": (int,),
-}
-"""What WITH takes: keyword arguments of `zskip.write`, and their types."""
+WRITE_OPTIONS = options_of(write, without=("df", "target", "by", "partition_by", "format", "mode"))
+"""What WITH takes: the parameters of `zskip.write` that are no clauses; a table that exists is an error."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +27,7 @@ class CreateTable:
     by: tuple[str, ...]
     format_name: str | None = None
     partition_by: tuple[str, ...] = ()
-    options: tuple[tuple[str, Option], ...] = ()
+    options: tuple[tuple[str, Value], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
