@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,23 +32,88 @@ ARROW, SPARK = "arrow", "spark"
 DEFAULT_FILE_SIZE = 128_000_000
 """Bytes of a file where the caller gives neither a size nor a number of files."""
 
+_Request = TypeVar("_Request")
+
+
+def check_arguments(record: type[_Request], /, **arguments: Any) -> _Request:
+    """Make a record of arguments, each checked as its field says; raises InputError for one that cannot be right.
+
+    None is not checked where it is the default.
+    """
+    checks = {
+        known.name: known.metadata["check"]
+        for known in fields(record)  # type: ignore[arg-type]
+        if "check" in known.metadata and not (known.default is None and arguments.get(known.name) is None)
+    }
+    return record(**{name: checks[name](name, value) if name in checks else value for name, value in arguments.items()})
+
+
+def read_count(name: str, value: Any) -> int:
+    """Read a number of things; raises InputError unless it is a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name}={value!r} is not a number of {name}; give a whole number of at least 1")
+    return value
+
+
+def read_share(name: str, value: Any) -> float:
+    """Read a share of queries; raises InputError unless it is 0 to 1.
+
+    >>> read_share("unseen", 2)
+    Traceback (most recent call last):
+    ...
+    zskip.errors.InputError: unseen=2 is no share of queries; give a number from 0 to 1, such as 0.2
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise InputError(f"{name}={value!r} is no share of queries; give a number from 0 to 1, such as 0.2")
+    return float(value)
+
+
+def read_names(name: str, value: Sequence[str] | str) -> tuple[str, ...]:
+    """Read the names of columns, none for AUTO."""
+    if isinstance(value, str):
+        return () if value == AUTO else (value,)
+    names = tuple(value)
+    if not names:
+        raise InputError(
+            f'"{name}" names no column; give the columns that queries filter on, such as {name}=["a", "b"]'
+        )
+    return names
+
+
+def make_repeatable(_: str, workload: Given) -> Given:
+    """Turn an iterator into a tuple, so that it can be read more than once."""
+    return tuple(workload) if isinstance(workload, Iterator) else workload
+
+
+def _one_of(*choices: str) -> Callable[[str, str], str]:
+    """Make a check that takes only these."""
+
+    def read(name: str, value: str) -> str:
+        if value not in choices:
+            *others, last = (f'"{choice}"' for choice in choices)
+            raise InputError(f'no {name} "{value}"; choose {", ".join(others)} or {last}')
+        return value
+
+    return read
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OptimizeRequest:
     """The arguments of `Table.optimize`, each checked by itself."""
 
-    by: tuple[str, ...]
+    by: tuple[str, ...] = field(metadata={"check": read_names})
+    """Empty for those that a workload chooses."""
     curve: str
     build: str = "sample"
-    files: int | None = None
-    target_file_size: int | None = None
+    files: int | None = field(default=None, metadata={"check": read_count})
+    target_file_size: int | None = field(default=None, metadata={"check": lambda _, value: parse_size(value)})
     """Bytes; exactly one of this and `files` is set."""
     where: str | None = None
     into: str | None = None
     sort_within_files: bool = True
-    sampling: str = "bernoulli"
+    sampling: str = field(default="bernoulli", metadata={"check": _one_of("bernoulli", "reservoir")})
     seed: int = 0
-    compression: Compression | None = None
+    compression: Compression | None = field(default=None, metadata={"check": lambda _, value: read_compression(value)})
     """None to keep the codec of the files."""
     operation: str = "optimize"
     """Its name in the commit and the journal."""
@@ -55,9 +121,9 @@ class OptimizeRequest:
     """Bytes that files should have in the long run, where `files` gives their number now."""
     only: frozenset[FileIdentity] | None = None
     """The files to rewrite, chosen by a planner; None for all."""
-    workload: Given = None
+    workload: Given = field(default=None, metadata={"check": make_repeatable})
     """The workload to fit the layout to; None for the recorded one where zskip chooses columns or curve."""
-    unseen: float = UNSEEN
+    unseen: float = field(default=UNSEEN, metadata={"check": read_share})
     """Share (0 to 1) of tomorrow's queries that the workload does not tell."""
     guide: Layout | None = None
     """A layout by the same columns, curve and build, by whose cuts rows are placed as far as there are enough."""
@@ -65,11 +131,11 @@ class OptimizeRequest:
     """For each clustering column, values of the files that stay and the number of rows that each stands for."""
     depths: Depths | None = None
     """Depths of the whole table before a call whose first part this is."""
-    max_batch: int | None = None
+    max_batch: int | None = field(default=None, metadata={"check": read_size})
     """Bytes of files to rewrite in one commit; None for all in one."""
-    jobs: int = 1
+    jobs: int = field(default=1, metadata={"check": read_count})
     """Batches to rewrite at the same time."""
-    writer: str = AUTO
+    writer: str = field(default=AUTO, metadata={"check": _one_of(AUTO, ARROW, SPARK)})
     """ARROW, SPARK, or AUTO for Arrow where it changes nothing."""
 
     @property
@@ -78,94 +144,26 @@ class OptimizeRequest:
         return not self.by or self.curve in (AUTO, FITTED) or self.workload is not None
 
 
-def check_request(
-    *,
-    by: Sequence[str] | str,
-    curve: str,
-    build: str = "sample",
-    files: int | None = None,
-    target_file_size: int | str | None = None,
-    where: str | None = None,
-    into: str | None = None,
-    sort_within_files: bool = True,
-    sampling: str = "bernoulli",
-    seed: int = 0,
-    compression: str = "keep",
-    workload: Given = None,
-    unseen: float = UNSEEN,
-    max_batch: int | str | None = None,
-    jobs: int = 1,
-    writer: str = AUTO,
-) -> OptimizeRequest:
-    """Check what needs no look at the table; raises InputError."""
-    is_auto = isinstance(by, str) and by == AUTO
-    names = () if is_auto else (by,) if isinstance(by, str) else tuple(by)
-    if not names and not is_auto:
-        raise InputError('"by" names no column; give the columns that queries filter on, such as by=["a", "b"]')
-    if files is not None and target_file_size is not None:
+def check_request(**arguments: Any) -> OptimizeRequest:
+    """Check what needs no look at the table, each argument alone and all together; raises InputError."""
+    request = check_arguments(OptimizeRequest, **arguments)
+    if request.files is not None and request.target_file_size is not None:
         raise InputError("give either files or target_file_size, not both")
-    if files is not None and (isinstance(files, bool) or not isinstance(files, int) or files < 1):
-        raise InputError(f"files={files!r} is not a number of files; give a whole number of at least 1")
-    if sampling not in ("bernoulli", "reservoir"):
-        raise InputError(f'no sampling "{sampling}"; choose "bernoulli" or "reservoir"')
-    if curve in (AUTO, FITTED) and build != "sample":
-        raise InputError(f'curve="{curve}" goes with build="sample" only; leave build out, or name a curve')
-    size = (
-        None if files is not None else parse_size(DEFAULT_FILE_SIZE if target_file_size is None else target_file_size)
-    )
-    batch = None if max_batch is None else _check_batch(max_batch, size)
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise InputError(f"jobs={jobs!r} is not a number of batches at a time; give a whole number of at least 1")
-    if jobs > 1 and batch is None:
-        raise InputError(f'jobs={jobs} batches at a time need a size of batches; give max_batch, such as "200GB"')
-    if writer not in (AUTO, ARROW, SPARK):
-        raise InputError(f'no writer "{writer}"; choose "{AUTO}", "{ARROW}" or "{SPARK}"')
-    return OptimizeRequest(
-        by=names,
-        curve=curve,
-        build=build,
-        files=files,
-        target_file_size=size,
-        where=where,
-        into=into,
-        sort_within_files=sort_within_files,
-        sampling=sampling,
-        seed=seed,
-        compression=read_compression(compression),
-        workload=make_repeatable(workload),
-        unseen=check_unseen(unseen),
-        max_batch=batch,
-        jobs=jobs,
-        writer=writer,
-    )
-
-
-def _check_batch(value: int | str, file_size: int | None) -> int:
-    size = read_size("max_batch", value)
-    if file_size is not None and size < file_size:
+    if request.files is None and request.target_file_size is None:
+        request = replace(request, target_file_size=DEFAULT_FILE_SIZE)
+    if request.curve in (AUTO, FITTED) and request.build != "sample":
+        raise InputError(f'curve="{request.curve}" goes with build="sample" only; leave build out, or name a curve')
+    if request.max_batch is None and request.jobs > 1:
         raise InputError(
-            f"max_batch={value!r} is less than one file of {show_size(file_size)}; give more, or a smaller "
+            f'jobs={request.jobs} batches at a time need a size of batches; give max_batch, such as "200GB"'
+        )
+    batch, size = request.max_batch, request.target_file_size
+    if batch is not None and size is not None and batch < size:
+        raise InputError(
+            f"max_batch={arguments['max_batch']!r} is less than one file of {show_size(size)}; give more, or a smaller "
             "target_file_size"
         )
-    return size
-
-
-def check_unseen(value: float) -> float:
-    """The share of queries that a workload does not tell; raises InputError unless it is 0 to 1.
-
-    >>> check_unseen(2)
-    Traceback (most recent call last):
-    ...
-    zskip.errors.InputError: unseen=2 is no share of queries; give a number from 0 to 1, such as 0.2
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise InputError(f"unseen={value!r} is no share of queries; give a number from 0 to 1, such as 0.2")
-    return float(value)
-
-
-def make_repeatable(workload: Given) -> Given:
-    """Turn an iterator into a tuple, so that it can be read more than once."""
-    return tuple(workload) if isinstance(workload, Iterator) else workload
+    return request
 
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
@@ -192,8 +190,7 @@ def files_per_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> In
     rows, sizes: (partitions,) current rows and bytes.
 
     >>> import numpy as np
-    >>> request = check_request(by=["a"], curve="linear", build="sample", files=8, target_file_size=None, where=None,
-    ...                         into=None, sort_within_files=True, sampling="bernoulli", seed=0)
+    >>> request = check_request(by=["a"], curve="linear", files=8)
     >>> files_per_partition(request, np.array([700, 290, 10, 0]), np.array([7, 3, 1, 0])).tolist()
     [5, 2, 1, 0]
     """

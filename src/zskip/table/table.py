@@ -332,16 +332,18 @@ class Table:
         ColumnError for unknown columns.
         """
         from zskip.table.advice.advise import advise
+        from zskip.table.optimize_request import check_request
 
-        return advise(
-            self._handle,
-            workload,
-            columns=columns,
+        request = check_request(
+            by="auto" if columns is None else [columns] if isinstance(columns, str) else columns,
+            curve="auto",
             files=files,
             target_file_size=target_file_size,
+            workload=workload,
             unseen=unseen,
             seed=seed,
         )
+        return advise(self._handle, request)
 
     def what_if(
         self,
@@ -359,16 +361,17 @@ class Table:
         target_file_size, workload, unseen: as in `advise`, and so are the errors.
         """
         from zskip.table.advice.advise import what_if
+        from zskip.table.optimize_request import check_request
 
-        return what_if(
-            self._handle,
-            by,
+        request = check_request(
+            by=[by] if isinstance(by, str) else by,
             curve=curve,
             files=files,
             target_file_size=target_file_size,
             workload=workload,
             unseen=unseen,
         )
+        return what_if(self._handle, request)
 
     def verify(self, where: str | None = None, *, queries: int = 20, seed: int = 0) -> Verification:
         """Prove that no row is lost: compare every statistic in the index with its file, and run queries both ways.
@@ -455,10 +458,12 @@ class Table:
         stays.
         """
         from zskip.table.catalog_updates import notifying_catalog
+        from zskip.table.optimize_request import check_arguments
         from zskip.table.rewrite.maintain import maintain
-        from zskip.table.rewrite.maintenance_request import check_maintenance
+        from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 
-        request = check_maintenance(
+        request = check_arguments(
+            MaintenanceRequest,
             budget=budget,
             seconds=seconds,
             target_file_size=target_file_size,

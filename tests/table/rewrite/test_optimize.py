@@ -193,8 +193,7 @@ def test_the_same_seed_places_every_row_alike(spark: SparkSession, tmp_path: Pat
 
 
 def test_default_is_a_file_size() -> None:
-    defaults = {"curve": "zorder", "build": "sample", "where": None, "into": None, "sampling": "bernoulli"}
-    request = check_request(by="a", files=None, target_file_size=None, sort_within_files=True, seed=0, **defaults)
+    request = check_request(by="a", curve="zorder")
     assert request.target_file_size == 128_000_000
     assert request.files is None
 

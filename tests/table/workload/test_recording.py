@@ -18,8 +18,8 @@ from zskip.errors import IndexFormatError, InputError, ZskipWarning
 from zskip.records import ScanReport
 from zskip.storage import LocalStorage
 from zskip.table.handle import Handle
-from zskip.table.optimize_request import check_request
-from zskip.table.rewrite.maintenance_request import check_maintenance
+from zskip.table.optimize_request import check_arguments, check_request
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.workload import recording
 
 REPORT = ScanReport(files=1, files_total=4, bytes=1, bytes_total=4, rows=10, rows_total=40, seconds=0.0)
@@ -209,14 +209,8 @@ def test_scans_of_spark_are_recorded_but_not_those_of_audits(spark: object, path
 
 
 def test_a_workload_that_can_be_walked_through_once_is_read_for_every_step() -> None:
-    asked = check_request(
-        by="auto", curve="auto", build="sample", files=2, target_file_size=None, where=None, into=None,
-        sort_within_files=True, sampling="bernoulli", seed=0, workload=(f"id = {i}" for i in range(3)), max_batch="1GB",
-    )  # fmt: skip
-    upkeep = check_maintenance(
-        budget=None, seconds=None, target_file_size=None, by=None, workload=iter(["id = 1"]), dry_run=True,
-        unseen=0.2, refit=False,
-    )  # fmt: skip
+    asked = check_request(by="auto", curve="auto", files=2, workload=(f"id = {i}" for i in range(3)), max_batch="1GB")
+    upkeep = check_arguments(MaintenanceRequest, workload=iter(["id = 1"]))
     assert isinstance(asked.workload, tuple)
     assert isinstance(upkeep.workload, tuple)
     assert [len(Workload.of(asked.workload)) for _ in range(2)] == [3, 3]

@@ -35,7 +35,6 @@ from zskip.errors import InputError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
-from zskip.layout.workload import UNSEEN
 from zskip.predicate import Predicate, columns_of
 from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.storage.overlay import Overlay
@@ -44,7 +43,7 @@ from zskip.table.index_binding import bind_index
 from zskip.table.optimize_request import (
     AUTO,
     Given,
-    check_request,
+    OptimizeRequest,
     clustering_fields,
     files_per_partition,
     rows_per_page,
@@ -85,20 +84,9 @@ class Study:
     """The columns of the table's last layout."""
 
 
-def advise(
-    handle: Handle,
-    workload: Given = None,
-    *,
-    columns: Sequence[str] | None = None,
-    files: int | None = None,
-    target_file_size: int | str | None = None,
-    unseen: float = UNSEEN,
-    seed: int = 0,
-) -> Advice:
-    """Compare layouts for a table; see `Table.advise`."""
-    study = study_table(
-        handle, workload, columns=columns, files=files, target_file_size=target_file_size, unseen=unseen, seed=seed
-    )
+def advise(handle: Handle, request: OptimizeRequest) -> Advice:
+    """Compare layouts for a table, by the columns of the request or by all; see `Table.advise`."""
+    study = study_table(handle, request)
     by_number = compare_column_counts(study.question, study.names)
     layouts = compare_curves(study.question, min(by_number, key=lambda c: c.kept).by)
     known = {(c.by, c.curve) for c in layouts}
@@ -115,50 +103,29 @@ def advise(
     )
 
 
-def what_if(
-    handle: Handle,
-    by: Sequence[str] | str,
-    *,
-    curve: str = AUTO,
-    files: int | None = None,
-    target_file_size: int | str | None = None,
-    workload: Given = None,
-    unseen: float = UNSEEN,
-) -> Candidate:
+def what_if(handle: Handle, request: OptimizeRequest) -> Candidate:
     """Predict what one layout would do; see `Table.what_if`."""
-    names = (by,) if isinstance(by, str) else tuple(by)
-    curves = curves_for(len(names))
-    if curve not in (AUTO, *curves):
+    curves = curves_for(len(request.by))
+    if request.curve not in (AUTO, *curves):
         raise InputError(
-            f'curve="{curve}" is not possible by {len(names)} columns; choose "auto" or one of {", ".join(curves)}'
+            f'curve="{request.curve}" is not possible by {len(request.by)} columns; choose "auto" or one of '
+            f"{', '.join(curves)}"
         )
-    study = study_table(handle, workload, columns=names, files=files, target_file_size=target_file_size, unseen=unseen)
-    return compare_curves(study.question, study.names, None if curve == AUTO else (curve,))[0]
+    study = study_table(handle, request)
+    return compare_curves(study.question, study.names, None if request.curve == AUTO else (request.curve,))[0]
 
 
-def study_table(
-    handle: Handle,
-    queries: Given,
-    *,
-    columns: Sequence[str] | None,
-    files: int | None = None,
-    target_file_size: int | str | None = None,
-    unseen: float = UNSEEN,
-    seed: int = 0,
-) -> Study:
+def study_table(handle: Handle, request: OptimizeRequest) -> Study:
     """Read the workload, draw the sample, and measure what the queries read today."""
     handle.need_spark("advice")
-    request = check_request(
-        by=("x",), curve="linear", files=files, target_file_size=target_file_size, seed=seed, unseen=unseen
-    )
     reader = open_reader(handle)
     reader.check()
     reader.check_indexable()
     snapshot = reader.snapshot
-    fields = _clusterable(handle, snapshot, columns)
+    fields = _clusterable(handle, snapshot, request.by)
     if not fields:
         raise InputError(f'"{snapshot.root}" has no column of an orderable type to cluster by')
-    workload, predicates = read_predicates(handle, snapshot, queries, most=_MOST_QUERIES, seed=seed)
+    workload, predicates = read_predicates(handle, snapshot, request.workload, most=_MOST_QUERIES, seed=request.seed)
     bound = _bind_complete_index(handle, snapshot)
     rows = np.bincount(snapshot.partition_of, bound.rows, len(snapshot.partitions)).astype(np.int64)
     sizes = np.bincount(snapshot.partition_of, snapshot.sizes, len(snapshot.partitions)).astype(np.int64)
@@ -168,20 +135,20 @@ def study_table(
     is_large = int(file_counts.sum()) > _MOST_FITTED
     parsed = _normalize_weights(workload, predicates)
     usable = find_queried_columns([f.name for f in fields], parsed)
-    names = [f.name for f in fields] if columns is not None else usable
+    names = [f.name for f in fields] if request.by else usable
     target = Target(
         files=scale_down(file_counts, _FITTED_OF_MORE) if is_large else file_counts,
         partition_rows=rows,
         file_rows=float(rows.sum() / file_counts.sum()) if is_large else None,
         page_rows=rows_per_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
         unseen=request.unseen,
-        seed=seed,
+        seed=request.seed,
     )
     sampled = _choose_sampled(snapshot, names, predicates)
-    sample, file_of, row_of = _draw(reader, bound, sampled, target, seed)
+    sample, file_of, row_of = _draw(reader, bound, sampled, target)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     if not len(parsed):
-        parsed = make_up_queries(select_columns(sample, names), seed)
+        parsed = make_up_queries(select_columns(sample, names), request.seed)
         workload = dataclasses.replace(workload, source="made up")
     texts = [q.where for q in workload.queries] if workload.queries else [""] * len(parsed)
     today = _measure_today(
@@ -206,11 +173,9 @@ def study_table(
     )
 
 
-def choose_columns(
-    handle: Handle, workload: Given, files: int | None, size: int | None, unseen: float, seed: int
-) -> Candidate | None:
+def choose_columns(handle: Handle, request: OptimizeRequest) -> Candidate | None:
     """Choose the best layout; None where the table should stay as it is."""
-    study = study_table(handle, workload, columns=None, files=files, target_file_size=size, unseen=unseen, seed=seed)
+    study = study_table(handle, request)
     today = evaluate_current(study.question, study.layout, len(study.snapshot))
     columns = min(compare_column_counts(study.question, study.names), key=lambda c: c.kept).by
     best = compare_curves(study.question, columns)[0]
@@ -270,10 +235,9 @@ def _normalize_weights(workload: Workload, predicates: Sequence[Predicate]) -> P
     )
 
 
-def _clusterable(handle: Handle, snapshot: Snapshot, columns: Sequence[str] | None) -> list[Field]:
-    if columns is not None:
-        names = (columns,) if isinstance(columns, str) else tuple(columns)
-        return list(clustering_fields(names, snapshot, case_sensitive=is_case_sensitive(handle)))
+def _clusterable(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> list[Field]:
+    if by:
+        return list(clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle)))
     names = snapshot.partition_names
     return [field for field in snapshot.fields if field.type.form is not None and field.name not in names]
 
@@ -310,9 +274,7 @@ def select_columns(sample: Sample, names: Sequence[str]) -> Sample:
     return take_columns(sample, [name for name in names if name in sampled])
 
 
-def _draw(
-    reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Target, seed: int
-) -> tuple[Sample, Ints, Ints]:
+def _draw(reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Target) -> tuple[Sample, Ints, Ints]:
     """Draw a sample of rows, with the file and the position in it of each row, in one Spark job."""
     from zskip.spark.jobs import describe_jobs
     from zskip.spark.scan.relation import ORDINAL
@@ -321,7 +283,7 @@ def _draw(
     snapshot = reader.snapshot
     numbers = np.arange(len(snapshot))
     if len(numbers) > _MOST_FILES:
-        numbers = np.sort(np.random.default_rng(seed).permutation(len(numbers))[:_MOST_FILES])
+        numbers = np.sort(np.random.default_rng(target.seed).permutation(len(numbers))[:_MOST_FILES])
     files = snapshot.take(numbers)
     rows = int(bound.rows[numbers].sum())
     pages = rows / target.page_rows
@@ -330,7 +292,8 @@ def _draw(
     try:
         frame, row = reader.select(files).numbered_rows()
         with describe_jobs(frame.sparkSession, f"sample {len(fields)} columns of {snapshot.root}"):
-            sample, row_of = draw_with_positions(frame, fields, ORDINAL, row, min(1.0, size / max(rows, 1)), seed)
+            fraction = min(1.0, size / max(rows, 1))
+            sample, row_of = draw_with_positions(frame, fields, ORDINAL, row, fraction, target.seed)
     finally:
         reader.release()
     file_of = sample.partition.astype(np.int64)

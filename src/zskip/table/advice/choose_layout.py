@@ -54,9 +54,7 @@ def check_columns_and_curve(request: OptimizeRequest) -> None:
 
 def choose_request_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:
     """Choose the columns by the workload; None where the table should stay as it is."""
-    advised = choose_columns(
-        handle, request.workload, request.files, request.target_file_size, request.unseen, request.seed
-    )
+    advised = choose_columns(handle, request)
     if advised is None:
         return None
     curve = "linear" if len(advised.by) == 1 else request.curve

@@ -19,7 +19,6 @@ from zskip.advisor.advice.advice import Advice
 from zskip.advisor.workload.workload import Workload
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.index import BoundIndex, list_indexed_parts
-from zskip.layout.workload import UNSEEN
 from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
 from zskip.table.advice.advise import advise
@@ -27,10 +26,10 @@ from zskip.table.advice.workload_cost import measure_queries
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
-from zskip.table.optimize_request import Given
+from zskip.table.optimize_request import AUTO, Given, check_arguments, check_request
 from zskip.table.read.info import describe_snapshot, resolve_orderable
 from zskip.table.rewrite.maintain import maintain
-from zskip.table.rewrite.maintenance_request import check_maintenance
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.show.history import history
 from zskip.table.snapshot import read_snapshot
 from zskip.version import __version__
@@ -153,16 +152,7 @@ def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
     """Predict a maintain, where the index covers all files."""
     if info.layout is None or info.index is None or info.index.files < info.index.files_total:
         return None
-    request = check_maintenance(
-        budget=None,
-        seconds=None,
-        target_file_size=None,
-        by=None,
-        dry_run=True,
-        workload=workload,
-        unseen=UNSEEN,
-        refit=False,
-    )
+    request = check_arguments(MaintenanceRequest, workload=workload, dry_run=True)
     try:
         return maintain(handle, request)
     except ZskipError as error:
@@ -175,7 +165,8 @@ def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
     if handle.spark is None or not info.files:
         return None
     try:
-        return advise(handle, workload, target_file_size=max(1, info.bytes // info.files))
+        size = max(1, info.bytes // info.files)
+        return advise(handle, check_request(by=AUTO, curve=AUTO, target_file_size=size, workload=workload))
     except ZskipError as error:
         notes.append(f"There is no advice: {error}")
         return None

@@ -1,0 +1,80 @@
+"""The arguments of verbs, checked before anything is read: each alone, and all together."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from zskip.errors import InputError
+from zskip.options import options_of
+from zskip.table import Table
+from zskip.table.optimize_request import OptimizeRequest, check_arguments, check_request
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+
+BAD_OPTIMIZE: list[tuple[dict[str, Any], str]] = [
+    ({"by": []}, '"by" names no column'),
+    ({"files": 0}, "files=0 is not a number of files"),
+    ({"files": True}, "files=True is not"),
+    ({"files": 2.0}, "files=2.0 is not"),
+    ({"target_file_size": "big"}, '"big" is not a file size'),
+    ({"files": 2, "target_file_size": 5}, "not both"),
+    ({"sampling": "guess"}, 'no sampling "guess"; choose "bernoulli" or "reservoir"'),
+    ({"compression": "zstdd"}, 'did you mean "zstd"'),
+    ({"unseen": 2}, "unseen=2 is no share"),
+    ({"unseen": True}, "unseen=True is no share"),
+    ({"unseen": None}, "unseen=None is no share"),
+    ({"jobs": 0}, "jobs=0 is not a number of jobs"),
+    ({"jobs": 2}, "jobs=2 batches at a time need"),
+    ({"max_batch": "x"}, "max_batch='x' is no size"),
+    ({"max_batch": "1MB"}, "max_batch='1MB' is less than one file of 128.0 MB"),
+    ({"writer": "pen"}, 'no writer "pen"; choose "auto", "arrow" or "spark"'),
+    ({"curve": "fitted", "build": "direct"}, 'curve="fitted" goes with build="sample" only'),
+]
+BAD_MAINTENANCE: list[tuple[dict[str, Any], str]] = [
+    ({"budget": 0}, "budget=0 is no size"),
+    ({"target_file_size": "x"}, "target_file_size='x' is no size"),
+    ({"seconds": 0}, "seconds=0 is no time to work"),
+    ({"seconds": float("nan")}, "seconds=nan is no time to work"),
+    ({"by": ["a", "a"]}, '"a" is named twice'),
+    ({"unseen": -0.1}, "unseen=-0.1 is no share"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), BAD_OPTIMIZE, ids=[str(arguments) for arguments, _ in BAD_OPTIMIZE])
+def test_what_optimize_refuses(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        check_request(**{"by": ["a", "b"], "curve": "zorder"} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"), BAD_MAINTENANCE, ids=[str(arguments) for arguments, _ in BAD_MAINTENANCE]
+)
+def test_what_maintain_refuses(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        check_arguments(MaintenanceRequest, **arguments)
+
+
+def test_what_is_read_of_arguments() -> None:
+    request = check_request(by="a", curve="zorder", files=None, target_file_size=None, compression="keep", unseen=1)
+    assert (request.by, request.files, request.target_file_size, request.compression) == (
+        ("a",),
+        None,
+        128_000_000,
+        None,
+    )
+    assert request.unseen == 1.0
+    assert check_request(by="auto", curve="auto", files=3).by == ()
+    assert check_request(by=["auto"], curve="auto", files=3).by == ("auto",)
+    assert check_request(by=iter("ab"), curve="zorder", max_batch="1GB", jobs=4).max_batch == 10**9
+    upkeep = check_arguments(MaintenanceRequest, budget="2kB", seconds=0.5, by="a")
+    assert (upkeep.budget, upkeep.seconds, upkeep.by) == (2000, 0.5, ("a",))
+    assert check_arguments(MaintenanceRequest) == MaintenanceRequest()
+
+
+def test_a_request_has_the_options_of_its_verb_with_the_same_defaults() -> None:
+    for verb, record in ((Table.optimize, OptimizeRequest), (Table.maintain, MaintenanceRequest)):
+        defaults = {field.name: field.default for field in dataclasses.fields(record)}
+        for option in options_of(verb, without=("by", "curve", "compression", "exclusive")).values():
+            assert defaults[option.name] == option.default, option.name
