@@ -23,14 +23,14 @@ from zskip.advisor.fitting.cross_validation import (
     Target,
     best_curve,
     cross_validate,
-    curves_for,
     fit_layout,
     predict_reads,
 )
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable
-from zskip.layout.curves import spread, zorder_pattern
+from zskip.layout.curves import curves_for
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
+from zskip.layout.patterns import spread, zorder_pattern
 from zskip.layout.ranks import determine_bounds
 from zskip.predicate import Predicate
 from zskip.records import Ints, Partition, Sample

@@ -24,7 +24,7 @@ from workloads import Place, share
 from zskip.advisor.fitting.cross_validation import ParsedWorkload, fit_layout
 from zskip.advisor.fitting.sample_statistics import Groups
 from zskip.layout.fit import fit
-from zskip.layout.layout import FITTED, Layout
+from zskip.layout.layout import Layout
 from zskip.predicate import Columns, parse
 from zskip.records import Field, Sample
 from zskip.types import DataType
@@ -35,7 +35,7 @@ def main() -> None:
     options = common.arguments(__doc__ or "", data="lineitem", scale=1.0, files=64, page_rows=2_100, unseen=0.2)
     table = TABLES[options.data]
     source = table.make(options.scale)
-    place = Place(read(source, table), options.files, 50_000, FITTED, options.unseen)
+    place = Place(read(source, table), options.files, 50_000, "fitted", options.unseen)
     delta, rows = place.as_delta(), place.target.partition_rows
     columns = Columns(place.whole.fields)
     default = fit(place.sample, place.target.files, partition_rows=rows)
@@ -45,7 +45,10 @@ def main() -> None:
         workload = ParsedWorkload(predicates=train, weights=np.full(len(train), 1 / len(train)))
         theirs = share(delta, tested)
         figures[f"{name}_delta_pct"] = round(100 * theirs, 2)
-        for which, layout in (("default", default), ("tree", fit_layout(place.sample, place.target, workload, FITTED))):
+        for which, layout in (
+            ("default", default),
+            ("tree", fit_layout(place.sample, place.target, workload, "fitted")),
+        ):
             files, pages = divided(place, layout, options.page_rows)
             kept, decoded = share(files, tested), share(pages, tested)
             figures[f"{name}_{which}_kept_pct"] = round(100 * kept, 2)

@@ -16,9 +16,9 @@ import pyarrow.dataset as ds
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+
 from shared import common
 from zskip.layout.fit import fit
-from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import Layout
 from zskip.layout.predict import sample_ranks
 from zskip.layout.workload import synthetic_workload
@@ -68,7 +68,7 @@ def fitted(sample: Sample, total: int, files: int, curve: str) -> Any:
 def tree_of(sample: Sample, total: int, files: int) -> Layout:
     """A tree of cuts, for made-up queries on one or two columns."""
     workload = synthetic_workload(sample_ranks(sample), queries=_QUERIES)
-    return fit_tree(sample, np.array([files]), partition_rows=np.array([total]), workload=workload)
+    return fit(sample, np.array([files]), partition_rows=np.array([total]), curve="fitted", workload=workload)
 
 
 def peak_mb(work: Callable[[], Any]) -> float:

@@ -256,7 +256,7 @@ def _(info: TableInfo) -> list[Block]:
         ("index", "none" if info.index is None else _coverage(info.index)),
         ("clustered by", "nothing" if layout is None else f"{', '.join(layout.by)} ({layout.curve}, {layout.build})"),
         *([] if layout is None or layout.files is None else _layout_pairs(layout)),
-        *([] if layout is None or layout.tree is None else _tree_pairs(layout.tree)),
+        *(_tree_pairs(layout.tree) if layout and layout.tree else ()),
     ]
     return [[*pairs, *((f"depth of {column.column}", _depth(column)) for column in info.clustering)]]
 

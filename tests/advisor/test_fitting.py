@@ -18,7 +18,6 @@ from zskip.advisor.advice.layout_search import (
 )
 from zskip.advisor.advice.suggestions import suggest
 from zskip.advisor.fitting.cross_validation import (
-    FITTED,
     ParsedWorkload,
     Reads,
     Target,
@@ -160,7 +159,7 @@ def test_partition_columns_have_one_value_a_group() -> None:
     assert prune(parse("day IS NULL", columns), groups).kept.tolist() == [False, True, False]
 
 
-@pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear", FITTED])
+@pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear", "fitted"])
 def test_what_is_predicted_is_what_is_read(curve: str) -> None:
     data = whole()
     sample = some(data, 12_000)
@@ -185,7 +184,7 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     texts += [f"b BETWEEN {i / 50} AND {i / 50 + 0.01}" for i in range(20)]
     hot = ParsedWorkload(predicates=[parse(text, COLUMNS) for text in texts], weights=np.full(100, 0.01))
     default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
-    layout = fit_layout(sample, target(), hot, FITTED)
+    layout = fit_layout(sample, target(), hot, "fitted")
     others = make_up_queries(sample, 9).predicates
 
     def kept(which: object, predicates: object) -> float:
@@ -194,12 +193,12 @@ def test_a_fit_helps_its_workload_and_harms_no_other_much() -> None:
     assert kept(layout, hot.predicates) < 0.95 * kept(default, hot.predicates)
     assert kept(layout, others) < 1.4 * kept(default, others)
     shares = [
-        kept(fit_layout(sample, dataclasses.replace(target(), unseen=unseen), hot, FITTED), others)
+        kept(fit_layout(sample, dataclasses.replace(target(), unseen=unseen), hot, "fitted"), others)
         for unseen in (0.0, 0.2, 0.5, 1.0)
     ]
     assert shares[0] > shares[2] > 0.95 * shares[3]
-    found = cross_validate(sample, table, target(), hot, ("zorder", "linear", FITTED))
-    assert best_curve(found, hot.weights, 0.2) == FITTED
+    found = cross_validate(sample, table, target(), hot, ("zorder", "linear", "fitted"))
+    assert best_curve(found, hot.weights, 0.2) == "fitted"
     assert best_curve(found, hot.weights, 1.0) == "zorder"
 
 
@@ -234,7 +233,9 @@ def test_without_a_workload_a_fit_is_to_made_up_queries() -> None:
     default = fit(sample, np.array([FILES]), partition_rows=np.array([ROWS]))
     same = fit_layout(sample, target(), nothing, "zorder")
     assert (same.pattern, len(same.cut_keys)) == (default.pattern, len(default.cut_keys))
-    assert predict_share(fit_layout(sample, target(), nothing, FITTED), sample) < 1.05 * predict_share(default, sample)
+    assert predict_share(fit_layout(sample, target(), nothing, "fitted"), sample) < 1.05 * predict_share(
+        default, sample
+    )
 
 
 def test_folds_are_held_against_what_they_have_not_seen() -> None:

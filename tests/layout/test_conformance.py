@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from interleaved import interleave
 
-from zskip.layout.curves import interleave_bytes, zorder_pattern
+from zskip.layout.curves.hilbert import hilbert_bytes, hilbert_keys
 from zskip.layout.direct import direct_words
-from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
+from zskip.layout.patterns import interleave_bytes, zorder_pattern
 from zskip.layout.ranks import determine_bounds
 from zskip.types import DataType
 

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from interleaved import interleave
 
-from zskip.layout.curves import (
+from zskip.layout.curves.hilbert import hilbert_bytes, hilbert_keys
+from zskip.layout.direct import direct_words
+from zskip.layout.patterns import (
     interleave_bytes,
     interleave_words,
     linear_pattern,
@@ -14,8 +16,6 @@ from zskip.layout.curves import (
     spread,
     zorder_pattern,
 )
-from zskip.layout.direct import direct_words
-from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
 from zskip.types import DataType, encode
 
 PATTERNS = st.lists(st.integers(0, 4), min_size=1, max_size=63)

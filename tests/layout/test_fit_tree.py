@@ -11,7 +11,6 @@ from hypothesis import given, settings
 
 from zskip.errors import InputError
 from zskip.layout.fit import fit
-from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, sample_ranks
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload, synthetic_workload
@@ -24,7 +23,7 @@ def tree_of(sample: Sample, files: Any, workload: Workload | None = None, **opti
     files = np.atleast_1d(files)
     rows = np.bincount(sample.partition, minlength=len(files))
     workload = synthetic_workload(sample_ranks(sample), queries=100) if workload is None else workload
-    return fit_tree(sample, files, partition_rows=rows, workload=workload, **options)
+    return fit(sample, files, partition_rows=rows, curve="fitted", workload=workload, **options)
 
 
 def asking(ranges: list[dict[int, tuple[int, int]]], columns: int, **more: Any) -> Workload:
@@ -39,7 +38,7 @@ def asking(ranges: list[dict[int, tuple[int, int]]], columns: int, **more: Any) 
 
 def walk(layout: Layout, row: list[Any], partition: int) -> tuple[int, list[tuple[int, Any, bool]]]:
     """The leaf of one row by its values, in plain Python, and the cuts on the way."""
-    tree = layout.tree
+    tree = layout.curve.tree
     assert tree is not None
     node, way = int(tree.roots[partition]), []
     while node >= 0:
@@ -171,9 +170,10 @@ def test_partitions_have_trees_of_their_own_or_share_one() -> None:
     columns[0] = np.where(partition == 1, random.integers(0, 100, len(partition)), columns[0])
     sample = dataclasses.replace(sample, columns=tuple(columns))
     workload = synthetic_workload(sample_ranks(sample), queries=100)
-    layout = fit_tree(sample, np.array([8, 8, 8, 8, 8, 1]), partition_rows=np.full(6, 50_000), workload=workload)
-    assert layout.tree is not None
-    roots = layout.tree.roots.tolist()
+    files, rows = np.array([8, 8, 8, 8, 8, 1]), np.full(6, 50_000)
+    layout = fit(sample, files, partition_rows=rows, curve="fitted", workload=workload)
+    assert layout.curve.tree is not None
+    roots = layout.curve.tree.roots.tolist()
     assert len({roots[0], roots[1], roots[2]}) == 3
     assert roots[2] == roots[3] == roots[4]
     assert roots[5] == ~0
@@ -186,19 +186,19 @@ def test_a_guide_gives_its_cuts_to_other_rows() -> None:
     sample = uniform(20_000, 2, seed=1)
     layout = tree_of(sample, 64)
     later = uniform(5_000, 2, seed=2)
-    placed = tree_of(later, 8, guide=layout)
-    assert placed.tree is not None
-    assert layout.tree is not None
+    placed = tree_of(later, 8, like=layout)
     assert 7 <= placed.file_count <= 8
-    known = {(column, layout.bounds[column][cut - 1])
-             for column, cut in zip(layout.tree.columns.tolist(), layout.tree.cuts.tolist(), strict=True)}  # fmt: skip
-    taken = [(column, placed.bounds[column][cut - 1])
-             for column, cut in zip(placed.tree.columns.tolist(), placed.tree.cuts.tolist(), strict=True)]  # fmt: skip
-    assert set(taken) <= known
+    assert values_of_cuts(placed) <= values_of_cuts(layout)
+
+
+def values_of_cuts(layout: Layout) -> set[tuple[int, Any]]:
+    tree = layout.curve.tree
+    assert tree is not None
+    return {(d, layout.bounds[d][cut - 1]) for d, cut in zip(tree.columns.tolist(), tree.cuts.tolist(), strict=True)}
 
 
 def test_columns_are_two_to_thirty_two() -> None:
-    with pytest.raises(InputError, match="goes with 2 to 32 columns"):
+    with pytest.raises(InputError, match="needs at least 2 columns"):
         tree_of(uniform(100, 1), 4)
     layout = tree_of(uniform(2_000, 32), 8)
     assert ids_of(layout, uniform(2_000, 32)).max() < 8

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zskip.layout.curves import gather, spread, zorder_pattern
 from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
+from zskip.layout.patterns import gather, spread, zorder_pattern
 from zskip.layout.predict import sample_ranks
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload, column_weights, synthetic_workload
 from zskip.records import Field, Ints, Sample

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import or_
 
-from zskip.layout.curves import spread
+from zskip.layout.patterns import spread
 from zskip.records import Ints
 
 

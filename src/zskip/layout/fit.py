@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -10,19 +10,21 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.errors import ColumnError, InputError
+from zskip.layout.builds import BUILDS, Build
 from zskip.layout.cells import Keys, common_prefix, microcells, shortest_between, thin
-from zskip.layout.curves import KEY_BITS, KEY_BYTES, Pattern, linear_pattern, zorder_pattern
-from zskip.layout.layout import BUILDS, CURVES, Layout
+from zskip.layout.curves import CURVES, default_curve
+from zskip.layout.curves.base import Curve
+from zskip.layout.layout import Layout
 from zskip.layout.predict import boxes, sample_ranks
 from zskip.layout.program import LARGEST, Cells, cut_cells, own_files
-from zskip.layout.ranks import BOUNDS, bounds_of, needed_bits
+from zskip.layout.ranks import BOUNDS, bounds_of
+from zskip.layout.tree.tree import Int32s
 from zskip.layout.workload import Ranks, Touch, Workload, column_weights, synthetic_workload
 from zskip.records import Floats, Ints, Sample, Values
 
 MOST_COLUMNS = 32
 CELLS_PER_FILE = 12
 """A microcell holds at most this part of a file's rows."""
-_WORD_BITS = 64
 _LINEAR_BOUNDS_PER_FILE = 8
 _MOST_BOUNDS = 1 << 16
 
@@ -49,23 +51,32 @@ def fit(
     ColumnError if the columns or options do not go together.
     """
     check_curve([field.name for field in sample.fields], curve, build)
+    kind, coder = CURVES[curve], BUILDS[build]
     file_counts = np.maximum(np.asarray(files, np.int64), 1)
+    if workload is None and kind.needs_workload:
+        workload = synthetic_workload(sample_ranks(sample), seed=seed)
+    guide = None if like is None else (like.curve, like.bounds)
+    if kind.needs_workload:
+        like = None
     null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
-    old_cuts = None
     if like is not None:
         bounds = like.bounds
     else:
-        bounds = column_bounds(sample, curve, build, int(file_counts.max(initial=1)), beside)
+        bounds = _column_bounds(sample, kind, coder, int(file_counts.max(initial=1)), beside)
+    file_counts = np.minimum(file_counts, np.maximum(np.asarray(partition_rows, np.float64), 1)).astype(np.int64)
+    placing, bounds, spread = kind.grow(sample, file_counts, workload, bounds, guide)
+    old_cuts = None
     if like is not None and all(old or not new for old, new in zip(like.null_ranks, null_ranks, strict=True)):
         # With the same ranks, keys are the same.
         null_ranks, pattern = like.null_ranks, like.pattern
         old_cuts = like.cut_keys if like.partitions == len(file_counts) == 1 else None
     else:
-        pattern = _choose_pattern(bounds, null_ranks, curve, build)
+        widths = [coder.width(len(b), null) for b, null in zip(bounds, null_ranks, strict=True)]
+        pattern = kind.pattern(widths, coder.key_bits)
     shape = Layout(
         fields=sample.fields,
-        curve=curve,
-        build=build,
+        curve=placing,
+        build=coder,
         bounds=bounds,
         null_ranks=null_ranks,
         pattern=pattern,
@@ -74,7 +85,9 @@ def fit(
         spread=np.ones(1, np.int32),
         column_weights=() if workload is None else column_weights(workload, sample_ranks(sample)),
     )
-    return _fit_cuts(shape, sample, file_counts, np.asarray(partition_rows, np.float64), workload, seed, old_cuts)
+    if spread is not None:
+        return _add_segments(shape, shape.cut_keys, spread)
+    return _fit_cuts(shape, sample, file_counts, workload, seed, old_cuts)
 
 
 def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
@@ -88,10 +101,9 @@ def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
     ...
     zskip.errors.InputError: curve="zorder" needs at least 2 columns, got only "ts"; for one column use curve="linear"
     """
-    if curve not in CURVES:
-        raise InputError(f'unknown curve "{curve}"; choose one of {_quote(CURVES)}')
-    if build not in BUILDS:
-        raise InputError(f'unknown build "{build}"; choose one of {_quote(BUILDS)}')
+    for option, value, known in (("curve", curve, CURVES), ("build", build, BUILDS)):
+        if value not in known:
+            raise InputError(f'unknown {option} "{value}"; choose one of {_quote(known)}')
     if not columns:
         raise InputError("no column to cluster by; name at least one")
     for i, column in enumerate(columns):
@@ -99,25 +111,28 @@ def check_curve(columns: Sequence[str], curve: str, build: str) -> None:
             raise ColumnError(f'column "{column}" is named twice in {_quote(columns)}; name it once')
     if len(columns) > MOST_COLUMNS:
         raise InputError(f"{len(columns)} columns to cluster by; at most {MOST_COLUMNS} are possible, name fewer")
-    if len(columns) == 1 and curve != "linear":
+    if len(columns) < CURVES[curve].least_columns:
         raise InputError(
-            f'curve="{curve}" needs at least 2 columns, got only "{columns[0]}"; for one column use curve="linear"'
+            f'curve="{curve}" needs at least {CURVES[curve].least_columns} columns, got only {_quote(columns)}; for '
+            f'one column use curve="{default_curve(1)}"'
         )
+    if CURVES[curve].needs_workload and not BUILDS[build].has_bounds:
+        raise InputError(f'curve="{curve}" goes with build="sample" only; leave build out, or name a curve')
 
 
-def _quote(names: Sequence[str]) -> str:
+def _quote(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def column_bounds(
-    sample: Sample, curve: str, build: str, files: int, beside: Sequence[tuple[Values, Floats]]
+def _column_bounds(
+    sample: Sample, curve: type[Curve], build: Build, files: int, beside: Sequence[tuple[Values, Floats]]
 ) -> tuple[Values, ...]:
     """Compute the split values of each column; beside: as `fit` takes it."""
     columns = list(zip(sample.columns, sample.nulls, strict=True))
-    if build == "direct":
+    if not build.has_bounds:
         return tuple(values[:0] for values, _ in columns)
     limits = [BOUNDS] * len(columns)
-    if curve == "linear":
+    if curve.is_lexicographic:
         limits[0] = min(max(BOUNDS, _LINEAR_BOUNDS_PER_FILE * files), _MOST_BOUNDS)
     others = beside or [(values[:0], sample.weights[:0]) for values, _ in columns]
     return tuple(
@@ -131,24 +146,10 @@ def column_bounds(
     )
 
 
-def _choose_pattern(bounds: Sequence[Values], null_ranks: Sequence[bool], curve: str, build: str) -> Pattern:
-    columns = len(bounds)
-    most = KEY_BITS if build == "sample" else 8 * KEY_BYTES
-    widths = [_WORD_BITS] * columns
-    if build == "sample":
-        widths = [needed_bits(len(b), null) for b, null in zip(bounds, null_ranks, strict=True)]
-    if curve == "linear":
-        return linear_pattern(widths, most)
-    if curve == "hilbert" and build == "sample":
-        widths = [min(max(widths), KEY_BITS // columns)] * columns
-    return zorder_pattern(widths, most)
-
-
 def _fit_cuts(
     shape: Layout,
     sample: Sample,
     file_counts: Ints,
-    partition_rows: Floats,
     workload: Workload | None,
     seed: int,
     old_cuts: Keys | None,
@@ -157,7 +158,6 @@ def _fit_cuts(
 
     old_cuts: cuts of the only partition that are kept where there are rows for them.
     """
-    file_counts = np.minimum(file_counts, np.maximum(partition_rows, 1)).astype(np.int64)
     sampled = np.bincount(sample.partition, sample.weights, len(file_counts))
     cut = np.flatnonzero((file_counts > 1) & (sampled > 0))
     rows = np.flatnonzero(np.isin(sample.partition, cut))
@@ -185,12 +185,16 @@ def _fit_cuts(
                 is_old = np.isin(offsets, offsets_of_cuts)
                 cut_keys[partition][is_old] = old_cuts[np.searchsorted(offsets_of_cuts, offsets[is_old])]
             spread[partition] = _count_files(cells.size, np.concatenate([[start], cuts]))
-    per_segment = np.concatenate(spread) if spread else np.ones(0, np.int32)
+    return _add_segments(shape, cast(Keys, np.concatenate(cut_keys)) if cut_keys else keys[:0], spread)
+
+
+def _add_segments(shape: Layout, cut_keys: Keys, spread: Sequence[Int32s]) -> Layout:
+    """Add the segments of all partitions to a layout without any; spread: of each the files of its segments."""
     return replace(
         shape,
-        cut_keys=cast(Keys, np.concatenate(cut_keys)) if cut_keys else keys[:0],
-        cut_starts=np.concatenate([[0], np.cumsum([len(c) for c in cut_keys])]).astype(np.int64),
-        spread=per_segment,
+        cut_keys=cut_keys,
+        cut_starts=np.concatenate([[0], np.cumsum([len(files) - 1 for files in spread])]).astype(np.int64),
+        spread=np.concatenate(spread) if spread else np.ones(0, np.int32),
     )
 
 

@@ -13,21 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.errors import InputError
+from zskip.layout.builds import BUILDS, Build
 from zskip.layout.cells import Keys
-from zskip.layout.curves import Pattern, interleave_words, pattern_widths, spread
-from zskip.layout.direct import direct_words
-from zskip.layout.hilbert import hilbert_bytes, hilbert_keys
+from zskip.layout.curves import CURVES
+from zskip.layout.curves.base import Curve
 from zskip.layout.pages import PageOrder
-from zskip.layout.ranks import rank, rank_codes
-from zskip.layout.tree.tree import Tree
+from zskip.layout.patterns import Pattern, pattern_widths
+from zskip.layout.ranks import rank_codes
 from zskip.records import Bools, Field, Ints, Values
 from zskip.types import DataType
 
-CURVES = ("zorder", "hilbert", "linear")
-FITTED = "fitted"
-"""The tree of cuts, in place of a curve."""
-BUILDS = ("sample", "direct")
-_FORMAT, _FORMAT_OF_TREES = 1, 2
+_LATEST_FORMAT = 2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,8 +35,8 @@ class Layout:
     """
 
     fields: tuple[Field, ...]
-    curve: str
-    build: str
+    curve: Curve
+    build: Build
     bounds: tuple[Values, ...]
     """For each column its distinct split values, ascending; empty where the build is direct."""
     null_ranks: tuple[bool, ...]
@@ -53,8 +49,6 @@ class Layout:
     """(partitions + 1,) where each partition's cuts start."""
     spread: npt.NDArray[np.int32]
     """For each segment the number of its files; partition p's segments start at cut_starts[p] + p."""
-    tree: Tree | None = None
-    """In place of cuts: the leaves of each partition are its segments."""
     column_weights: tuple[float, ...] = ()
     """For each column how much of the workload's reads depends on it, for the order of rows; empty if unknown."""
 
@@ -64,13 +58,11 @@ class Layout:
     _tables: tuple[Ints, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        widths = pattern_widths(self.pattern, len(self.fields))
         tables = []
-        if self.build == "sample":
-            parts = zip(self.bounds, self.null_ranks, widths, strict=True)
-            tables = [rank_codes(len(bounds), null_rank, width) for bounds, null_rank, width in parts]
-            if self.curve != "hilbert":
-                tables = [spread(codes, self.pattern, column) for column, codes in enumerate(tables)]
+        if self.build.has_bounds:
+            parts = zip(self.bounds, self.null_ranks, pattern_widths(self.pattern, len(self.fields)), strict=True)
+            codes = [rank_codes(len(bounds), null_rank, width) for bounds, null_rank, width in parts]
+            tables = [self.curve.table(column, self.pattern, i) for i, column in enumerate(codes)]
         arrays = {name: _frozen(getattr(self, name)) for name in ("cut_keys", "cut_starts", "spread")}
         arrays["first_file"] = _frozen((np.cumsum(self.spread) - self.spread).astype(np.int32))
         lists = {"bounds": tuple(map(_frozen, self.bounds)), "_tables": tuple(map(_frozen, tables))}
@@ -90,25 +82,22 @@ class Layout:
     @property
     def is_separable(self) -> bool:
         """Whether the key is the OR of one table lookup for each column (`spread_tables`) and tells the file."""
-        return self.build == "sample" and self.curve != "hilbert" and self.tree is None
+        return self.build.has_bounds and self.curve.is_separable
 
     @property
     def page_order(self) -> PageOrder | None:
         """The order of the rows inside a file; None where they lie by key."""
-        if self.build == "direct" or self.curve in ("hilbert", "linear"):
-            return None
-        return PageOrder(self.pattern, self.column_weights)
+        has_boxes = self.build.has_bounds and self.curve.has_boxes
+        return PageOrder(self.pattern, self.column_weights) if has_boxes else None
 
     @property
     def key_is_bytes(self) -> bool:
         """Whether keys are byte strings rather than int64."""
-        return self.build == "direct"
+        return not self.build.has_bounds
 
     @property
     def cuts(self) -> tuple[Keys, ...]:
         """For each Hive partition its cuts, ascending; none in a tree."""
-        if self.tree is not None:
-            return (self.cut_keys,) * self.partitions
         return tuple(cast(list[Keys], np.split(self.cut_keys, self.cut_starts[1:-1])))
 
     @property
@@ -124,7 +113,7 @@ class Layout:
         Raises ValueError where the layout is not separable.
         """
         if not self.is_separable:
-            raise ValueError(f"a {self.build} {self.curve} key is not an OR of table lookups")
+            raise ValueError(f"a {self.build.name} {self.curve.name} key is not an OR of table lookups")
         return self._tables
 
     def place(
@@ -140,34 +129,18 @@ class Layout:
         ordinal for all rows, or (rows,); tie: (rows,) a hash of the row, which spreads what is longer than a file over
         several. Returns ids in [0, file_count), and int64, or byte strings where `key_is_bytes`.
         """
-        ranks = self._ranks(columns, nulls)
-        keys = self._keys(columns, nulls, ranks)
-        leaf = self.segment(keys, partition) if self.tree is None else self.tree.leaves(ranks, partition)
-        segment = leaf + self.cut_starts[partition] + partition
+        codes, keys = self._codes_and_keys(columns, nulls)
+        segment = self.curve.segments(codes, keys, partition, self.segment) + self.cut_starts[partition] + partition
         turn = (tie % self.spread[segment].astype(np.uint64)).astype(np.int32)
         return cast(npt.NDArray[np.int32], self.first_file[segment] + turn), keys
 
     def keys(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> Keys:
         """Place rows on the curve; as `place`, without the files."""
-        return self._keys(columns, nulls, self._ranks(columns, nulls))
+        return self._codes_and_keys(columns, nulls)[1]
 
-    def _ranks(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> list[Ints]:
-        if self.build == "direct":
-            return []
-        return [rank(v, n, b) for v, n, b in zip(columns, nulls, self.bounds, strict=True)]
-
-    def _keys(self, columns: Sequence[Values], nulls: Sequence[Bools], ranks: Sequence[Ints]) -> Keys:
-        if self.build == "direct":
-            parts = zip(columns, nulls, self.fields, strict=True)
-            words = [direct_words(values, null, field.type) for values, null, field in parts]
-            return hilbert_bytes(words) if self.curve == "hilbert" else interleave_words(words, self.pattern)
-        if self.curve == "hilbert":
-            codes = [table[r] for table, r in zip(self._tables, ranks, strict=True)]
-            return hilbert_keys(codes, len(self.pattern) // len(codes))
-        keys = np.zeros(len(ranks[0]), np.int64)
-        for table, r in zip(self._tables, ranks, strict=True):
-            keys |= table[r]
-        return keys
+    def _codes_and_keys(self, columns: Sequence[Values], nulls: Sequence[Bools]) -> tuple[list[Any], Keys]:
+        codes = [self.build.codes(*parts) for parts in zip(columns, nulls, self.fields, self.bounds, strict=True)]
+        return codes, self.build.keys(self.curve, codes, self._tables, self.pattern)
 
     def segment(self, keys: Keys, partition: int | npt.NDArray[np.integer[Any]]) -> Ints:
         """Count the cuts at or below each key among those of its partition.
@@ -198,9 +171,9 @@ class Layout:
         parts = zip(self.fields, self.bounds, self.null_ranks, strict=True)
         per_segment = np.split(self.spread, (self.cut_starts[1:-1] + np.arange(1, self.partitions)))
         document = {
-            "zskip_layout": _FORMAT if self.tree is None else _FORMAT_OF_TREES,
-            "curve": self.curve,
-            "build": self.build,
+            "zskip_layout": self.curve.format,
+            "curve": self.curve.name,
+            "build": self.build.name,
             "pattern": list(self.pattern),
             "columns": [
                 {"name": f.name, "type": f.type.name, "nullable": f.nullable, "null_rank": null_rank, **_write(b)}
@@ -209,8 +182,7 @@ class Layout:
             "cuts": [_write(cuts)["bounds"] for cuts in self.cuts],
             "spread": [files.tolist() for files in per_segment],
         }
-        if self.tree is not None:
-            document["tree"] = self.tree.to_document()
+        document |= self.curve.to_document()
         if self.column_weights:
             document["column_weights"] = list(self.column_weights)
         return json.dumps(document, allow_nan=False, separators=(",", ":"))
@@ -221,8 +193,8 @@ class Layout:
         try:
             document = json.loads(text)
             version = document["zskip_layout"]
-            if version not in (_FORMAT, _FORMAT_OF_TREES):
-                raise InputError(f"this layout has version {version}; this zskip reads up to {_FORMAT_OF_TREES}")
+            if version not in range(1, _LATEST_FORMAT + 1):
+                raise InputError(f"this layout has version {version}; this zskip reads up to {_LATEST_FORMAT}")
             return cls._of(document)
         except (ValueError, TypeError, LookupError, AttributeError) as error:
             if isinstance(error, InputError):
@@ -233,21 +205,21 @@ class Layout:
     def _of(cls, document: Mapping[str, Any]) -> Layout:
         columns = document["columns"]
         pattern = tuple(int(c) for c in document["pattern"])
-        key_form = f"S{len(pattern) // 8}" if document["build"] == "direct" else "int"
+        build = BUILDS[document["build"]]
+        key_form = "int" if build.has_bounds else f"S{len(pattern) // 8}"
         cuts = [_read(key_form, cuts) for cuts in document["cuts"]]
         spread_ = [np.array(files, np.int32) for files in document["spread"]]
         files = np.concatenate(spread_)
         return cls(
             fields=tuple(Field(name=c["name"], type=DataType(c["type"]), nullable=c["nullable"]) for c in columns),
-            curve=document["curve"],
-            build=document["build"],
+            curve=CURVES[document["curve"]].from_document(document),
+            build=build,
             bounds=tuple(_read(c["form"], c["bounds"]) for c in columns),
             null_ranks=tuple(bool(c["null_rank"]) for c in columns),
             pattern=pattern,
             cut_keys=cast(Keys, np.concatenate(cuts)),
             cut_starts=np.concatenate([[0], np.cumsum([len(segments) - 1 for segments in spread_])]).astype(np.int64),
             spread=files,
-            tree=Tree.from_document(document["tree"]) if "tree" in document else None,
             column_weights=tuple(float(weight) for weight in document.get("column_weights", ())),
         )
 

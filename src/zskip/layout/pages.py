@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.layout.cells import Keys
-from zskip.layout.curves import Pattern, gather, pattern_widths
+from zskip.layout.patterns import Pattern, gather, pattern_widths
 from zskip.records import Bools, Ints
 
 LEAST_ROWS, MOST_ROWS = 2_000, 20_000

@@ -66,7 +66,7 @@ def _advice(facts: Facts) -> str:
         by = f"by=[{', '.join(names)}]" if len(names) > 1 else f'by={"".join(names)}, curve="linear"'
         call = f"table.optimize({by})" if names else "table.optimize"
         return f"It was never clustered; {call} would bring rows that are close into the same file."
-    by = clean(", ".join(layout.by)) + ("" if layout.tree is None else f" ({clean(str(layout.tree), 200)})")
+    by = clean(", ".join(layout.by)) + (f" ({clean(str(layout.tree), 200)})" if layout.tree else "")
     if facts.upkeep is not None and facts.upkeep.batches:
         return _upkeep(facts, facts.upkeep)
     if facts.upkeep is not None:

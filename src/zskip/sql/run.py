@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import InputError, PredicateError
+from zskip.layout.curves import default_curve
 from zskip.options import Option
 from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
@@ -150,7 +151,7 @@ def _arguments(statement: Optimize) -> dict[str, Any]:
     if statement.by is None:
         return {"by": "auto", "curve": "auto"}
     # With one column every curve is the same order, and Delta's Z-order takes one column too.
-    return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else "linear"}
+    return {"by": statement.by, "curve": statement.curve if len(statement.by) > 1 else default_curve(1)}
 
 
 def _latest_layout(target: TargetTable) -> dict[str, Any] | None:

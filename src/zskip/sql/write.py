@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.errors import ColumnError, UnsupportedError, ZskipError
 from zskip.formats import FORMATS
+from zskip.layout.curves import default_curve
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.logical import analyzed, frame_of
 from zskip.sql import results
@@ -49,7 +50,7 @@ def _create(spark: SparkSession, statement: CreateTable) -> DataFrame:
     name, format_name = _name_target(spark, statement.target)
     options: dict[str, Any] = dict(statement.options)
     if len(statement.by) == 1:
-        options.setdefault("curve", "linear")
+        options.setdefault("curve", default_curve(1))
     result = write(
         run_query(spark, statement.query).frame,
         name,

@@ -12,7 +12,8 @@ from zskip.advisor.workload.workload import Query, Workload
 from zskip.errors import ColumnError, InputError
 from zskip.formats.compression import Compression, read_compression
 from zskip.formats.schema import count_dictionary_values
-from zskip.layout.layout import FITTED, Layout
+from zskip.layout.curves import curve_traits
+from zskip.layout.layout import Layout
 from zskip.layout.pages import page_rows
 from zskip.layout.workload import UNSEEN
 from zskip.predicate import Columns
@@ -141,7 +142,7 @@ class OptimizeRequest:
     @property
     def needs_workload(self) -> bool:
         """Whether a workload chooses columns or curve, or the layout is fitted to one."""
-        return not self.by or self.curve in (AUTO, FITTED) or self.workload is not None
+        return not self.by or _is_fitted(self.curve) or self.workload is not None
 
 
 def check_request(**arguments: Any) -> OptimizeRequest:
@@ -151,7 +152,7 @@ def check_request(**arguments: Any) -> OptimizeRequest:
         raise InputError("give either files or target_file_size, not both")
     if request.files is None and request.target_file_size is None:
         request = replace(request, target_file_size=DEFAULT_FILE_SIZE)
-    if request.curve in (AUTO, FITTED) and request.build != "sample":
+    if _is_fitted(request.curve) and request.build != "sample":
         raise InputError(f'curve="{request.curve}" goes with build="sample" only; leave build out, or name a curve')
     if request.max_batch is None and request.jobs > 1:
         raise InputError(
@@ -164,6 +165,11 @@ def check_request(**arguments: Any) -> OptimizeRequest:
             "target_file_size"
         )
     return request
+
+
+def _is_fitted(curve: str) -> bool:
+    """Whether a workload chooses the curve, or its cuts."""
+    return curve == AUTO or curve_traits(curve).needs_workload
 
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:

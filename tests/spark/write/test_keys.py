@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.layout.fit import fit
-from zskip.layout.fit_tree import fit_tree
 from zskip.layout.layout import Layout
 from zskip.layout.predict import sample_ranks
 from zskip.layout.workload import synthetic_workload
@@ -72,7 +71,7 @@ def test_a_tree_places_rows_where_its_walk_ends(spark: SparkSession) -> None:
     columns, ordinals, sample, _ = fitted(types, "zorder", "sample", 3, 4)
     workload = synthetic_workload(sample_ranks(sample), queries=50)
     rows = np.bincount(ordinals, minlength=3)
-    layout = fit_tree(sample, np.array([5, 9, 1]), partition_rows=rows, workload=workload)
+    layout = fit(sample, np.array([5, 9, 1]), partition_rows=rows, curve="fitted", workload=workload)
     assert layout.spread.max() == 1
     found = placed(placing.frame_of(spark, types, columns, ordinals), layout)
     keys, files = placing.placed_by(layout, sample, np.zeros(ROWS, np.uint64))

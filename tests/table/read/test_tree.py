@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from zskip.layout.fit import fit
-from zskip.layout.fit_tree import fit_tree
 from zskip.layout.workload import ANY_LOWER, ANY_UPPER, Workload
 from zskip.records import Field, Sample
 from zskip.table.read.tree import describe_tree
@@ -26,7 +25,7 @@ def test_a_tree_says_where_it_cuts_and_for_which_queries() -> None:
     upper = np.full((10, 2), ANY_UPPER, np.int32)
     lower[:, 0], upper[:, 0] = np.arange(10) * 10, np.arange(10) * 10 + 9
     workload = Workload(lower=lower, upper=upper, weights=np.full(10, 0.1), texts=("day BETWEEN ? AND ?",) * 10)
-    layout = fit_tree(sample, np.array([16]), partition_rows=np.array([rows]), workload=workload)
+    layout = fit(sample, np.array([16]), partition_rows=np.array([rows]), curve="fitted", workload=workload)
     tree = describe_tree(layout)
     assert tree is not None
     day, s = tree.columns

@@ -98,7 +98,7 @@ def test_new_rows_go_by_the_tree_and_a_moved_workload_gets_a_new_one(spark: Spar
     table.optimize(["a", "b"], curve="fitted", files=8, workload=hot, unseen=0.1)
     first = journal.read_journal(LocalStorage(str(path)))[-1].layout()
     assert first is not None
-    assert first.tree is not None
+    assert first.curve.tree is not None
     tree = table.info().layout.tree  # type: ignore[union-attr]
     assert tree is not None
     assert tree.leaves == 8
@@ -108,9 +108,9 @@ def test_new_rows_go_by_the_tree_and_a_moved_workload_gets_a_new_one(spark: Spar
     assert table.maintain(workload=hot, unseen=0.1).refit == ""
     placed = journal.read_journal(LocalStorage(str(path)))[-1].layout()
     assert placed is not None
-    assert placed.tree is not None
+    assert placed.curve.tree is not None
     root = [(t.columns[0], bounds[t.columns[0]][t.cuts[0] - 1])
-            for t, bounds in ((first.tree, first.bounds), (placed.tree, placed.bounds))]  # fmt: skip
+            for t, bounds in ((first.curve.tree, first.bounds), (placed.curve.tree, placed.bounds))]  # fmt: skip
     assert root[0] == root[1]
     moved = [f"b = {i}" for i in range(99)]
     assert "under a new tree" in table.maintain(workload=moved, dry_run=True).refit
@@ -134,7 +134,7 @@ def test_an_order_of_bits_of_an_older_version_is_kept(spark: SparkSession, path:
     assert table.maintain().batches >= 1
     layout = journal.read_journal(LocalStorage(str(path)))[-1].layout()
     assert layout is not None
-    assert layout.tree is None
+    assert layout.curve.tree is None
     assert layout.pattern == tuple(sorted(layout.pattern))
     assert tables.ids(path) == list(range(3 * ROWS))
 

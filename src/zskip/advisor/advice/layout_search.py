@@ -15,8 +15,6 @@ from zskip.advisor.fitting.cross_validation import (
     Target,
     best_curve,
     cross_validate,
-    curves_for,
-    default_curve,
     fit_layout,
     predict_reads,
     scale_down,
@@ -24,6 +22,7 @@ from zskip.advisor.fitting.cross_validation import (
 )
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import InputError
+from zskip.layout.curves import curves_for, default_curve
 from zskip.predicate import columns_of
 from zskip.records import Bools, Floats, Ints, Sample
 

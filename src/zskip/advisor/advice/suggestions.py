@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zskip.advisor.advice.layout_search import Question, predict_fit
-from zskip.advisor.fitting.cross_validation import default_curve
+from zskip.layout.curves import default_curve
 from zskip.predicate import (
     And,
     Column,

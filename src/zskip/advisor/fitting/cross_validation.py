@@ -10,9 +10,9 @@ import numpy as np
 
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, mix_workloads, rank_boxes
 from zskip.advisor.fitting.sample_statistics import Groups, SampledTable, keep_pushed_down
+from zskip.layout.curves import curve_traits
 from zskip.layout.fit import fit
-from zskip.layout.fit_tree import fit_tree
-from zskip.layout.layout import FITTED, Layout
+from zskip.layout.layout import Layout
 from zskip.layout.predict import predict_share, sample_ranks
 from zskip.layout.workload import UNSEEN, synthetic_workload
 from zskip.predicate import Predicate
@@ -20,8 +20,6 @@ from zskip.records import Floats, Ints, Sample, Values
 
 _MADE_UP_QUERIES, _TRIED_QUERIES = 400, 300
 """Made-up queries to fit to, and others to test the fit."""
-_GAIN = 0.95
-"""A tree wins only if it reads less than this share of what the best curve reads."""
 _FOLDS = 3
 _LEAST_OF_FILE, _LEAST_OF_PAGE = 50, 20
 """The fewest sampled rows in a predicted file and page; large tables get larger ones."""
@@ -110,26 +108,23 @@ def fit_layout(
 ) -> Layout:
     """Fit one layout to a workload and to made-up queries of weight `target.unseen`; to these alone if it is empty.
 
-    curve: also `fitted`, for a tree of cuts; beside, guide: as `fit_tree` takes them.
+    beside: as `fit` takes it; guide: a layout of the same columns, whose cuts are reused as far as the sample has rows
+    for them, if the curve is one that needs a workload.
     """
     workload = workload.draw(_MOST_QUERIES, target.seed)
     made_up = synthetic_workload(sample_ranks(sample), queries=_MADE_UP_QUERIES, seed=target.seed)
     boxes = drop_unlimited(rank_boxes(workload.predicates, workload.weights, sample, workload.texts))
     mixed = mix_workloads(boxes, made_up, target.unseen)
-    rows = target.partition_rows
-    if curve == FITTED:
-        return fit_tree(sample, target.files, partition_rows=rows, workload=mixed, beside=beside, guide=guide)
-    return fit(sample, target.files, partition_rows=rows, curve=curve, build=build, workload=mixed, beside=beside)
-
-
-def default_curve(columns: int) -> str:
-    """Choose the curve by the number of columns alone."""
-    return "linear" if columns == 1 else "zorder"
-
-
-def curves_for(columns: int) -> tuple[str, ...]:
-    """List the curves worth trying."""
-    return ("linear",) if columns == 1 else ("zorder", "hilbert", "linear", FITTED)
+    return fit(
+        sample,
+        target.files,
+        partition_rows=target.partition_rows,
+        curve=curve,
+        build=build,
+        workload=mixed,
+        beside=beside,
+        like=guide if curve_traits(curve).needs_workload else None,
+    )
 
 
 def predict_reads(
@@ -196,11 +191,11 @@ def take_columns(sample: Sample, names: Sequence[str]) -> Sample:
 
 
 def best_curve(reads_by_curve: Mapping[str, Reads], weights: Floats, unseen: float) -> str:
-    """Choose the curve with the fewest reads; a tree only if it gains enough to depend on a workload."""
+    """Choose the curve with the fewest reads; one that depends on a workload only if it gains enough by that."""
 
     def cost(curve: str) -> float:
         share = (1 - unseen) * float(reads_by_curve[curve].kept @ weights) + unseen * reads_by_curve[curve].unseen
-        return share / (_GAIN if curve == FITTED else 1.0)
+        return share / curve_traits(curve).margin
 
     return min(reads_by_curve, key=cost)
 

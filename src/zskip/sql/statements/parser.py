@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from zskip.errors import PredicateError
+from zskip.layout.curves import CURVES as LAYOUT_CURVES
 from zskip.sql.statements.text import Token, name_of, string_of, syntax_error, tokens
 
-CURVES = {"ZORDER": "zorder", "HILBERT": "hilbert", "LINEAR": "linear", "FITTED": "fitted", "AUTO": "auto"}
+CURVES = {name.upper(): name for name in (*LAYOUT_CURVES, "auto")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

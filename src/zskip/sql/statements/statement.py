@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zskip.errors import PredicateError
+from zskip.layout.curves import curve_traits, curves_for
 from zskip.options import Option, options_of
 from zskip.sql.statements.options import Value, read_number, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
@@ -171,7 +172,8 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
             by = parser.columns()
     options = _unseen_and_options(parser, COMPACT_OPTIONS | CLUSTER_OPTIONS)
     expected = ["WHERE"] * (where is None and by == () and not options)
-    expected += ["ZORDER BY", "HILBERT BY", "LINEAR BY"] * (by == () and not options) + ["WITH"] * (not options)
+    plain = [f"{name.upper()} BY" for name in curves_for(2) if not curve_traits(name).needs_workload]
+    expected += plain * (by == () and not options) + ["WITH"] * (not options)
     parser.finish(", ".join(expected) or "a semicolon")
     return Optimize(target=target, where=where, where_at=where_at, by=by, curve=curve, options=options)
 

@@ -22,7 +22,6 @@ from zskip.advisor.fitting.cross_validation import (
     ParsedWorkload,
     Reads,
     Target,
-    curves_for,
     measure_reads,
     scale_down,
     take_columns,
@@ -33,6 +32,7 @@ from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
 from zskip.errors import InputError
 from zskip.index import BoundIndex, refresh
+from zskip.layout.curves import curves_for
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
 from zskip.predicate import Predicate, columns_of

@@ -13,16 +13,15 @@ from zskip.advisor.fitting.cross_validation import (
     Target,
     best_curve,
     cross_validate,
-    curves_for,
-    default_curve,
     fit_layout,
 )
 from zskip.advisor.fitting.predicate_boxes import drop_unlimited, rank_boxes
 from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import ZskipWarning
+from zskip.layout.curves import curve_for, curves_for, default_curve
 from zskip.layout.fit import check_curve, fit
-from zskip.layout.layout import FITTED, Layout
+from zskip.layout.layout import Layout
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.predicate import columns_of
 from zskip.records import Ints, Sample, Snapshot
@@ -46,10 +45,9 @@ class ChosenLayout:
 
 def check_columns_and_curve(request: OptimizeRequest) -> None:
     """Check that columns and curve go together; raises as `check_curve`."""
-    curve = request.curve
-    if curve in (AUTO, FITTED):
-        curve = default_curve(len(request.by))
-    check_curve(request.by or ("a", "b"), curve, request.build)
+    by = request.by or ("a", "b")
+    curve = default_curve(len(by)) if request.curve == AUTO else curve_for(request.curve, len(by))
+    check_curve(by, curve, request.build)
 
 
 def choose_request_columns(handle: Handle, request: OptimizeRequest) -> OptimizeRequest | None:
@@ -57,7 +55,7 @@ def choose_request_columns(handle: Handle, request: OptimizeRequest) -> Optimize
     advised = choose_columns(handle, request)
     if advised is None:
         return None
-    curve = "linear" if len(advised.by) == 1 else request.curve
+    curve = default_curve(1) if len(advised.by) == 1 else request.curve
     return dataclasses.replace(request, by=advised.by, curve=curve)
 
 
@@ -89,16 +87,14 @@ def choose_layout(
         unseen=request.unseen,
         seed=request.seed,
     )
-    curve = request.curve
+    curve = curve_for(request.curve, len(request.by))
     if curve == AUTO:
         curve = _best_curve(snapshot, sample, target, parsed)
-    elif curve == FITTED and len(request.by) == 1:
-        curve = "linear"
     boxes = drop_unlimited(rank_boxes(parsed.predicates, parsed.weights, sample)) if len(parsed) else None
     if boxes is not None and not len(boxes):
         _warn_of_other_columns(sample, parsed)
     beside = request.beside if _have_types(request, sample) else ()
-    if guide is not None and guide.tree is None:
+    if guide is not None and not guide.curve.needs_workload:
         # A layout of an older version: an order of the key's bits.
         layout = fit(sample, files, partition_rows=partition_rows, like=guide)
     else:

@@ -45,7 +45,7 @@ def explain(handle: Handle, where: str | pc.Expression | None, *, analyze: bool)
         leaves=tuple(leaves),
         regret=_regret(handle, text, snapshot, bound, kept) if analyze else None,
         reader=reader.feature,
-        tree="" if layout is None or layout.tree is None else str(layout.tree),
+        tree=str(layout.tree) if layout and layout.tree else "",
     )
 
 

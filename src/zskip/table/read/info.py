@@ -8,7 +8,7 @@ import numpy as np
 
 from zskip.errors import IndexFormatError, InputError, StorageError
 from zskip.index import BoundIndex, list_indexed_parts
-from zskip.layout.layout import FITTED
+from zskip.layout.curves import curve_traits
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
@@ -127,7 +127,7 @@ def _layout_from_journal(latest: Clustering, snapshot: Snapshot) -> LayoutInfo:
         bytes=int(snapshot.sizes[clustered].sum()),
         files_since=int((~clustered).sum()),
         bytes_since=int(snapshot.sizes[~clustered].sum()),
-        tree=describe_tree(latest.largest_run.layout()) if operation.curve == FITTED else None,
+        tree=describe_tree(latest.largest_run.layout()) if curve_traits(operation.curve).needs_workload else None,
     )
 
 

@@ -17,9 +17,8 @@ _LEVELS = 3
 
 def describe_tree(layout: Layout | None) -> TreeInfo | None:
     """Describe the tree of a layout; None without one."""
-    if layout is None or layout.tree is None:
+    if layout is None or (tree := layout.curve.tree) is None:
         return None
-    tree = layout.tree
     columns = []
     for column, (field, bounds) in enumerate(zip(layout.fields, layout.bounds, strict=True)):
         cuts = tree.cuts[tree.columns == column]

@@ -22,6 +22,7 @@ from zskip.advisor.maintenance.batches import split
 from zskip.advisor.maintenance.planner import kept_share
 from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.errors import ConflictError, UnsupportedError
+from zskip.layout.curves import curve_traits
 from zskip.records import FileSizes, Ints, OptimizeResult, Snapshot
 from zskip.table.advice.choose_layout import check_columns_and_curve, choose_request_columns
 from zskip.table.handle import Handle
@@ -193,7 +194,7 @@ def _has_written(handle: Handle, snapshot: Snapshot, note: Note) -> bool:
 def _plan_batches(state: _TableState, request: OptimizeRequest) -> list[Batch]:
     snapshot = state.snapshot
     most = request.max_batch or max(snapshot.bytes, 1)
-    parts = split(snapshot, state.rows, state.columns, most=most, linear=request.curve == "linear")
+    parts = split(snapshot, state.rows, state.columns, most=most, linear=curve_traits(request.curve).is_lexicographic)
     sizes = np.array([int(snapshot.sizes[numbers].sum()) for numbers in parts], np.int64)
     counts = [None] * len(parts) if request.files is None else files_per_partition(request, sizes, sizes).tolist()
     return [
@@ -299,7 +300,7 @@ def _result(
     batches_before: int,
     timer: StepTimer,
 ) -> OptimizeResult:
-    results, linear = progress.results, request.curve == "linear"
+    results, linear = progress.results, curve_traits(request.curve).is_lexicographic
     return OptimizeResult(
         path=handle.storage.root if request.into is None else request.into,
         version=max((result.version for result in results), default=before.snapshot.version),

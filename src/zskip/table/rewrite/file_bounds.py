@@ -44,8 +44,8 @@ def read_bounds(bound: BoundIndex, fields: Sequence[Field], layout: Layout | Non
             unknown = np.zeros(len(bound.snapshot), np.int64)
             bounds_by_column.append(Bounds(lower=unknown, upper=unknown, bounded=unknown != 0))
             continue
-        has_splits = layout is not None and layout.build == "sample" and layout.fields[i].type == field.type
-        splits = layout.bounds[i] if layout is not None and has_splits else None
+        has_splits = layout and layout.build.has_bounds and layout.fields[i].type == field.type
+        splits = layout.bounds[i] if layout and has_splits else None
         lower, upper, bounded = stats.lower.copy(), stats.upper.copy(), stats.bounded
         empty = ((stats.nulls == ALL_NULL) | ((stats.nulls == bound.rows) & (bound.rows >= 0))) & (bound.rows != 0)
         if empty.any() and (bounded & ~empty).any():

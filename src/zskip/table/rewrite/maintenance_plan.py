@@ -14,7 +14,8 @@ from zskip.advisor.maintenance.planner import MaintenancePlan, plan_maintenance
 from zskip.advisor.maintenance.row_scale import Bounds
 from zskip.errors import ColumnError, InputError
 from zskip.index import BoundIndex
-from zskip.layout.layout import FITTED, Layout
+from zskip.layout.curves import curve_traits, default_curve
+from zskip.layout.layout import Layout
 from zskip.records import Field, Ints, Snapshot
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
@@ -23,7 +24,7 @@ from zskip.table.journal import Clustering, read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fields
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
-from zskip.table.rewrite.maintenance_request import MaintenanceRequest, default_curve
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import open_metadata
 from zskip.units import show_size
@@ -86,7 +87,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         target=target,
         deleted=_count_deleted_rows(handle, snapshot),
         budget=None if request.budget is None else max(request.budget - spent, 0),
-        linear=curve == "linear",
+        linear=curve_traits(curve).is_lexicographic,
         reference=None if clustering is None else _largest_run(clustering),
         settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
         runs=None if clustering is None else _run_numbers(clustering, snapshot),
@@ -100,7 +101,7 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         curve=curve,
         build=build,
         target=target,
-        layout=None if clustering is None or curve != FITTED else clustering.largest_run.layout(),
+        layout=clustering.largest_run.layout() if clustering and curve_traits(curve).needs_workload else None,
         clustering=clustering,
         rows=rows,
         columns=columns,
@@ -133,7 +134,7 @@ def _choose_layout(
     if request.by is not None and (last is None or last.by != request.by):
         if last is not None:
             _log.info("%s changes from %s to %s, batch by batch", snapshot.root, last.by, request.by)
-        return request.by, default_curve(request.by), "sample"
+        return request.by, default_curve(len(request.by)), "sample"
     if last is None:
         raise InputError(
             f'"{snapshot.root}" was never clustered, so maintain() does not know the columns; give them once, such as '

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zskip.errors import InputError
+from zskip.layout.curves import default_curve
 from zskip.layout.fit import check_curve
 from zskip.layout.workload import UNSEEN
 from zskip.table.optimize_request import Given, make_repeatable, read_share
@@ -15,7 +16,7 @@ from zskip.units import read_size
 
 def _read_names(_: str, by: Sequence[str] | str) -> tuple[str, ...]:
     names = (by,) if isinstance(by, str) else tuple(by)
-    check_curve(names, default_curve(names), "sample")
+    check_curve(names, default_curve(len(names)), "sample")
     return names
 
 
@@ -40,8 +41,3 @@ class MaintenanceRequest:
     unseen: float = field(default=UNSEEN, metadata={"check": read_share})
     refit: bool = False
     dry_run: bool = False
-
-
-def default_curve(by: Sequence[str]) -> str:
-    """The curve of a new layout."""
-    return "zorder" if len(by) > 1 else "linear"

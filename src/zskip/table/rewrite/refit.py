@@ -8,7 +8,7 @@ import numpy as np
 
 from zskip.advisor.fitting.cross_validation import Target, cross_validate, fit_layout
 from zskip.advisor.fitting.sample_statistics import SampledTable
-from zskip.layout.layout import FITTED, Layout
+from zskip.layout.layout import Layout
 from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Floats, Ints, Sample
 from zskip.table.advice.advise import parse_workload
@@ -56,7 +56,7 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     Only a table whose rows lie by a tree is looked at. Spark draws a sample, one job, which is saved where queries read
     about what the tree was fitted to let them read; without Spark the answer is a sentence.
     """
-    if table.layout is None or table.layout.tree is None or table.clustering is None:
+    if table.layout is None or not table.layout.curve.needs_workload or table.clustering is None:
         return None
     workload, parsed = parse_workload(handle, table.snapshot, request.workload)
     parsed = parsed.draw(_MOST_QUERIES, 0)
@@ -85,10 +85,11 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
     )
     sample = _draw(handle, table, int(target.files.sum()))
     sampled = SampledTable(sample, table.snapshot.partition_fields, table.snapshot.partitions)
-    then = float(cross_validate(sample, sampled, target, parsed, (FITTED,))[FITTED].kept @ parsed.weights)
+    reads_then = cross_validate(sample, sampled, target, parsed, (table.curve,))[table.curve]
+    then = float(reads_then.kept @ parsed.weights)
     if then >= _GAIN * now:
         return None
-    return Refit(now=now, then=then, layout=fit_layout(sample, target, parsed, FITTED), reads=reads)
+    return Refit(now=now, then=then, layout=fit_layout(sample, target, parsed, table.curve), reads=reads)
 
 
 def _draw(handle: Handle, table: PlannedTable, files: int) -> Sample:

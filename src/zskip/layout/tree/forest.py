@@ -9,18 +9,13 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from zskip.errors import InputError
-from zskip.layout.curves import zorder_pattern
-from zskip.layout.fit import MOST_COLUMNS, column_bounds
-from zskip.layout.layout import FITTED, Layout
-from zskip.layout.predict import sample_ranks
-from zskip.layout.ranks import dense_ranks, needed_bits, position
+from zskip.layout.ranks import dense_ranks, position
 from zskip.layout.tree.grow import Grower, Guide, Node
 from zskip.layout.tree.join import breadth_first, join_leaves
 from zskip.layout.tree.queries import TreeQueries
 from zskip.layout.tree.tree import Int32s, Tree
-from zskip.layout.workload import Workload, column_weights
-from zskip.records import Floats, Ints, Sample, Values
+from zskip.layout.workload import Workload
+from zskip.records import Ints, Sample, Values
 
 _LEAST_ROWS = 20
 """A partition with at least this many sampled rows a file gets a tree of its own."""
@@ -42,55 +37,33 @@ class _GrownTree:
     reasons: list[str]
 
 
-def fit_tree(
+def grow_trees(
     sample: Sample,
-    files: npt.NDArray[np.integer[Any]],
-    *,
-    partition_rows: npt.NDArray[np.integer[Any]],
+    files: Ints,
     workload: Workload,
-    beside: Sequence[tuple[Values, Floats]] = (),
-    guide: Layout | None = None,
-) -> Layout:
-    """Fit a tree of cuts to a workload; inside a leaf each page is a box of rows.
+    bounds: Sequence[Values],
+    guide: tuple[Tree, Sequence[Values]] | None = None,
+) -> tuple[Tree, tuple[Values, ...], list[npt.NDArray[np.int32]]]:
+    """Grow one tree of cuts for each partition, joined into one.
 
-    files, partition_rows, beside: as `fit` takes them; workload: over the dense ranks of the sample; guide: a layout of
-    the same columns, whose tree's cuts are reused as far as the sample has rows for them. Raises InputError unless
-    there are 2 to 32 columns.
+    files: (partitions,), at least 1; workload: over the dense ranks of the sample; bounds: of each column, to which the
+    values of the cuts are added; guide: another tree and its bounds, whose cuts are reused as far as the sample has
+    rows for them. Returns the tree, its bounds, and for each partition the files of each leaf.
     """
-    if not 2 <= len(sample.fields) <= MOST_COLUMNS:
-        raise InputError(f'curve="{FITTED}" goes with 2 to {MOST_COLUMNS} columns, not {len(sample.fields)}')
     forest = _Forest(sample, workload, guide)
-    rows = np.asarray(partition_rows, np.float64)
-    file_counts = np.minimum(np.maximum(np.asarray(files, np.int64), 1), np.maximum(rows, 1)).astype(np.int64)
-    trees = forest.grow(file_counts)
+    trees = forest.grow(files)
     cut_values = [
         np.unique(forest.values(d, [value for column, value in forest.cuts if column == d and value is not None]))
         for d in range(len(sample.fields))
     ]
-    quantiles = column_bounds(sample, "zorder", "sample", int(file_counts.max(initial=1)), beside)
-    bounds = tuple(np.union1d(q, values) for q, values in zip(quantiles, cut_values, strict=True))
-    null_ranks = tuple(bool(nulls.any()) for nulls in sample.nulls)
-    spread = [trees[p].spread for p in range(len(file_counts))]
-    per_segment = np.concatenate(spread) if spread else np.ones(0, np.int32)
-    return Layout(
-        fields=sample.fields,
-        curve=FITTED,
-        build="sample",
-        bounds=bounds,
-        null_ranks=null_ranks,
-        pattern=zorder_pattern([needed_bits(len(b), null) for b, null in zip(bounds, null_ranks, strict=True)]),
-        cut_keys=np.empty(0, np.int64),
-        cut_starts=np.concatenate([[0], np.cumsum([len(s) - 1 for s in spread])]).astype(np.int64),
-        spread=per_segment,
-        tree=_join_trees(trees, forest.cuts, bounds),
-        column_weights=column_weights(workload, sample_ranks(sample)),
-    )
+    all_bounds = tuple(np.union1d(b, values) for b, values in zip(bounds, cut_values, strict=True))
+    return _join_trees(trees, forest.cuts, all_bounds), all_bounds, [tree.spread for tree in trees]
 
 
 class _Forest:
     """Grows the trees of all partitions over the dense ranks of one sample."""
 
-    def __init__(self, sample: Sample, workload: Workload, guide: Layout | None) -> None:
+    def __init__(self, sample: Sample, workload: Workload, guide: tuple[Tree, Sequence[Values]] | None) -> None:
         self._sample = sample
         self._ends = workload.ends
         dense = [dense_ranks(values, nulls) for values, nulls in zip(sample.columns, sample.nulls, strict=True)]
@@ -107,7 +80,7 @@ class _Forest:
             queries=TreeQueries(workload),
             null_ranks=null_ranks,
             uncut=np.array(nan, np.int64),
-            guide=None if guide is None or guide.tree is None else self._rank_guide(guide, guide.tree),
+            guide=None if guide is None else self._rank_guide(*guide),
         )
         self.cuts: list[Cut] = []
         """The cuts of all nodes of all trees."""
@@ -155,8 +128,9 @@ class _Forest:
         column, cut, distinct = node.column, node.cut, self._distinct[node.column]
         if cut >= len(distinct):
             return column, None
-        if node.guide >= 0 and self._guide is not None and self._guide.tree is not None:
-            return column, self._guide.bounds[column][self._guide.tree.cuts[node.guide] - 1]
+        if node.guide >= 0 and self._guide is not None:
+            tree, bounds = self._guide
+            return column, bounds[column][tree.cuts[node.guide] - 1]
         if self._ends:
             ends, weights = self._ends[column]
             first, last = (int(np.searchsorted(ends, distinct[i : i + 1], "right")[0]) for i in (cut - 1, cut))
@@ -164,10 +138,10 @@ class _Forest:
                 return column, ends[first + int(np.argmax(weights[first:last]))]
         return column, distinct[cut]
 
-    def _rank_guide(self, guide: Layout, tree: Tree) -> Guide:
+    def _rank_guide(self, tree: Tree, bounds_of_tree: Sequence[Values]) -> Guide:
         """Express the cuts of a tree as dense ranks of the sample."""
         cuts = np.empty(len(tree.cuts), np.int32)
-        for column, (distinct, bounds) in enumerate(zip(self._distinct, guide.bounds, strict=True)):
+        for column, (distinct, bounds) in enumerate(zip(self._distinct, bounds_of_tree, strict=True)):
             in_column = tree.columns == column
             ranks = np.append(np.searchsorted(distinct, bounds, "left"), len(distinct))
             cuts[in_column] = ranks[tree.cuts[in_column] - 1]

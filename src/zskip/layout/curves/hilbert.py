@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from zskip.layout.curves import KEY_BITS, interleave_words
+from zskip.layout.curves.base import Curve
 from zskip.layout.direct import Words
+from zskip.layout.patterns import KEY_BITS, Pattern, interleave_words, zorder_pattern
 from zskip.records import Ints
 
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
+
+
+class Hilbert(Curve):
+    """The Hilbert curve, whose columns have the same number of bits."""
+
+    name = "hilbert"
+    is_separable = False
+    has_boxes = False
+
+    @staticmethod
+    def pattern(widths: Sequence[int], bits: int) -> Pattern:
+        return zorder_pattern([min(max(widths), bits // len(widths))] * len(widths), bits)
+
+    def table(self, codes: Ints, pattern: Pattern, column: int) -> Ints:
+        return codes
+
+    def keys(self, parts: Iterable[Ints], pattern: Pattern) -> Ints:
+        codes = list(parts)
+        return hilbert_keys(codes, len(pattern) // len(codes))
+
+    def byte_keys(self, words: Sequence[Words], pattern: Pattern) -> npt.NDArray[np.bytes_]:
+        return hilbert_bytes(words)
 
 
 def hilbert_keys(codes: Sequence[Ints], bits: int) -> Ints:
