@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from zskip.advisor.advice import suggestions
 from zskip.advisor.advice.advice import Advice, Candidate
 from zskip.advisor.advice.layout_search import (
     Question,
@@ -15,6 +16,7 @@ from zskip.advisor.advice.layout_search import (
     compare_curves,
     evaluate_current,
     find_queried_columns,
+    predict_fit,
 )
 from zskip.advisor.advice.suggestions import suggest
 from zskip.advisor.fitting.cross_validation import (
@@ -323,6 +325,23 @@ def test_sketches_are_suggested_for_what_bounds_cannot_serve() -> None:
     assert any("bloom(0.01):s" in text for text in sentences)
     assert any("ngram:s" in text for text in sentences)
     assert any("6 % of the queries read all files under any layout" in text for text in sentences)
+
+
+@pytest.mark.parametrize(
+    ("curve", "predicted"), [("hilbert", "hilbert"), ("linear", "linear"), ("fitted", "zorder"), ("zorder", "zorder")]
+)
+def test_file_sizes_are_predicted_for_the_curve_of_the_advice(
+    monkeypatch: pytest.MonkeyPatch, curve: str, predicted: str
+) -> None:
+    curves = []
+
+    def record(question: Question, by: tuple[str, ...], curve: str) -> Reads:
+        curves.append(curve)
+        return predict_fit(question, by, curve)
+
+    monkeypatch.setattr(suggestions, "predict_fit", record)
+    suggest(question(workload(20, 3)), ("a", "b"), curve)
+    assert set(curves) == {predicted}
 
 
 def test_advice_is_plain_sentences() -> None:

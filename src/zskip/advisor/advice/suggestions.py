@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from zskip.advisor.advice.layout_search import Question, predict_fit
-from zskip.layout.curves import default_curve
+from zskip.layout.curves import curve_traits, default_curve
 from zskip.predicate import (
     And,
     Column,
@@ -128,7 +128,8 @@ def _suggest_file_size(question: Question, by: tuple[str, ...], curve: str) -> l
     def kept(factor: float) -> float:
         files = np.maximum(np.rint(quick.target.files * factor), (quick.target.files > 0)).astype(np.int64)
         target = dataclasses.replace(quick.target, files=files)
-        fitted_curve = "hilbert" if curve == "hilbert" else default_curve(len(by))
+        # A tree of cuts takes long to fit.
+        fitted_curve = default_curve(len(by)) if curve_traits(curve).needs_workload else curve
         reads = predict_fit(dataclasses.replace(quick, target=target), by, fitted_curve)
         return float(reads.kept @ quick.workload.weights)
 
