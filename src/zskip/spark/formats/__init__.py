@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zskip.formats import DeltaFormat, HudiFormat, IcebergFormat, ParquetFormat, TableFormat
+from zskip.formats import IcebergFormat, TableFormat
 from zskip.formats.iceberg.format import check_installed
 from zskip.spark.formats.base import Engine, EngineCommit, Reader, RoutedRows
 from zskip.spark.formats.delta import log as delta
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "EngineCommit", "Reader", "RoutedRows", "has_own_reader", "open_reader", "session_catalog"]
 
-_READERS: tuple[tuple[type, type[FileReader]], ...] = (
-    (ParquetFormat, ParquetReader),
-    (DeltaFormat, DeltaReader),
-    (HudiFormat, HudiReader),
-)
+_READERS: dict[str, type[FileReader]] = {"parquet": ParquetReader, "delta": DeltaReader, "hudi": HudiReader}
+"""By the names of formats; tables of others have files that zskip chooses and Spark reads."""
 _OWN_READERS = {"delta": delta.is_loaded, "hudi": hudi.is_loaded}
 
 
@@ -45,8 +42,7 @@ def open_reader(
         from zskip.spark.formats.iceberg.reader import IcebergReader  # needs pyiceberg
 
         return IcebergReader(spark, table, storage, named)
-    reader = next(reader for kind, reader in _READERS if isinstance(table, kind))
-    return reader(spark, table, storage, named)
+    return _READERS.get(table.name, FileReader)(spark, table, storage, named)
 
 
 def has_own_reader(spark: SparkSession | None, name: str) -> bool:
