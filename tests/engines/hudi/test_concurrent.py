@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +46,8 @@ GUARDED = {
 }
 Rows = dict[int, int]
 """What the table holds: ids and versions of rows."""
+ROWS: Rows = dict.fromkeys(range(12), 1)
+"""Of the tables whose optimize is killed."""
 
 
 def write(spark: SparkSession, path: Path, rows: Rows, operation: str, **options: str) -> None:
@@ -125,38 +131,34 @@ def test_a_random_writer_and_the_optimizer_never_lose_or_double_a_row(
     assert held(engine_spark, path) == [*sorted(rows.items()), (5000, 1)]
 
 
-KILLED = """
-import json, os, signal, sys, threading, time
+SCRIPT = """
+import json, sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 import zskip
 from zskip.spark.formats.hudi.commits import HudiEngine
 
-path, step, jars, arguments, times = sys.argv[1:]
+path, place, jars, arguments, calls = sys.argv[1:]
 spark = (SparkSession.builder.master("local[1]").config("spark.jars", jars).config("spark.ui.enabled", "false")
     .config("spark.serializer", "org.apache.spark.serializer.KryoSerializer").getOrCreate())
-java = spark.sparkContext._gateway.proc.pid
-before = {str(file) for file in Path(path).rglob("*")}
+place = Path(place)
+(place / "pid").write_text(str(spark.sparkContext._gateway.proc.pid))
+(place / "pid").rename(place / "java")
 
-def kill(*arguments):
-    os.kill(java, signal.SIGKILL)
-    os.kill(os.getpid(), signal.SIGKILL)
+def stop_at(name):
+    done, called = getattr(HudiEngine, name), []
 
-def watch():
-    while not any(str(file) not in before for file in Path(path).glob(step)):
-        time.sleep(0.0005)
-    kill()
+    def stopped(*arguments):
+        called.append(name)
+        (place / f"{name} {len(called)}").touch()
+        while not (place / f"{name} {len(called)} over").exists():
+            time.sleep(0.001)
+        return done(*arguments)
 
-done, called = getattr(HudiEngine, step, None), []
+    setattr(HudiEngine, name, stopped)
 
-def count(*arguments):
-    called.append(step)
-    return kill() if len(called) == int(times) else done(*arguments)
-
-if done:
-    setattr(HudiEngine, step, count)
-else:
-    threading.Thread(target=watch, daemon=True).start()
+for name in calls.split(","):
+    stop_at(name)
 zskip.table(spark, path).optimize(**json.loads(arguments))
 """
 STEPS = {
@@ -171,31 +173,97 @@ STEPS = {
     "looked again": "_check_after",
     "index": ".hoodie/zskip/index/**/*.parquet",
 }
-"""The first new file, or the call, at which a process is killed, in the order in which they come."""
+"""The first new file, or the call, at which a process stops or is killed, in the order in which they come."""
 COMMITTED = ("committed", "looked again", "index")
 WRITTEN = ("first file", "all files", "about to commit", *COMMITTED)
 
 
-def killed(path: Path, step: str, arguments: dict[str, Any], times: int = 1) -> None:
-    """Optimize a table in a process that is killed at a step, where that is a call the so many-th time."""
-    script, output = path.with_name("killed.py"), path.with_name("said")
-    script.write_text(KILLED)
-    jars = ",".join(os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep))
-    call = [sys.executable, str(script), str(path), step, jars, json.dumps(arguments), str(times)]
-    # Not a pipe: what a killed Java was about to start may hold on to it.
-    with output.open("w+") as said:
-        done = subprocess.run(call, stdout=said, stderr=said, timeout=300)
-        assert done.returncode == -signal.SIGKILL, output.read_text()[-2000:]
+class Optimizer:
+    """An optimize in processes of its own, which wait at some calls, and can be stopped at any moment and killed."""
+
+    def __init__(self, path: Path, arguments: dict[str, Any], calls: list[str]) -> None:
+        self._place = path.with_name(f"{path.name} optimizer")
+        self._place.mkdir()
+        script, self._output = self._place / "script.py", self._place / "said"
+        script.write_text(SCRIPT)
+        jars = ",".join(os.environ["ZSKIP_ENGINE_JARS"].split(os.pathsep))
+        call = [sys.executable, script, path, self._place, jars, json.dumps(arguments), ",".join(calls)]
+        # Not a pipe: what a killed Java was about to start may hold on to it.
+        with self._output.open("w") as said:
+            self._process = subprocess.Popen([str(word) for word in call], stdout=said, stderr=said)
+        self.wait(lambda: (self._place / "java").exists())
+        self._pids = int((self._place / "java").read_text()), self._process.pid
+
+    def wait(self, reached: Callable[[], bool]) -> None:
+        """Look again and again until it has come so far."""
+        deadline = time.monotonic() + 300
+        while not reached():
+            assert self._process.poll() is None, self._output.read_text()[-2000:]
+            assert time.monotonic() < deadline, self._output.read_text()[-2000:]
+            time.sleep(0.0005)
+
+    def wait_for(self, call: str, number: int = 1) -> None:
+        """Wait until it is about to do a call for the so many-th time."""
+        self.wait(lambda: (self._place / f"{call} {number}").exists())
+
+    def let_go(self, call: str, number: int = 1) -> None:
+        """Have it do the call at which it waits."""
+        (self._place / f"{call} {number} over").touch()
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Neither of its processes does anything meanwhile."""
+        self._send(signal.SIGSTOP)
+        self.wait(lambda: all(_state(pid) == "T" for pid in self._pids))
+        yield
+        self._send(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._send(signal.SIGKILL)
+        self._process.wait()
+
+    def _send(self, number: signal.Signals) -> None:
+        for pid in self._pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+
+def _state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.fixture(scope="module")
+def moments(engine_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The table as a kill at each step of one optimize leaves it: copies, made while its processes are stopped."""
+    place = tmp_path_factory.mktemp("moments")
+    path = place / "t"
+    write(engine_spark, path, ROWS, "bulk_insert")
+    before = set(path.rglob("*"))
+    calls = [step for step in STEPS.values() if step.startswith("_")]
+    optimizer = Optimizer(path, {"by": ["id", "ts"], "files": 3}, calls)
+    try:
+        for name, step in STEPS.items():
+            if step in calls:
+                optimizer.wait_for(step)
+            else:
+                optimizer.wait(lambda step=step: any(file not in before for file in path.glob(step)))  # type: ignore[misc]
+            with optimizer.stopped():
+                shutil.copytree(path, place / name)
+            if step in calls:
+                optimizer.let_go(step)
+    finally:
+        optimizer.kill()
+    return {name: place / name for name in STEPS}
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
-    step: str, engine_spark: SparkSession, tmp_path: Path
+    step: str, engine_spark: SparkSession, moments: dict[str, Path], tmp_path: Path
 ) -> None:
-    path = tmp_path / "t"
-    rows: Rows = dict.fromkeys(range(12), 1)
-    write(engine_spark, path, rows, "bulk_insert")
-    killed(path, STEPS[step], {"by": ["id", "ts"], "files": 3})
+    path, rows = tmp_path / "t", ROWS
+    # As files of this moment, since Hudi looks at the age of heartbeats.
+    shutil.copytree(moments[step], path, copy_function=shutil.copyfile)
     assert held(engine_spark, path) == sorted(rows.items())
     table = zskip.table(engine_spark, str(path))
     assert table.df().count() == len(rows)
@@ -223,12 +291,18 @@ def test_of_batches_that_are_killed_those_that_are_committed_stay(
     step: str, engine_spark: SparkSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "t"
-    rows: Rows = dict.fromkeys(range(12), 1)
+    rows = ROWS
     write(engine_spark, path, rows, "bulk_insert")
     table = zskip.table(engine_spark, str(path))
     most = max(Path(file).stat().st_size for file in table.files())
     arguments = {"by": ["id"], "curve": "linear", "files": 2, "max_batch": most}
-    killed(path, step, arguments, times=2)
+    optimizer = Optimizer(path, arguments, [step])
+    try:
+        optimizer.wait_for(step)
+        optimizer.let_go(step)
+        optimizer.wait_for(step, 2)
+    finally:
+        optimizer.kill()
     assert held(engine_spark, path) == sorted(rows.items())
     done = table.optimize(**arguments)
     before = 1 if step == "_complete" else 2
