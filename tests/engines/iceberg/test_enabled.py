@@ -63,6 +63,12 @@ def both(spark: SparkSession, read: Callable[[], DataFrame]) -> tuple[list[str],
         return plain, sorted(map(str, read().collect()))
 
 
+def enabled(spark: SparkSession, sql: str) -> list[str]:
+    """The rows of a query with zskip."""
+    with zskip.enabled(spark):
+        return sorted(map(str, spark.sql(sql).collect()))
+
+
 def check(spark: SparkSession, read: Callable[[], DataFrame], wheres: list[str] = WHERES) -> None:
     for where in wheres:
         plain, pruned = both(spark, lambda where=where: read().where(where))  # type: ignore[misc]
@@ -277,10 +283,10 @@ def test_storage_partitioned_joins_and_icebergs_runtime_filters(engine_spark: Sp
     pruned = f"SELECT a.id, a.v FROM {days} a JOIN {other} b ON a.v = b.v WHERE b.u IN (77, 81)"
     pairs = f"SELECT a.id, b.id FROM {one} a JOIN {one} b ON a.u = b.u WHERE a.s = "
     twice = f"{pairs} 'n77' UNION ALL {pairs} 'n78'"
+    for sql in (joined, pruned, twice):
+        plain, through = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
+        assert through == plain, sql
     for adaptive in ("false", "true"):
-        for sql in (joined, pruned, twice):
-            plain, through = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
-            assert through == plain, sql
         try:
             for key, value in zip([*names, "spark.sql.adaptive.enabled"], [*values, adaptive], strict=True):
                 spark.conf.set(key, value)
@@ -320,6 +326,7 @@ def test_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> No
         f"SELECT f.id, g.id FROM {fact} f JOIN {fact} g ON f.id = g.u JOIN {small} d ON g.u = d.id WHERE {where}": None,
         f"SELECT f.s FROM {fact} f JOIN {small} d ON f.id = d.u WHERE {where}": None,
     }
+    plain = {sql: sorted(map(str, spark.sql(sql).collect())) for sql in queries}
     settings = {"spark.zskip.joins": "always", "spark.sql.adaptive.enabled": str(adaptive).lower()}
     try:
         for key, value in settings.items():
@@ -327,18 +334,14 @@ def test_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> No
         for threshold in ("10m", "-1"):
             spark.conf.set("spark.sql.autoBroadcastJoinThreshold", threshold)
             for sql, files in queries.items():
-                plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
-                assert pruned == plain, sql
+                assert enabled(spark, sql) == plain[sql], sql
                 scans = [scan for scan in zskip.scans(spark) if scan.table.endswith(fact.rpartition(".")[2])]
                 assert files is None or files in {scan.files for scan in scans}, (sql, scans)
             pair = f"SELECT f.s FROM {fact} f JOIN {small} d ON f.id = d.id WHERE d.s = "
-            sql = f"{pair} 'n77' UNION ALL {pair} 'n1278'"
-            plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
-            assert pruned == plain == ["Row(s='n1278')", "Row(s='n77')"]
+            assert enabled(spark, f"{pair} 'n77' UNION ALL {pair} 'n1278'") == ["Row(s='n1278')", "Row(s='n77')"]
             spark.conf.set("spark.zskip.joins.keys", "2")
             for sql in queries:
-                plain, pruned = both(spark, lambda sql=sql: spark.sql(sql))  # type: ignore[misc]
-                assert pruned == plain, sql
+                assert enabled(spark, sql) == plain[sql], sql
             spark.conf.unset("spark.zskip.joins.keys")
     finally:
         for key in (*settings, "spark.sql.autoBroadcastJoinThreshold", "spark.zskip.joins.keys"):
