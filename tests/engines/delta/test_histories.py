@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories import SEEDS, STEPS, History
+from histories import MANY_STEPS, SEEDS, STEPS, History
 
 from zskip.errors import ZskipWarning
 
@@ -18,7 +18,7 @@ PROPERTIES = {
     "name": {"delta.columnMapping.mode": "name"},
     "all": {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "id", "delta.enableRowTracking": "true"},
 }
-"""Besides type widening."""
+"""Besides type widening. Short histories leave out `name`: `all` has renamed columns, too."""
 
 
 class DeltaHistory(History):
@@ -55,7 +55,7 @@ class DeltaHistory(History):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", PROPERTIES)
+@pytest.mark.parametrize("kind", [kind for kind in PROPERTIES if kind != "name" or STEPS >= MANY_STEPS])
 def test_a_random_history_has_the_same_answers(kind: str, seed: int, engine_spark: SparkSession) -> None:
     spark = engine_spark.newSession()
     history = DeltaHistory(spark, kind, seed)
