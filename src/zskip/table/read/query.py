@@ -119,6 +119,6 @@ def _report(snapshot: Snapshot, bound: BoundIndex, result: PruneResult, seconds:
 
 def known_rows(bound: BoundIndex, files: Bools) -> int | None:
     """The total rows of some files; None where a file's count is unknown, or rows of it are deleted."""
-    if (bound.snapshot.reading.drop_inexact(files) != files).any() or (bound.rows[files] < 0).any():
-        return None
-    return int(bound.rows[files].sum())
+    deleted = bound.snapshot.reading.deleted
+    rows = bound.rows[files] if deleted is None else np.where(deleted, -1, bound.rows)[files]
+    return None if (rows < 0).any() else int(rows.sum())
