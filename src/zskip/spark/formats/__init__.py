@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from zskip.formats import IcebergFormat, TableFormat
 from zskip.formats.iceberg.format import check_installed
-from zskip.spark.formats.base import Engine, EngineCommit, Reader, RoutedRows
+from zskip.spark.formats.base import Engine, EngineCommit, RoutedRows
 from zskip.spark.formats.delta import log as delta
 from zskip.spark.formats.delta.reader import DeltaReader
-from zskip.spark.formats.files import FileReader, ParquetReader
 from zskip.spark.formats.hudi import bundle as hudi
 from zskip.spark.formats.hudi.reader import HudiReader
+from zskip.spark.formats.reader import ParquetReader, Reader
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "EngineCommit", "Reader", "RoutedRows", "has_own_reader", "open_reader", "session_catalog"]
 
-_READERS: dict[str, type[FileReader]] = {"parquet": ParquetReader, "delta": DeltaReader, "hudi": HudiReader}
+_READERS: dict[str, type[Reader]] = {"parquet": ParquetReader, "delta": DeltaReader, "hudi": HudiReader}
 """By the names of formats; tables of others have files that zskip chooses and Spark reads."""
 _OWN_READERS = {"delta": delta.is_loaded, "hudi": hudi.is_loaded}
 
 
-def open_reader(
-    spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None
-) -> FileReader:
+def open_reader(spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None) -> Reader:
     """Choose the reader of a table, which reads nothing yet.
 
     named: the table in the session's catalog, if it was opened by its name there.
@@ -42,7 +40,7 @@ def open_reader(
         from zskip.spark.formats.iceberg.reader import IcebergReader  # needs pyiceberg
 
         return IcebergReader(spark, table, storage, named)
-    return _READERS.get(table.name, FileReader)(spark, table, storage, named)
+    return _READERS.get(table.name, Reader)(spark, table, storage, named)
 
 
 def has_own_reader(spark: SparkSession | None, name: str) -> bool:

@@ -14,7 +14,7 @@ from zskip.formats.delta.values import relative_path
 from zskip.records import Ints, Snapshot
 from zskip.spark.formats.delta.commits import DeltaEngine
 from zskip.spark.formats.delta.log import DELTA, is_loaded, open_version, read_files, restore_rows, uri_of
-from zskip.spark.formats.files import FileReader
+from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.gateway import Jvm
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class DeltaReader(FileReader):
+class DeltaReader(Reader):
     """Reads a Delta table; tables with deletion vectors, mapped columns and the like through Delta Lake."""
 
     _table: DeltaFormat

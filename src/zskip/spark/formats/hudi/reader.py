@@ -12,10 +12,10 @@ import numpy as np
 from zskip.formats import HudiFormat
 from zskip.formats.hudi.values import drop_widened_floats
 from zskip.records import Snapshot
-from zskip.spark.formats.files import FileReader
 from zskip.spark.formats.hudi.bundle import is_loaded
 from zskip.spark.formats.hudi.commits import HudiEngine
 from zskip.spark.formats.hudi.statistics import add_statistics
+from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.compat import frame_of_rows
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.statuses import qualify_root
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _DIRECTORY = "_hoodie_partition_path"
 
 
-class HudiReader(FileReader):
+class HudiReader(Reader):
     """Reads a Hudi table; file groups with log files through Hudi's bundle."""
 
     _table: HudiFormat

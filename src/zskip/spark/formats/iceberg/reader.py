@@ -12,10 +12,10 @@ from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import IcebergFormat, TableFormat
 from zskip.formats.schema import fields_from_json
 from zskip.records import Ints, Snapshot
-from zskip.spark.formats.files import FileReader
 from zskip.spark.formats.iceberg.catalog import SessionCatalog
 from zskip.spark.formats.iceberg.commits import IcebergEngine
 from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
+from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.scan.relation import Pruning
 from zskip.storage import Storage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from zskip.spark.jvm.catalog import NamedTable
 
 
-class IcebergReader(FileReader):
+class IcebergReader(Reader):
     """Reads an Iceberg table; tables with deletes, row ids, renamed columns and the like through Iceberg itself."""
 
     _table: IcebergFormat

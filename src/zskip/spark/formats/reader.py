@@ -1,4 +1,4 @@
-"""The reader of tables whose files hold their rows: zskip chooses the files, and Spark reads them."""
+"""The reader of a table in a session: what all readers answer, as it is where the files hold the rows."""
 
 from __future__ import annotations
 
@@ -41,8 +41,13 @@ _TRIES = 5
 _log = logging.getLogger("zskip")
 
 
-class FileReader(MetadataReader):
-    """Reads files that hold the table's rows; the readers of formats are this one where a table uses nothing else."""
+class Reader(MetadataReader):
+    """Reads one version of a table in a session, the one that is current at the first question.
+
+    `open_reader` chooses the class by the table's format. This one reads files that hold the rows: zskip chooses them,
+    and Spark reads them. Those of formats differ from it where a table uses what only the format's own code reads; what
+    a version or a feature asks for is decided inside, and nobody else asks how rows are read.
+    """
 
     def __init__(
         self, spark: SparkSession, table: TableFormat, storage: Storage, named: NamedTable | None = None
@@ -55,7 +60,7 @@ class FileReader(MetadataReader):
 
     @cached_property
     def schema(self) -> TableSchema:
-        """The live files as Spark sees them."""
+        """The live files, with columns and partition values as Spark sees them."""
         for tries_left in reversed(range(_TRIES)):
             snapshot = self._table.snapshot()
             try:
@@ -74,26 +79,26 @@ class FileReader(MetadataReader):
 
     @property
     def shown(self) -> Snapshot:
-        """The files with the columns that users see."""
+        """The files with the columns of `frame` and `whole`."""
         return self.snapshot
 
     @property
     def engine(self) -> Engine | None:
-        """None: zskip writes the files, and the format commits them."""
+        """What commits a rewrite of the rows; None where zskip writes the files and the format commits them."""
         return None
 
     @property
     def filters_itself(self) -> bool:
-        """False: Spark filters inside files as its settings say."""
+        """Whether `whole` filters inside files whatever the session's settings are."""
         return False
 
-    def with_schema(self, schema: TableSchema) -> FileReader:
+    def with_schema(self, schema: TableSchema) -> Reader:
         """The same reader of the same version, for some of its files or with other columns."""
         reader = copy.copy(self)
         reader.__dict__["schema"] = schema
         return reader
 
-    def select(self, files: Snapshot) -> FileReader:
+    def select(self, files: Snapshot) -> Reader:
         """The same reader of the same version, for some of its files."""
         return self.with_schema(dataclasses.replace(self.schema, snapshot=files))
 
@@ -112,7 +117,10 @@ class FileReader(MetadataReader):
             )
 
     def frame(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
-        """The rows as users see them, of which each query reads the files that its filters leave."""
+        """The rows as users see them, of which each query reads the files that its filters leave.
+
+        prune: binds the index to files. Warns where the rows are those of another reader, without the index.
+        """
         self.check()
         snapshot = self.snapshot
         if self.feature is not None:
@@ -137,14 +145,19 @@ class FileReader(MetadataReader):
         return scan(self._spark, self.schema)
 
     def live_rows(self, session: SparkSession) -> DataFrame:
-        """The rows of the files, with the number of each row's partition in `ORDINAL`.
+        """The rows of the files without deleted ones, with the number of each row's partition in `ORDINAL`.
 
-        Columns that the files hold under the name of a partition column keep what the files say.
+        Has the hidden columns that a rewrite must keep. Columns that the files hold under the name of a partition
+        column keep what the files say.
         """
         return scan(session, partition_by_ordinal(session, self.schema, ORDINAL))
 
     def stored_rows(self, files: Bools, settings: Mapping[str, str]) -> DataFrame:
-        """All rows in some files, in a private session."""
+        """All rows in some files, deleted ones too, in a private session; what cannot be read is an error.
+
+        What an index says of a file has to be true of older versions of the table, too, in which its rows were live.
+        files: (files,) mask; settings: of that session.
+        """
         only = self.select(self.snapshot.select(files))
         return only._read_stored(private_session(self._spark, {**WHOLE, **settings}))
 
@@ -152,7 +165,10 @@ class FileReader(MetadataReader):
         return scan(session, self.schema)
 
     def numbered_rows(self) -> tuple[DataFrame, str]:
-        """The rows in the files with the numbers of file and row, and the column with the row's."""
+        """The rows in the files with the number of each row's file in `ORDINAL`, and the column with its row's number.
+
+        Deleted and changed rows may be among them.
+        """
         files = self.snapshot
         if self.feature is not None:
             positions = FilePositions([self._storage.uri(path) for path in files.paths])
@@ -163,10 +179,10 @@ class FileReader(MetadataReader):
             partitions=tuple(Partition(directory=str(i)) for i in range(len(files))),
             partition_of=np.arange(len(files), dtype=np.int32),
         )
-        return FileReader.live_rows(self.select(separated), self._spark), "_metadata.row_index"
+        return Reader.live_rows(self.select(separated), self._spark), "_metadata.row_index"
 
 
-class ParquetReader(FileReader):
+class ParquetReader(Reader):
     """Reads directories of Parquet files, which hold all live files of a table and nothing else."""
 
     def whole(self) -> DataFrame:
