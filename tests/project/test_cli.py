@@ -19,12 +19,9 @@ import tables
 
 import zskip
 from zskip import cli
-from zskip.cli.options import Build, Curve
 from zskip.cli.show import plain
 from zskip.errors import ConflictError
 from zskip.index import BoundIndex
-from zskip.layout.builds import BUILDS
-from zskip.layout.curves import CURVES
 from zskip.records import ColumnStats
 
 
@@ -50,12 +47,6 @@ def session(spark: object) -> object:
 @pytest.fixture
 def events(tmp_path: Path) -> str:
     return str(tables.make_events(tmp_path / "events"))
-
-
-def test_curves_and_builds_are_those_of_layouts() -> None:
-    """Written out there, so that commands start without NumPy."""
-    assert [curve.value for curve in Curve] == [*CURVES, "auto"]
-    assert [build.value for build in Build] == list(BUILDS)
 
 
 def test_json_is_one_document_and_nothing_else(events: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,8 +15,8 @@ from typer.main import get_command
 
 import zskip
 from zskip import cli
-from zskip.advisor.fitting.cross_validation import curves_for
-from zskip.layout.layout import BUILDS
+from zskip.layout.builds import BUILDS
+from zskip.layout.curves import CURVES
 from zskip.options import Option, options_of
 from zskip.sql.statements.statement import read_statement
 from zskip.table.refresh_index import COLLECTORS, GRANULARITIES
@@ -144,11 +144,11 @@ CHECKED = {
     ("index", "collect"): COLLECTORS,
     ("index", "granularity"): GRANULARITIES,
     ("optimize", "build"): BUILDS,
-    ("optimize", "curve"): ("auto", *curves_for(2)),
+    ("optimize", "curve"): ("auto", *CURVES),
     ("optimize", "sampling"): ("bernoulli", "reservoir"),
     ("optimize", "writer"): ("auto", "arrow", "spark"),
-    ("what_if", "curve"): ("auto", *curves_for(2)),
-    ("write", "curve"): ("auto", *curves_for(2)),
+    ("what_if", "curve"): ("auto", *CURVES),
+    ("write", "curve"): ("auto", *CURVES),
     ("write", "format"): ("parquet", "delta", "iceberg"),
     ("write", "mode"): MODES,
 }
