@@ -50,12 +50,13 @@ def _loader(jvm: Jvm) -> JavaObject:
 
 
 def compile_apart(jvm: Jvm, name: str) -> JavaObject:
-    """The constructor of a class over those of another program, which a session may lack; fails without them.
+    """An object of a class over those of another program, which a session may lack; fails without them.
 
-    name: of a file of this room, without its ending, whose class holds one called `zskip`.
+    name: of a file of this room, without its ending.
     """
     text = files("zskip.spark.scan").joinpath(*f"{name}.java".split("/")).read_text(encoding="utf-8")
-    return _cook(jvm, text, _loader(jvm)).loadClass(f"{name.rpartition('/')[2]}$zskip").getConstructors()[0]
+    made = _cook(jvm, text, _loader(jvm)).loadClass(name.rpartition("/")[2]).getConstructors()[0]
+    return made.newInstance(jvm.array("java.lang.Object", []))
 
 
 def _compile(jvm: Jvm) -> JavaObject | None:

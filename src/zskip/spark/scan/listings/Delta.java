@@ -1,4 +1,3 @@
-import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -14,6 +13,7 @@ import SEQ;
 final class Delta {
   private static final String FORMAT = "org.apache.spark.sql.delta.DeltaParquetFileFormat";
   private static final String PREPARED = "org.apache.spark.sql.delta.stats.PreparedDeltaFileIndex";
+  private static final String LOG = "org.apache.spark.sql.delta.files.TahoeLogFileIndex";
   private static final String MAPPING = "delta.columnMapping.mode";
   private static final String VECTORS = "deletionVectors";
   /** Of listed files with a deletion vector. */
@@ -21,8 +21,8 @@ final class Delta {
   /** The column by which Delta filters deleted rows. */
   private static final String DELETED = "__delta_internal_is_row_deleted";
 
-  /** Of `DeltaFiles`; null until it is needed, and where this Delta has other classes. */
-  private static Constructor own;
+  /** Null until it is needed, and where this Delta has other classes. */
+  private static DeltaCode code;
   private static boolean isKnown;
 
   private Delta() {}
@@ -30,13 +30,18 @@ final class Delta {
   static boolean isFormat(Object format) { return format.getClass().getName().equals(FORMAT); }
 
   /** Whether Delta has already chosen the files of one version, which it then lists at no cost. */
-  static boolean isPrepared(FileIndex location) { return location.getClass().getName().equals(PREPARED); }
+  static boolean isPrepared(FileIndex location) {
+    return location instanceof DeltaVersion || location.getClass().getName().equals(PREPARED);
+  }
+
+  /** Whether Delta would choose the files of a relation when the query is optimized. */
+  static boolean isLog(FileIndex location) { return location.getClass().getName().equals(LOG); }
 
   /** Why files must not be dropped from Delta's listing; null if there is no reason. */
   static String obstacle(HadoopFsRelation relation) throws ReflectiveOperationException {
     FileIndex location = relation.location();
     if (!isPrepared(location)) return "Delta has not chosen its files when the query is planned";
-    return mayDeleteRows(location) && own() == null ? "this version of Delta Lake is not supported" : null;
+    return mayDeleteRows(location) && code() == null ? "this version of Delta Lake is not supported" : null;
   }
 
   /** An index of ours as Delta takes it: where rows may be deleted, Delta leaves them out of its own file indexes. */
@@ -44,7 +49,7 @@ final class Delta {
     if (!(files instanceof zskip) || !isPrepared(((zskip) files).files)) return files;
     FileIndex location = ((zskip) files).files;
     try {
-      return mayDeleteRows(location) ? (FileIndex) own().newInstance(new Object[] {files, location}) : files;
+      return mayDeleteRows(location) ? code().wrap(files, location) : files;
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
@@ -54,10 +59,11 @@ final class Delta {
     return call(call(location, "protocol"), "readerFeatures").toString().indexOf(VECTORS) >= 0;
   }
 
-  private static synchronized Constructor own() {
-    if (!isKnown) own = (Constructor) Faults.python.ask("compile", new Object[] {"listings/delta/DeltaFiles"});
+  /** Null where this Delta has other classes than are known. */
+  static synchronized DeltaCode code() {
+    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile", new Object[] {"listings/delta/DeltaFiles"});
     isKnown = true;
-    return own;
+    return code;
   }
 
   /** How columns are found in files, and the columns as the log has them; nulls where files have their names. */
@@ -83,7 +89,7 @@ final class Delta {
     return others.size() == all.size() ? filters : ScanQuery.seq(others);
   }
 
-  private static Object call(Object object, String method) throws ReflectiveOperationException {
+  static Object call(Object object, String method) throws ReflectiveOperationException {
     return object.getClass().getMethod(method, new Class[0]).invoke(object, new Object[0]);
   }
 }

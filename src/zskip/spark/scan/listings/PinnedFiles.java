@@ -12,7 +12,7 @@ final class PinnedFiles extends Listing {
   PinnedFiles(BoundIndex index, Pinned snapshot, Seq partitionFilters) {
     super(index);
     this.snapshot = snapshot;
-    this.matching = snapshot.matching(partitionFilters);
+    this.matching = snapshot.partitions.matching(partitionFilters);
   }
 
   Seq everything() { return snapshot.directories(matching); }
@@ -39,10 +39,10 @@ final class PinnedFiles extends Listing {
   }
 
   List partitions() {
-    int[][] numbers = snapshot.byPartition(matching);
+    int[][] numbers = snapshot.partitions.divide(matching);
     List partitions = new ArrayList();
     for (int i = 0; i < numbers.length; i++) {
-      if (numbers[i] != null) partitions.add(Arrays.asList(new Object[] {snapshot.values(i), numbers[i]}));
+      if (numbers[i] != null) partitions.add(Arrays.asList(new Object[] {snapshot.partitions.values(i), numbers[i]}));
     }
     return partitions;
   }

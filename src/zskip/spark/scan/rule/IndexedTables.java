@@ -59,13 +59,18 @@ final class IndexedTables {
   zskip bind(LogicalRelation node) throws ReflectiveOperationException {
     HadoopFsRelation relation = (HadoopFsRelation) node.relation();
     if (obstacle(node, relation) != null) return null;
-    BoundIndex bound = (BoundIndex) named.get(QueryMark.mark(relation));
-    if (bound == null) bound = find(relation);
+    BoundIndex bound = index(relation);
     if (bound == null) return null;
     // Spark's partition pruning left it as it was, so the scan will list all partitions.
     FileIndex files = relation.location();
     if (files instanceof CatalogFileIndex) files = ((CatalogFileIndex) files).filterPartitions(ScanQuery.NONE);
     return new zskip(files, bound, null);
+  }
+
+  /** The index of a relation's mark, or in its directory; null where there is none. */
+  BoundIndex index(HadoopFsRelation relation) throws ReflectiveOperationException {
+    BoundIndex bound = (BoundIndex) named.get(QueryMark.mark(relation));
+    return bound == null ? find(relation) : bound;
   }
 
   /** Why Spark must read a relation without an index; null if there is no reason. */

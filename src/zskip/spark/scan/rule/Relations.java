@@ -1,3 +1,4 @@
+import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -11,11 +12,26 @@ import scala.Function1;
 final class Relations extends scala.runtime.AbstractPartialFunction {
   private final IndexedTables tables;
   private final boolean isEnabled = IndexedTables.isEnabled();
+  /** The relations to bind, each with the one that takes its place; null for all, as they are. */
+  private final Map others;
 
-  Relations(IndexedTables tables) { this.tables = tables; }
+  private Relations(IndexedTables tables, Map others) {
+    this.tables = tables;
+    this.others = others;
+  }
 
   static LogicalPlan apply(LogicalPlan plan, IndexedTables tables) {
-    return (LogicalPlan) plan.transformDown(new Relations(tables));
+    return (LogicalPlan) plan.transformDown(new Relations(tables, null));
+  }
+
+  /** Binds indexes to some relations, those of subqueries too, after others have taken their places. */
+  static LogicalPlan apply(LogicalPlan plan, IndexedTables tables, Map others) {
+    zskip.REPLACING.set(plan);
+    try {
+      return (LogicalPlan) plan.transformDownWithSubqueries(new Relations(tables, others));
+    } finally {
+      zskip.REPLACING.remove();
+    }
   }
 
   public boolean isDefinedAt(Object node) { return true; }
@@ -24,10 +40,10 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     if (node instanceof Filter && ((Filter) node).child() instanceof LogicalRelation) {
       Filter filter = (Filter) node;
       LogicalRelation relation = (LogicalRelation) filter.child();
-      LogicalRelation known = known(relation, filter.condition());
+      LogicalRelation known = bound(relation, filter.condition());
       return known == relation ? filter : new Filter(filter.condition(), known);
     }
-    return node instanceof LogicalRelation ? known((LogicalRelation) node, null) : node;
+    return node instanceof LogicalRelation ? bound((LogicalRelation) node, null) : node;
   }
 
   /** The index that lies in a relation's directory; null where there is none, or where this fails. */
@@ -44,7 +60,16 @@ final class Relations extends scala.runtime.AbstractPartialFunction {
     }
   }
 
-  LogicalRelation known(LogicalRelation node, Expression condition) {
+  private LogicalRelation bound(LogicalRelation node, Expression condition) {
+    if (others == null) return known(node, condition);
+    LogicalRelation other = (LogicalRelation) others.get(node);
+    if (other == null) return node;
+    LogicalRelation known = known(other, condition);
+    if (known == other) throw new IllegalStateException("no index");
+    return known;
+  }
+
+  private LogicalRelation known(LogicalRelation node, Expression condition) {
     zskip index = index(node);
     if (index == null && (isEnabled || QueryMark.isOn(node))) index = bind(node);
     if (index == null) return node;

@@ -16,6 +16,15 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
     Faults.python = new Python(answer, threads);
   }
 
+  /** Adds to a session what has to come before rules of others. */
+  public void install(Object session) {
+    try {
+      DeltaScans.install(session, this, tables);
+    } catch (Exception e) {
+      Faults.tell("the look for Delta's rules", e);
+    }
+  }
+
   /** Makes one query prune in a session that is not enabled (`QueryMark`). */
   public List mark(LogicalPlan plan, LogicalPlan cached, boolean isExplained) {
     return QueryMark.apply(plan, cached, tables, isExplained);

@@ -41,6 +41,7 @@ def install(spark: SparkSession) -> JavaObject:
             # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
             others = [other for other in others if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
+            rule.install(spark._jsparkSession)
     return rule
 
 

@@ -1,13 +1,150 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.delta.OptimisticTransaction$;
+import org.apache.spark.sql.delta.Snapshot;
+import org.apache.spark.sql.delta.actions.AddFile;
+import org.apache.spark.sql.delta.actions.InMemoryLogReplay;
 import org.apache.spark.sql.delta.files.TahoeFileIndex;
 import org.apache.spark.sql.delta.files.TahoeFileIndexWithSnapshotDescriptor;
+import org.apache.spark.sql.delta.files.TahoeLogFileIndex;
 import org.apache.spark.sql.execution.datasources.FileIndex;
+import org.apache.spark.sql.execution.datasources.FileStatusWithMetadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
+import scala.Tuple2;
+import scala.collection.Iterator;
+import scala.collection.JavaConverters;
 import SEQ;
 
 /** Compiled apart, where a session has Delta Lake. */
-public final class DeltaFiles {
-  private DeltaFiles() {}
+public final class DeltaFiles implements DeltaCode {
+  /** In the columns of tables whose partitions Delta may choose by filters on other columns. */
+  private static final String GENERATED = "delta.generationExpression";
+
+  public DeltaFiles() {}
+
+  public FileIndex wrap(FileIndex index, FileIndex location) { return new zskip(index, (TahoeFileIndex) location); }
+
+  public boolean isInTransaction() { return OptimisticTransaction$.MODULE$.getActive().isDefined(); }
+
+  public Object log(FileIndex location) { return ((TahoeLogFileIndex) location).deltaLog().compositeId(); }
+
+  public boolean isPinned(FileIndex location) { return ((TahoeLogFileIndex) location).isTimeTravelQuery(); }
+
+  public Object snapshot(FileIndex location) {
+    TahoeLogFileIndex files = (TahoeLogFileIndex) location;
+    if (!files.partitionFilters().isEmpty()) return null;
+    try {
+      Snapshot snapshot = files.getSnapshot();
+      return snapshot.metadata().schemaString().indexOf(GENERATED) >= 0 ? null : snapshot;
+    } catch (Exception e) {
+      return null; // Delta raises it again, as an error of the query.
+    }
+  }
+
+  public List key(FileIndex location, Object snapshot) {
+    Snapshot of = (Snapshot) snapshot;
+    // A table that was made anew has the same versions again.
+    Object time = Long.valueOf(of.logSegment().lastCommitFileModificationTimestamp());
+    Object path = ((TahoeFileIndex) location).path();
+    return Arrays.asList(new Object[] {log(location), path, of.metadata().id(), Long.valueOf(of.version()), time});
+  }
+
+  public long version(Object snapshot) { return ((Snapshot) snapshot).version(); }
+
+  public LogEntries entries(FileIndex location, Object snapshot, LogEntries older) throws Exception {
+    TahoeLogFileIndex files = (TahoeLogFileIndex) location;
+    List adds = older == null ? null : replayed(files, (Snapshot) snapshot, older);
+    // Statistics are not needed, and they take the most memory.
+    if (adds == null) adds = list(((Snapshot) snapshot).filesForScan(none(), false).files());
+    FileStatusWithMetadata[] statuses = new FileStatusWithMetadata[adds.size()];
+    Object[] partitions = new Object[adds.size()];
+    for (int i = 0; i < statuses.length; i++) {
+      AddFile add = (AddFile) adds.get(i);
+      statuses[i] = files.fileStatusWithMetadataFromAddFile(add);
+      partitions[i] = add.partitionValues();
+    }
+    return new LogEntries(version(snapshot), adds, statuses, partitions);
+  }
+
+  /** The entries of a snapshot by the commits after an older one; null where they are not those that Delta counted. */
+  private static List replayed(TahoeLogFileIndex files, Snapshot snapshot, LogEntries older) {
+    Option count = snapshot.numOfFilesIfKnown();
+    Option bytes = snapshot.sizeInBytesIfKnown();
+    if (count.isEmpty() || bytes.isEmpty()) return null;
+    try {
+      InMemoryLogReplay replay = new InMemoryLogReplay(Option.empty(), Option.empty());
+      replay.append(older.version, JavaConverters.asScalaIterator(older.adds.iterator()));
+      Option table = files.catalogTableOpt();
+      Iterator commits = snapshot.deltaLog().getChanges(older.version + 1, snapshot.version(), table, true);
+      long version = older.version;
+      while (commits.hasNext()) {
+        Tuple2 commit = (Tuple2) commits.next();
+        version = ((Long) commit._1()).longValue();
+        replay.append(version, ((scala.collection.Seq) commit._2()).iterator());
+      }
+      List adds = list(replay.allFiles());
+      long sum = 0;
+      for (int i = 0; i < adds.size(); i++) sum += ((AddFile) adds.get(i)).size();
+      boolean isWhole = version == snapshot.version()
+        && adds.size() == ((Long) count.get()).longValue()
+        && sum == ((Long) bytes.get()).longValue();
+      return isWhole ? adds : null;
+    } catch (Exception e) {
+      return null;
+    } catch (AssertionError e) {
+      return null;
+    }
+  }
+
+  public DeltaVersion over(FileIndex location, Object snapshot, LogEntries entries) {
+    return new Version((TahoeLogFileIndex) location, (Snapshot) snapshot, entries);
+  }
+
+  private static List list(scala.collection.Seq items) { return JavaConverters.seqAsJavaList(items); }
+
+  private static Seq none() { return org.apache.spark.api.python.PythonUtils.toSeq(new ArrayList()); }
+
+  /** The files of a snapshot, as its log has them; Delta chooses some of them by filters. */
+  public static final class Version extends TahoeFileIndexWithSnapshotDescriptor implements DeltaVersion {
+    private final Snapshot snapshot;
+    private final LogEntries entries;
+
+    Version(TahoeLogFileIndex location, Snapshot snapshot, LogEntries entries) {
+      super(location.spark(), location.deltaLog(), location.path(), snapshot);
+      this.snapshot = snapshot;
+      this.entries = entries;
+    }
+
+    public LogEntries entries() { return entries; }
+    public Object zone() { return spark().sessionState().conf().sessionLocalTimeZone(); }
+    public InternalRow row(Object partition) {
+      return getPartitionValuesRow((scala.collection.immutable.Map) partition);
+    }
+    public Seq matchingFiles(Seq partitionFilters, Seq dataFilters) {
+      List filters = new ArrayList(list(partitionFilters));
+      filters.addAll(list(dataFilters));
+      boolean isAll = true;
+      for (int i = 0; i < filters.size(); i++) {
+        isAll &= filters.get(i) instanceof Literal && Boolean.TRUE.equals(((Literal) filters.get(i)).value());
+      }
+      // So Delta asks whether there are deletion vectors.
+      if (isAll) return org.apache.spark.api.python.PythonUtils.toSeq(entries.adds);
+      return snapshot.filesForScan(org.apache.spark.api.python.PythonUtils.toSeq(filters), false).files();
+    }
+    public long sizeInBytes() { return entries.bytes; }
+    public String[] inputFiles() {
+      String[] paths = new String[entries.files.length];
+      for (int i = 0; i < paths.length; i++) paths[i] = entries.files[i].fileStatus().getPath().toString();
+      return paths;
+    }
+    public void refresh() { }
+    public int hashCode() { return System.identityHashCode(entries); }
+    public boolean equals(Object other) { return other instanceof Version && entries == ((Version) other).entries; }
+  }
 
   /**
    * An index of ours over Delta's, which Delta takes for one of its own. Plans show the last part of its name.
@@ -18,15 +155,11 @@ public final class DeltaFiles {
     private final FileIndex index;
     private final TahoeFileIndex files;
 
-    /** index: ours; location: Delta's, to which it belongs. */
-    public zskip(FileIndex index, FileIndex location) {
-      super(
-        ((TahoeFileIndex) location).spark(),
-        ((TahoeFileIndex) location).deltaLog(),
-        ((TahoeFileIndex) location).path(),
-        (TahoeFileIndex) location);
+    /** index: ours; files: Delta's, to which it belongs. */
+    zskip(FileIndex index, TahoeFileIndex files) {
+      super(files.spark(), files.deltaLog(), files.path(), files);
       this.index = index;
-      this.files = (TahoeFileIndex) location;
+      this.files = files;
     }
 
     public FileIndex wrapped() { return index; }

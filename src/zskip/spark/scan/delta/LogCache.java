@@ -1,0 +1,80 @@
+import java.lang.ref.SoftReference;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import org.apache.spark.sql.execution.datasources.FileIndex;
+
+/** The entries of the latest versions of Delta tables, each loaded once, while there is memory for them. */
+final class LogCache {
+  private static final int LIMIT = 16;
+  /** Commits that are read one by one rather than by a job of Spark's. */
+  private static final long MOST_COMMITS = 100;
+  /** By the key of a snapshot: a soft reference to the task that loads its entries. */
+  private static final Map TASKS = new LinkedHashMap(16, 0.75f, true);
+  /** By the key without its version: the latest loaded entries, softly. */
+  private static final Map LATEST = new LinkedHashMap(16, 0.75f, true);
+
+  private LogCache() {}
+
+  /** The entries of a snapshot, null if they cannot be loaded; threads that ask for the same wait for the first. */
+  static LogEntries get(DeltaCode delta, FileIndex location, Object snapshot) throws InterruptedException {
+    List key = delta.key(location, snapshot);
+    FutureTask task;
+    synchronized (TASKS) {
+      task = (FutureTask) value(TASKS, key);
+      if (task == null) {
+        task = new FutureTask(new Load(delta, location, snapshot));
+        put(TASKS, key, task);
+      }
+    }
+    task.run();
+    try {
+      return (LogEntries) task.get();
+    } catch (ExecutionException e) {
+      synchronized (TASKS) {
+        if (value(TASKS, key) == task) TASKS.remove(key);
+      }
+      return null; // Delta meets the same error, or the user has canceled the query.
+    }
+  }
+
+  private static Object value(Map map, Object key) {
+    SoftReference known = (SoftReference) map.get(key);
+    return known == null ? null : known.get();
+  }
+
+  private static void put(Map map, Object key, Object value) {
+    map.put(key, new SoftReference(value));
+    if (map.size() > LIMIT) map.remove(map.keySet().iterator().next());
+  }
+
+  /** Loads entries, from those of an older version where few commits lie between. */
+  static final class Load implements java.util.concurrent.Callable {
+    private final DeltaCode delta;
+    private final FileIndex location;
+    private final Object snapshot;
+
+    Load(DeltaCode delta, FileIndex location, Object snapshot) {
+      this.delta = delta;
+      this.location = location;
+      this.snapshot = snapshot;
+    }
+
+    public Object call() throws Exception {
+      Object log = delta.log(location);
+      LogEntries older;
+      synchronized (LATEST) {
+        older = (LogEntries) value(LATEST, log);
+      }
+      long commits = older == null ? 0 : delta.version(snapshot) - older.version;
+      boolean isNear = commits > 0 && commits <= MOST_COMMITS;
+      LogEntries entries = delta.entries(location, snapshot, isNear ? older : null);
+      synchronized (LATEST) {
+        if (older == null || commits > 0) put(LATEST, log, entries);
+      }
+      return entries;
+    }
+  }
+}
