@@ -27,7 +27,7 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
 )
-from zskip.types import Encoded, Form
+from zskip.types import INTEGERS, Encoded, Form, value_range
 
 _COMPARISONS: dict[type[Node], tuple[str, str]] = {
     exp.EQ: ("=", "="),
@@ -278,7 +278,12 @@ def build_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicat
     """Build `term IN (...)`; None if some value cannot be compared exactly."""
     values: set[Encoded] = set()
     extra: list[Predicate] = []
+    least, most = value_range(term.type) if term.type.name in INTEGERS else (0, -1)
     for literal in literals:
+        if least < most and isinstance(literal.value, int) and literal.kind == "int":
+            if least <= literal.value <= most:
+                values.add(literal.value)
+            continue
         equal = compare("=", term, literal, timezone)
         if equal is None:
             return None

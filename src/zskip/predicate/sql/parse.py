@@ -23,7 +23,9 @@ from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.sql.tokens import (
+    LongList,
     Token,
+    ends_in_list,
     has_plain_units,
     is_deep,
     long_list,
@@ -38,6 +40,8 @@ from zskip.predicate.tree import Not, Predicate, Term, Unknown, nodes
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
 _TEXTS = {TokenType.STRING, TokenType.NUMBER}
+_WHOLE_LIST = re.compile(r"[^'\"`]* IN \((-?\d{1,18}L?(?:, -?\d{1,18}L?){19,})\)\)*", re.ASCII)
+"""A text that ends in a long list of whole numbers, as Catalyst prints it."""
 
 
 def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
@@ -55,7 +59,10 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     Not(child=Compare(op='>=', term=Column(path=('a',), type=DataType(name='integer')), value=7))
     """
     try:
-        return _Text(sql, columns, timezone, lenient).predicate()
+        try:
+            return _Text(sql, columns, timezone, lenient, is_cut=lenient).predicate()
+        except _NoListError:
+            return _Text(sql, columns, timezone, lenient).predicate()
     except PredicateError:
         if not lenient:
             raise
@@ -76,14 +83,28 @@ def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
     return _Text(sql, columns, timezone, lenient=False).term()
 
 
+class _NoListError(Exception):
+    """A list that was cut from a text is a part of something else."""
+
+
 class _Text:
     """One text, split at its ANDs and ORs; sqlglot reads the leaves."""
 
-    def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
+    def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool, *, is_cut: bool = False) -> None:
+        """is_cut: read a list of whole numbers at the end without sqlglot, which sees only its first.
+
+        `predicate` then raises _NoListError if the list is a part of something else.
+        """
         self._sql = sql
         self._lenient = lenient
         self._escapes = _STRANGE_ESCAPE.match(sql) is not None
-        self._tokens = tokens_of(sql)
+        whole = _WHOLE_LIST.fullmatch(sql) if is_cut else None
+        self._list_start = -1 if whole is None else whole.start(1)
+        numbers = [] if whole is None else whole[1].split(", ")
+        self._numbers = [Literal("int", int(number.rstrip("L"))) for number in numbers]
+        # Blanks keep the places of tokens.
+        cut = sql if whole is None else sql[: whole.start(1)] + numbers[0].ljust(len(whole[1])) + sql[whole.end(1) :]
+        self._tokens = tokens_of(cut)
         # Versions of sqlglot differ in what they make of these.
         mark_calls(self._tokens, NAMES)
         odd_units = not has_plain_units(self._tokens, _UNITS)
@@ -113,7 +134,7 @@ class _Text:
                 return Unknown(shorten(sql, 200), "a string with escapes")
             if is_deep(tokens):
                 return Unknown(shorten(sql, 200), "nested too deeply")
-            listed = long_list(tokens)
+            listed = self._whole_list(tokens) or long_list(tokens)
             if listed is None:
                 predicate = self._leaves.read(self._parse(tokens))
                 return self._truth_test(tokens) or predicate if _is_partial(predicate) else predicate
@@ -122,7 +143,7 @@ class _Text:
             if self._lenient and membership is not None and self._terms.find(membership.this) is None:
                 # The list takes long to read and would not change this.
                 return Unknown(shorten(sql, 200), "not supported")
-            literals = self._literals(listed.elements)
+            literals = self._literals(listed.elements) if listed.elements else self._numbers
             return self._leaves.read(node if literals else self._parse(tokens), literals)
         except RecursionError:
             return Unknown(shorten(sql, 200), "nested too deeply")
@@ -130,6 +151,15 @@ class _Text:
             if not self._lenient:
                 raise
             return Unknown(sql)
+
+    def _whole_list(self, tokens: list[Token]) -> LongList | None:
+        """The list that was cut from the text; None where it is in another leaf."""
+        start = next((i for i, token in enumerate(tokens) if token.start == self._list_start), None)
+        if start is None:
+            return None
+        if not ends_in_list(tokens, start):
+            raise _NoListError
+        return LongList(tokens, [])
 
     def _has_strange_escape(self, token: Token) -> bool:
         """Whether a token is a string with escapes that sqlglot may read differently; names have no escapes."""

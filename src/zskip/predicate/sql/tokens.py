@@ -245,12 +245,20 @@ def long_list(tokens: list[Token]) -> LongList | None:
         return None
     start = next((index for index, token in enumerate(tokens) if token.token_type is TokenType.IN), len(tokens))
     opening = start + 1
-    if opening >= len(tokens) or (_pairs(tokens) or {}).get(opening) != len(tokens) - 1:
+    if not ends_in_list(tokens, opening + 1):
         return None
     parts = list(elements(tokens[opening + 1 : -1]))
     if len(parts) < _LONG or not all(parts) or parts[0][0].token_type in _QUERY:
         return None
     return LongList([*tokens[: opening + 1], *parts[0], tokens[-1]], parts)
+
+
+def ends_in_list(tokens: list[Token], start: int) -> bool:
+    """Whether a leaf ends in `IN (...)`; start: the first token of the list."""
+    opening = start - 1
+    if not 0 < opening < len(tokens) or tokens[opening - 1].token_type is not TokenType.IN:
+        return False
+    return (_pairs(tokens) or {}).get(opening) == len(tokens) - 1
 
 
 def elements(tokens: list[Token]) -> Iterator[list[Token]]:

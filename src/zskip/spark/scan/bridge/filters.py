@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,10 @@ from zskip.predicate import Attributes, Predicate, Unknown, conjunction, parse
 from zskip.records import Field
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.janino import singleton
+
+_MOST = 256
+_LONGEST = 100_000
+"""Characters of the filters of a scan whose predicate is kept."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,16 +45,33 @@ class Filters:
         )
 
     def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
-        """All of them as one predicate over the columns of the table; what is not understood is Unknown."""
-        columns = Attributes(fields, self.columns, case_sensitive=case_sensitive)
-        return conjunction(
-            tuple(
-                Unknown(sql, "a function of a user, or of another time zone")
-                if i in self.foreign
-                else parse(sql, columns, timezone=self.timezone, lenient=True)
-                for i, sql in enumerate(self.sql)
-            )
+        """All of them as one predicate over the columns of the table; what is not understood is Unknown.
+
+        The latest are kept, so that a query that comes again is not parsed again.
+        """
+        parse_all = _parse if sum(map(len, self.sql)) <= _LONGEST else _parse.__wrapped__
+        columns = tuple(self.columns.items())
+        return parse_all(self.sql, columns, self.timezone, self.foreign, tuple(fields), case_sensitive)
+
+
+@functools.lru_cache(maxsize=_MOST)
+def _parse(
+    texts: tuple[str, ...],
+    columns: tuple[tuple[str, str], ...],
+    timezone: str,
+    foreign: frozenset[int],
+    fields: tuple[Field, ...],
+    case_sensitive: bool,
+) -> Predicate:
+    attributes = Attributes(fields, dict(columns), case_sensitive=case_sensitive)
+    return conjunction(
+        tuple(
+            Unknown(text, "a function of a user, or of another time zone")
+            if i in foreign
+            else parse(text, attributes, timezone=timezone, lenient=True)
+            for i, text in enumerate(texts)
         )
+    )
 
 
 def read_filters(jvm: Jvm, filters: JavaObject) -> Filters:
