@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from importlib.resources import files
@@ -9,11 +10,24 @@ from typing import Any
 
 from zskip.errors import UnsupportedError
 from zskip.spark.jvm.gateway import JavaObject, Jvm
+from zskip.spark.scan.bridge.class_cache import key_of, read_classes, write_classes
 
 _log = logging.getLogger("zskip.plans")
 _lock = threading.Lock()
 _KNOWN = "scan/"
 """Begins the names under which a `Jvm` knows what is made here."""
+
+
+_LIBRARIES = (
+    "org.apache.spark.SparkContext",
+    "org.apache.spark.sql.catalyst.expressions.Expression",
+    "org.apache.spark.sql.execution.datasources.FileIndex",
+    "org.apache.spark.sql.types.StructType",
+    "org.apache.hadoop.fs.Path",
+    "com.fasterxml.jackson.databind.ObjectMapper",
+    "org.codehaus.janino.SimpleCompiler",
+)
+"""A class of each jar that the Java is compiled against, and of the compiler."""
 
 
 def new_instance(jvm: Jvm, name: str, *arguments: Any) -> JavaObject:
@@ -49,13 +63,15 @@ def _loader(jvm: Jvm) -> JavaObject:
     return loader
 
 
-def compile_apart(jvm: Jvm, name: str) -> JavaObject:
+def compile_apart(jvm: Jvm, name: str, program: str) -> JavaObject:
     """An object of a class over those of another program, which a session may lack; fails without them.
 
-    name: of a file of this room, without its ending.
+    name: of a file of this room, without its ending; program: one of the other classes.
     """
     text = files("zskip.spark.scan").joinpath(*f"{name}.java".split("/")).read_text(encoding="utf-8")
-    made = _cook(jvm, text, _loader(jvm)).loadClass(name.rpartition("/")[2]).getConstructors()[0]
+    loader = _loader(jvm)
+    loader = _cook(jvm, text, loader, loader.loadClass(program))
+    made = loader.loadClass(name.rpartition("/")[2]).getConstructors()[0]
     return made.newInstance(jvm.array("java.lang.Object", []))
 
 
@@ -70,17 +86,30 @@ def _compile(jvm: Jvm) -> JavaObject | None:
         return None
 
 
-def _cook(jvm: Jvm, text: str, parent: JavaObject) -> JavaObject:
-    """The class loader of a text's classes."""
+def _cook(jvm: Jvm, text: str, parent: JavaObject, *libraries: JavaObject) -> JavaObject:
+    """The class loader of a text's classes.
+
+    libraries: one class of each further jar that the text needs.
+    """
     nothing = jvm.array("java.lang.Class", [])
     method = jvm.class_of("org.apache.spark.sql.execution.datasources.FileIndex").getMethod("rootPaths", nothing)
-    compiler = jvm.find("org.codehaus.janino.SimpleCompiler")()
-    compiler.setTargetVersion(8)  # for static methods of interfaces
-    compiler.setParentClassLoader(parent)
-    compiler.cook(text.replace("import SEQ;", f"import {method.getReturnType().getName()};"))
-    return compiler.getClassLoader()
+    text = text.replace("import SEQ;", f"import {method.getReturnType().getName()};")
+    jars = [*map(jvm.class_of, _LIBRARIES), method.getReturnType(), *libraries]
+    # A text that is compiled apart needs the other one.
+    key = key_of(jvm, read_java() + text, jars)
+    classes = None if key is None else read_classes(jvm, key)
+    if classes is None:
+        compiler = jvm.find("org.codehaus.janino.SimpleCompiler")()
+        compiler.setTargetVersion(8)  # for static methods of interfaces
+        compiler.setParentClassLoader(parent)
+        compiler.cook(text)
+        classes = compiler.getBytecodes()
+        if key is not None:
+            write_classes(jvm, key, classes)
+    return jvm.find("org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader")(classes, parent)
 
 
+@functools.cache
 def read_java() -> str:
     """The room's Java as one text, since Janino compiles one: all imports, then all classes, each named once."""
     folders = [folder for folder in files("zskip.spark.scan").iterdir() if folder.is_dir()]

@@ -93,12 +93,15 @@ class IndexOpener:
         files = open_index(_session(session), root, data, None, case_sensitive=case_sensitive, names=names)
         return None if files is None else files.to_java()
 
-    def _compile(self, name: str) -> JavaObject:
+    def _compile(self, name: str, program: str) -> JavaObject:
         try:
-            return compile_apart(self._jvm, name)
+            return compile_apart(self._jvm, name, program)
         except Exception as error:
             _log.warning("%s does not compile", name, exc_info=True)
-            self._warn(f"zskip leaves tables whose rows may be deleted to Delta Lake, which has other classes: {error}")
+            self._warn(
+                "zskip leaves the choice of files, and tables whose rows may be deleted, to Delta Lake, which has "
+                f"other classes: {error}"
+            )
             return None
 
     @staticmethod
