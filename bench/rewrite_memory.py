@@ -23,9 +23,10 @@ from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field, Sample
 from zskip.spark.write.arrow.access import DiskAccess
+from zskip.spark.write.arrow.dividing import writer
 from zskip.spark.write.arrow.placing import Placement, placer
 from zskip.spark.write.arrow.reading import Source
-from zskip.spark.write.arrow.writing import FileOptions, writer
+from zskip.spark.write.arrow.writing import FileOptions
 from zskip.types import DataType
 
 FILE_BYTES = 128 << 20
@@ -60,7 +61,9 @@ def measure(rows: str, files: int) -> dict[str, float]:
     counts = [pq.read_metadata(path).num_rows for path in paths]
     layout = fitted(files)
     tasks = [[source] for source in sources]
-    placement = Placement(reach=reach, schema=schema, layout=layout, tasks=tasks, sort=True, corrected=True)
+    placement = Placement(
+        reach=reach, schema=schema, layout=layout, tasks=tasks, files_a_group=files, sort=True, corrected=True
+    )
     stream = home / "shuffle.arrow"
     with Peak() as place, pa.OSFile(str(stream), "wb") as sink:
         shuffle: pa.RecordBatchStreamWriter | None = None
@@ -75,7 +78,7 @@ def measure(rows: str, files: int) -> dict[str, float]:
         metadata={},
     )  # fmt: skip
     with Peak() as write:
-        reports = list(writer(new, files)(of_files(stream, files)))
+        reports = list(writer(new, files)(arriving(stream)))
     if sum(report.column("rows")[0].as_py() for report in reports) != sum(counts):
         raise SystemExit("rows are lost")
     figures = {"place_mb": place.mb, "place_cpu_s": place.seconds, "write_mb": write.mb, "write_cpu_s": write.seconds}
@@ -116,13 +119,9 @@ def fitted(files: int) -> Layout:
     return fit(sample, np.array([files]), partition_rows=np.array([10_000]), curve="zorder", build="sample")
 
 
-def of_files(stream: Path, files: int) -> Iterator[pa.RecordBatch]:
-    """What Spark's shuffle gives to a task: the batches of one file after another, a few at a time."""
-    for file in range(files):
-        for batch in pa.ipc.open_stream(pa.memory_map(str(stream))):
-            mine = batch.filter(pa.compute.equal(batch.column("file"), file))
-            if mine.num_rows:
-                yield mine
+def arriving(stream: Path) -> Iterator[pa.RecordBatch]:
+    """What Spark's shuffle gives to the task of the only group."""
+    return iter(pa.ipc.open_stream(pa.memory_map(str(stream))))
 
 
 class Peak:

@@ -494,6 +494,19 @@ RUNS = (
         {"batched_over_single_s": "<= 1.3", "batched_over_single_shuffle_mb": "<= 0.2"},
     ),
     (
+        "Shipping rows to many files",
+        "layout/shipping.py --scale 1",
+        "One task of a rewrite through Arrow that places the 6M rows of TPC-H lineitem, without Spark: `near_cpu_s` to "
+        "read, place, divide by groups of files and compress; `far_cpu_s` to read the batches back, divide them by "
+        "files, and sort each; `over` is both over those of 64 files. `peak_mb` is what the larger side adds to a "
+        "worker's memory, `closure_kb` what Spark broadcasts for all tasks.",
+        {
+            f"{files}_{name}": goal
+            for files in (512, 2_000, 8_000, 32_000)
+            for name, goal in (("over", "<= 1.3"), ("batch_kb", ">= 256"), ("peak_mb", "<= 1000"))
+        },
+    ),
+    (
         "A clustered table in one pass",
         "one_pass.py --scale 1 --files 64 --rounds 3",
         "`zskip.write` of TPC-H lineitem beside a plain write by Spark and an optimize of what it wrote, by three "

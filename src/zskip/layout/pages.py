@@ -79,6 +79,8 @@ class PageOrder:
     def sort(self, keys: Keys, page_rows: int) -> Ints:
         """Sort the rows of one file, given their keys (int64); inside a page rows lie by key."""
         order = np.argsort(keys)
+        if len(keys) <= page_rows:
+            return order
         ordered = cast(Ints, keys[order])
         columns = [gather(ordered, self._pattern, column).astype(np.int32) for column in range(len(self._scales))]
         pending, pages = [(order, columns)], []

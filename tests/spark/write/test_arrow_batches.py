@@ -20,16 +20,17 @@ from zskip.layout.layout import Layout
 from zskip.records import Field, Sample
 from zskip.spark.forms import curve_form
 from zskip.spark.shipping import by_value
-from zskip.spark.write.arrow import placing, sorting, writing
+from zskip.spark.write.arrow import dividing, placing, sorting
 from zskip.spark.write.arrow.access import DiskAccess
+from zskip.spark.write.arrow.dividing import Group, arriving, writer
 from zskip.spark.write.arrow.forms import column_values, has_nan
-from zskip.spark.write.arrow.job import _FAILURES, split_into_tasks
+from zskip.spark.write.arrow.job import _FAILURES, group_files, split_into_tasks
 from zskip.spark.write.arrow.merging import Bin, merger
 from zskip.spark.write.arrow.placing import Placement, placer
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
-from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions, writer
+from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions
 from zskip.types import DataType, Form
 
 SEED = 3
@@ -72,13 +73,16 @@ def numbers(count: int) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"id": np.arange(count)})
 
 
-def shipped(path: Path, table: pa.Table, layout: Layout, *, sort: bool = True) -> list[pa.RecordBatch]:
+def shipped(
+    path: Path, table: pa.Table, layout: Layout, *, sort: bool = True, files_a_group: int = 1_000
+) -> list[pa.RecordBatch]:
     files, root = sources(path), str(path)
     placement = Placement(
         reach=lambda: DiskAccess(root),
         schema=table.schema,
         layout=layout,
         tasks=[files[:5], files[5:]],
+        files_a_group=files_a_group,
         sort=sort,
         corrected=True,
     )
@@ -86,9 +90,8 @@ def shipped(path: Path, table: pa.Table, layout: Layout, *, sort: bool = True) -
 
 
 def written(path: Path, batches: list[pa.RecordBatch], given: FileOptions) -> dict[int, pa.Table]:
-    """What the tasks of the far side write: each gets the batches of all files, one file after another."""
-    everything = pa.Table.from_batches(batches).sort_by("file")
-    arriving = (batch for part in everything.to_batches(max_chunksize=3) for batch in [part])
+    """What the task of the far side writes, which gets the batches of its group, a few at a time."""
+    arriving = iter(pa.Table.from_batches(batches).to_batches(max_chunksize=3))
     reports = pa.Table.from_batches(list(writer(given, 1_000)(arriving))).to_pylist()
     for report in reports:
         assert (path / "out" / report["name"]).stat().st_size == report["bytes"]
@@ -122,8 +125,8 @@ def test_little_memory_changes_nothing(tmp_path: Path, source: pa.Table, monkeyp
     for module, name, value in (
         (placing, "_PENDING_BYTES", 3_000),
         (placing, "_SHIPPED_BYTES", 1_000),
-        (placing, "_GROUP_BYTES", 500),
-        (writing, "PENDING_BYTES", 2_000),
+        (placing, "_SENT_BYTES", 500),
+        (dividing, "PENDING_BYTES", 2_000),
         (sorting, "_PIECE_BYTES", 700),
     ):
         monkeypatch.setattr(module, name, value)
@@ -165,7 +168,9 @@ def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> Non
     root = str(tmp_path)
     reach = lambda: DiskAccess(root)  # noqa: E731
     layout = fitted(source, 4)
-    placement = Placement(reach=reach, schema=source.schema, layout=layout, tasks=[[]], sort=True, corrected=True)
+    placement = Placement(
+        reach=reach, schema=source.schema, layout=layout, tasks=[[]], files_a_group=1, sort=True, corrected=True
+    )
     files = options(tmp_path, source.schema, page_order=layout.page_order)
     with by_value():
         for function in (placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
@@ -197,9 +202,50 @@ def test_failures_of_executors_with_an_old_pyarrow(text: str) -> None:
 
 
 def test_a_batch_for_another_task_is_refused(tmp_path: Path, source: pa.Table) -> None:
-    batches = shipped(tmp_path, source, fitted(source, 4))
+    batches = shipped(tmp_path, source, fitted(source, 4), files_a_group=2)
     with pytest.raises(RuntimeError, match="wrong file"):
-        list(writer(options(tmp_path, source.schema), 1)(iter(batches)))
+        list(writer(options(tmp_path, source.schema), 2)(iter(batches)))
+    assert not list((tmp_path / "out").iterdir())
+
+
+@pytest.mark.parametrize("little_memory", [True, False])
+@pytest.mark.parametrize("files_a_group", [1, 3, 5, 24])
+def test_groups_are_divided_into_the_files_that_the_layout_names(
+    tmp_path: Path, source: pa.Table, monkeypatch: pytest.MonkeyPatch, files_a_group: int, little_memory: bool
+) -> None:
+    layout = fitted(source, 24)
+    if little_memory:
+        for module, name, value in ((placing, "_PENDING_BYTES", 3_000), (dividing, "PENDING_BYTES", 4_000)):
+            monkeypatch.setattr(module, name, value)
+    shuffle = pa.Table.from_batches(shipped(tmp_path, source, layout, files_a_group=files_a_group))
+    groups = shuffle["group"].to_numpy()
+    files = {}
+    for group in np.unique(groups).tolist():
+        with Group(source.schema, files_a_group) as one:
+            for part in arriving(shuffle.filter(groups == group).to_batches()):
+                one.add(part)
+            files |= {group * files_a_group + file: rows(table) for file, table in one.tables(stable_order)}
+    # The oracle asks the layout for each row alone.
+    expected: dict[int, list[pa.Table]] = {}
+    for number, name in enumerate(sources(tmp_path)):
+        content, task = pq.read_table(tmp_path / name.path), (0, number) if number < 5 else (1, number - 5)
+        ties = placing._hashes(task[0] << 32 | task[1], 0, len(content))
+        for i in range(len(content)):
+            row = content.slice(i, 1).combine_chunks()
+            forms = [column_values(row[f.name].combine_chunks(), f.type) for f in layout.fields]
+            placed, _ = layout.place([v for v, _ in forms], [n for _, n in forms], 0, ties[i : i + 1])
+            expected.setdefault(int(placed[0]), []).append(row)
+    assert files == {file: rows(pa.concat_tables(parts)) for file, parts in expected.items()}
+
+
+def test_a_task_ships_to_few_groups_and_each_task_writes_enough() -> None:
+    for files in (1, 7, 64, 2_000, 8_000, 32_000):
+        for size in (10_000, 3 << 20, 128 << 20):
+            for cores in (1, 16, 400):
+                group = group_files(files, files * size, cores)
+                assert 1 <= group <= files
+                assert -(-files // group) <= max(96, cores)
+                assert group == 1 or -(-files // (group - 1)) > 96 or group * size <= 64 << 20 or files * size < 8 << 20
 
 
 def test_the_same_input_gives_the_same_batches(tmp_path: Path, source: pa.Table) -> None:
@@ -265,6 +311,7 @@ def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, sort: bo
         schema=table.schema,
         layout=fitted(table, 5),
         tasks=[[source] for source in sources(tmp_path)],
+        files_a_group=1_000,
         sort=sort,
         corrected=True,
     )

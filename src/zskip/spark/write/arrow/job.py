@@ -22,11 +22,12 @@ from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.schema import TableSchema
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
+from zskip.spark.write.arrow.dividing import writer
 from zskip.spark.write.arrow.merging import Bin, merger
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, placer
 from zskip.spark.write.arrow.reading import Source
 from zskip.spark.write.arrow.schema import FIELD_ID, NotArrow, arrow_schema, check_file, check_pyarrow, reason_in
-from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions, writer
+from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
 from zskip.spark.write.routing import routes
 from zskip.storage import Storage
 
@@ -61,7 +62,11 @@ _TASK_BYTES = 128 << 20
 _LEAST_TASK_BYTES = 4 << 20
 _TASKS_A_CORE = 4
 _MOST_WRITTEN_BYTES = 64 << 20
-"""Current bytes of the files that one task writes, unless it is a single file."""
+"""Current bytes of the files that one task writes, unless it is a single file, or there are more groups than pay."""
+_DIVIDED_BYTES = 24 << 20
+"""About the bytes in Parquet of the rows that a task divides at once."""
+_BATCH_BYTES = 256 << 10
+"""The least bytes of a batch in the shuffle, about."""
 
 
 class Written(NamedTuple):
@@ -98,29 +103,25 @@ class ArrowRewrite:
 
         schema = self._check()
         snapshot, options = self.schema.snapshot, self._options(schema, layout.page_order)
-        tasks = split_into_tasks(snapshot, _TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)
+        cores = self.spark.sparkContext.defaultParallelism
+        files_a_group = group_files(layout.file_count, snapshot.bytes, cores)
+        tasks = split_into_tasks(snapshot, _TASKS_A_CORE * cores)
         placement = Placement(
             reach=self._reach_source(),
             schema=schema,
             layout=layout,
             tasks=tasks,
+            files_a_group=files_a_group,
             sort=sort,
             corrected=self._corrected(),
         )
-        files = layout.file_count
-        least, most = (int(size * files / max(snapshot.bytes, 1)) for size in (_LEAST_TASK_BYTES, _MOST_WRITTEN_BYTES))
-        even = files // (_TASKS_A_CORE * self.spark.sparkContext.defaultParallelism)
-        files_a_task = min(max(even, least, 1), max(most, 1), files)
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             numbers = session.range(0, len(tasks), 1, len(tasks))
             shipped = numbers.mapInArrow(placer(placement), SHIPPED)
-            writers = -(-files // files_a_task)
-            writer_number = F.expr(f"CAST(file DIV {files_a_task} AS INT)")
-            shipped = shipped.repartition(writers, lookup(session, routes(writers), writer_number))
-            if files_a_task > 1:
-                shipped = shipped.sortWithinPartitions("file")
-            return _read(compat.collect_arrow(shipped.mapInArrow(writer(options, files_a_task), WRITTEN)))
+            groups = -(-layout.file_count // files_a_group)
+            shipped = shipped.repartition(groups, lookup(session, routes(groups), F.col("group")))
+            return _read(compat.collect_arrow(shipped.mapInArrow(writer(options, files_a_group), WRITTEN)))
 
     def write_merged(self, bins: Sequence[Ints]) -> list[Written]:
         """Write the rows of the files of each bin, one after another, into one file; raises as
@@ -222,12 +223,33 @@ def _read(table: pa.Table) -> list[Written]:
     return [Written(**row) for row in table.to_pylist()]
 
 
+def group_files(files: int, current_bytes: int, cores: int) -> int:
+    """Choose how many files, one after another, are one group of the shuffle, which one task writes.
+
+    A batch takes a millisecond whatever is in it, so that a task that places rows ships to few groups; where there are
+    more files than groups, the task that writes them divides. current_bytes: of the rows to write, in Parquet.
+
+    >>> [group_files(files, files << 27, 4) for files in (64, 512, 8_000, 32_000)]
+    [1, 6, 84, 334]
+    """
+    size = max(current_bytes, 1) / files
+    even = files // (_TASKS_A_CORE * cores)
+    wanted = min(max(even, int(_LEAST_TASK_BYTES / size), 1), max(int(_MOST_WRITTEN_BYTES / size), 1), files)
+    most_groups = max(min(_DIVIDED_BYTES, _task_bytes(current_bytes, _TASKS_A_CORE * cores)) // _BATCH_BYTES, cores)
+    return max(wanted, -(-files // most_groups))
+
+
+def _task_bytes(current_bytes: int, least: int) -> int:
+    """The bytes of a task that places rows; least: the number of tasks, if there are enough bytes."""
+    return min(_TASK_BYTES, max(_LEAST_TASK_BYTES, -(-current_bytes // least)))
+
+
 def split_into_tasks(snapshot: Snapshot, least: int) -> list[list[Source]]:
     """Split the files of a snapshot into tasks of about equal bytes, large files in parts.
 
     least: the number of tasks, if the files are large enough.
     """
-    size = min(_TASK_BYTES, max(_LEAST_TASK_BYTES, -(-snapshot.bytes // least)))
+    size = _task_bytes(snapshot.bytes, least)
     tasks: list[list[Source]] = [[]]
     task_bytes = 0
     for file in snapshot:

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from zskip.spark.write.arrow.access import Access, Reach
-from zskip.spark.write.arrow.forms import has_nan
 from zskip.spark.write.arrow.reading import Reader, Source
-from zskip.spark.write.arrow.schema import explain_limits, leaves_of, prepare_worker
+from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import decode, join_sorted
 from zskip.spark.write.arrow.spilling import Spilled
 from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, write_parquet
@@ -43,19 +42,12 @@ def merger(
 
 
 def _merge(options: FileOptions, reader: Reader, access: Access, one: Bin) -> pa.RecordBatch:
-    floats = [
-        i
-        for i, field in enumerate(options.schema)
-        if any(pa.types.is_floating(leaf) for _, leaf in leaves_of(field.type))
-    ]
-    nans: set[int] = set()
     batches: list[pa.RecordBatch] = []
     spilled: Spilled | None = None
     pending_bytes = 0
     try:
         for path, size, partition in one.sources:
             for batch in reader.batches(Source(path, size, partition)):
-                nans.update(i for i in floats if i not in nans and has_nan(batch.column(i)))
                 pending_bytes += batch.nbytes
                 batches.append(batch)
                 if pending_bytes > PENDING_BYTES:
@@ -64,11 +56,11 @@ def _merge(options: FileOptions, reader: Reader, access: Access, one: Bin) -> pa
                         spilled.add(decode(batch))
                     batches.clear()
         if spilled is None:
-            return write_parquet(options, access, one.file, join_sorted(batches, options.schema, options.sort), nans)
+            return write_parquet(options, access, one.file, join_sorted(batches, options.schema, options.sort))
         for batch in batches:
             spilled.add(decode(batch))
         batches.clear()
-        return write_parquet(options, access, one.file, spilled.table(), nans)
+        return write_parquet(options, access, one.file, spilled.table())
     finally:
         if spilled is not None:
             spilled.__exit__()

@@ -1,4 +1,4 @@
-"""The near side of the shuffle: read files, place their rows by a layout, and yield one batch for each new file."""
+"""The near side of the shuffle: read files, place their rows by a layout, and yield batches for groups of new files."""
 
 from __future__ import annotations
 
@@ -14,23 +14,28 @@ from zskip.layout.layout import Layout
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import join, shrink
-from zskip.spark.write.arrow.forms import column_values, has_nan
+from zskip.spark.write.arrow.forms import column_values
 from zskip.spark.write.arrow.reading import Reader, Source
-from zskip.spark.write.arrow.schema import explain_limits, leaves_of, prepare_worker
-from zskip.spark.write.arrow.sorting import key_array
+from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
+from zskip.spark.write.arrow.sorting import KEY, key_array
 
-SHIPPED = "file int, origin bigint, bytes bigint, nans binary, batch binary"
-"""The rows of the shuffle: the new file of a batch, its origin, its bytes in memory, its columns with NaN, and the
-compressed batch. `origin` orders the batches of a file."""
-_KEY = "__zskip_key"
+SHIPPED = "group int, origin bigint, bytes bigint, counts binary, batch binary"
+"""The rows of the shuffle: the group of a batch, its origin, its bytes in memory, its rows for each file of the group,
+and the compressed batch, whose rows lie by file. `origin` orders the batches of a group."""
 _PENDING_BYTES = 96 << 20
 """Bytes of rows to divide at once."""
 _SHIPPED_BYTES = 16 << 20
 """Bytes of the rows of one batch in the shuffle."""
-_GROUP_BYTES = 1 << 20
+_SENT_BYTES = 1 << 20
 """Bytes to send to Spark at once."""
 _SHIPPED = pa.schema(
-    [("file", pa.int32()), ("origin", pa.int64()), ("bytes", pa.int64()), ("nans", pa.binary()), ("batch", pa.binary())]
+    [
+        ("group", pa.int32()),
+        ("origin", pa.int64()),
+        ("bytes", pa.int64()),
+        ("counts", pa.binary()),
+        ("batch", pa.binary()),
+    ]
 )
 
 
@@ -55,15 +60,18 @@ class Placement:
         schema: pa.Schema,
         layout: Layout,
         tasks: Sequence[Sequence[Source]],
+        files_a_group: int,
         sort: bool,
         corrected: bool,
     ) -> None:
-        """tasks: the sources of each; sort: whether the rows of a file are to be sorted by their keys."""
+        """tasks: the sources of each; files_a_group: how many files, one after another, are one group, which takes the
+        place of its files in the shuffle; sort: whether the rows of a file are to be sorted by their keys."""
         self.reach = reach
         self.schema = schema
         # As text: the pickling of Spark 3.5 loses the content of dataclasses with slots.
         self.layout = layout.to_json()
         self.tasks = [list(sources) for sources in tasks]
+        self.files_a_group = files_a_group
         self.sort = sort
         self.corrected = corrected
 
@@ -82,7 +90,7 @@ def placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterato
 
 
 class _Outgoing:
-    """Batches on their way to Spark, a group of small ones at a time."""
+    """Batches on their way to Spark, small ones together."""
 
     def __init__(self) -> None:
         self._clear()
@@ -94,12 +102,12 @@ class _Outgoing:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to send the group."""
-        return self._ends[-1] >= _GROUP_BYTES
+        """Whether it is time to send them."""
+        return self._ends[-1] >= _SENT_BYTES
 
-    def add(self, file: int, origin: int, size: int, batch: pa.RecordBatch, nans: Sequence[int]) -> None:
-        """Compress a batch for a file; size: its bytes when it is read; nans: the numbers of its columns with NaN."""
-        self._rows.append((file, origin, size, np.array(nans, np.int32).tobytes()))
+    def add(self, group: int, origin: int, size: int, counts: Ints, batch: pa.RecordBatch) -> None:
+        """Compress a batch for a group; size: its bytes when it is read; counts: its rows for each of the files."""
+        self._rows.append((group, origin, size, counts.astype(np.int32).tobytes()))
         # Not a constant of the module: these cannot be pickled.
         compression = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
         with pa.ipc.new_stream(self._sink, batch.schema, options=compression) as stream:
@@ -107,7 +115,7 @@ class _Outgoing:
         self._ends.append(self._sink.tell())
 
     def take(self) -> Iterator[pa.RecordBatch]:
-        """Yield the group, if there is one, and begin another."""
+        """Yield what is there, if anything is, and begin anew."""
         if not self._rows:
             return
         columns = [pa.array(v, f.type) for v, f in zip(zip(*self._rows, strict=True), _SHIPPED, strict=False)]
@@ -126,11 +134,6 @@ class _Placer:
         self._task = task
         self._origin = task << 32
         self._sources = placement.tasks[task]
-        self._floats = [
-            i
-            for i, field in enumerate(placement.schema)
-            if any(pa.types.is_floating(leaf) for _, leaf in leaves_of(field.type))
-        ]
         self._outgoing = _Outgoing()
 
     def run(self) -> Iterator[pa.RecordBatch]:
@@ -160,7 +163,7 @@ class _Placer:
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:
-        """Divide some rows by their files; empties `placed`."""
+        """Divide some rows by their groups; empties `placed`."""
         files = np.concatenate([part.files for part in placed])
         # NumPy sorts short integers by radix.
         short = files.astype(np.uint16) if self._layout.file_count <= 1 << 16 else files
@@ -168,15 +171,17 @@ class _Placer:
         row_bytes = max(sum(part.batch.nbytes for part in placed) / len(order), 1.0)
         batch = _take(placed, order, self._placement)
         placed.clear()
-        floats = _columns_with_nan(batch, self._floats)
-        files = files[order]
-        starts = np.flatnonzero(np.diff(files, prepend=-1))
+        files, files_a_group = files[order], self._placement.files_a_group
+        groups = files // files_a_group
+        starts = np.flatnonzero(np.diff(groups, prepend=-1))
         most = max(1, int(_SHIPPED_BYTES / row_bytes))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(files)], strict=True):
+            group = int(groups[start])
             for first in range(start, end, most):
-                part = batch.slice(first, min(most, end - first))
-                size = int(part.num_rows * row_bytes)
-                self._outgoing.add(int(files[start]), self._origin, size, part, _columns_with_nan(part, floats))
+                last = min(first + most, end)
+                counts = np.bincount(files[first:last] - group * files_a_group)
+                size = int((last - first) * row_bytes)
+                self._outgoing.add(group, self._origin, size, counts, batch.slice(first, last - first))
                 self._origin += 1
                 if self._outgoing.is_full:
                     yield from self._outgoing.take()
@@ -189,13 +194,8 @@ def _take(placed: Sequence[_Placed], order: Ints, placement: Placement) -> pa.Re
     columns = [shrink(join([part.batch.column(i) for part in placed])).take(rows) for i in range(len(names))]
     if placement.sort:
         keys = np.concatenate([part.keys for part in placed])
-        names, columns = [*names, _KEY], [*columns, key_array(keys[order])]
+        names, columns = [*names, KEY], [*columns, key_array(keys[order])]
     return pa.RecordBatch.from_arrays(columns, names)
-
-
-def _columns_with_nan(batch: pa.RecordBatch, floats: Sequence[int]) -> list[int]:
-    """Find the numbers of those columns with floats that hold NaN."""
-    return [i for i in floats if has_nan(batch.column(i))]
 
 
 def _hashes(source: int, first: int, rows: int) -> _Hashes:

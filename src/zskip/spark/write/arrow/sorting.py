@@ -14,6 +14,8 @@ from zskip.spark.write.arrow.columns import join, plain
 
 Sort = Callable[[Keys], Ints]
 """Sorts keys; returns positions."""
+KEY = "__zskip_key"
+"""The name of the column of keys."""
 _PIECE_BYTES = 32 << 20
 """Bytes of rows to merge at once."""
 
@@ -34,17 +36,36 @@ def _keys(column: pa.Array) -> Keys:
 
 
 def join_sorted(batches: list[pa.RecordBatch], schema: pa.Schema, sort: Sort) -> pa.Table:
-    """Join batches, with their rows sorted if they have keys; empties `batches`."""
+    """Join the batches of one file, with their rows sorted if they have keys; empties `batches`."""
+    counts = [np.array([batch.num_rows]) for batch in batches]
+    return pa.Table.from_batches([join_by_file(batches, counts, schema, sort)])
+
+
+def join_by_file(
+    batches: list[pa.RecordBatch], counts: Sequence[Ints], schema: pa.Schema, sort: Sort | None
+) -> pa.RecordBatch:
+    """Join batches whose rows lie by file to one whose rows do; empties `batches`.
+
+    counts: for each batch the rows of each file; sort: sorts the rows of each file by their keys, if they have any,
+    which are left out then; None keeps keys and order.
+    """
     arrays = [batch.columns for batch in batches]
     batches.clear()
-    order = None
-    if len(arrays[0]) > len(schema):
-        order = pa.array(sort(np.concatenate([_keys(columns.pop()) for columns in arrays])))
+    files = np.concatenate([np.repeat(np.arange(len(rows)), rows) for rows in counts])
+    order = np.argsort(files.astype(np.uint16) if len(counts[0]) <= 1 << 16 else files, kind="stable")
+    has_keys, is_sorted = len(arrays[0]) > len(schema), len(counts[0]) == 1
+    if has_keys and sort is not None:
+        keys = np.concatenate([_keys(columns.pop()) for columns in arrays])[order]
+        ends = np.cumsum(np.sum(counts, axis=0))[:-1]
+        pairs = zip(np.split(order, ends), np.split(keys, ends), strict=True)
+        order = np.concatenate([rows[sort(keys)] for rows, keys in pairs if len(rows)])
+        has_keys = is_sorted = False
+    names, rows = [*schema.names, KEY] if has_keys else schema.names, None if is_sorted else pa.array(order)
     joined = []
-    for _ in schema:
+    for _ in names:
         column = join([columns.pop(0) for columns in arrays])
-        joined.append(column if order is None else column.take(order))
-    return pa.Table.from_arrays(joined, schema.names)
+        joined.append(column if rows is None else column.take(rows))
+    return pa.RecordBatch.from_arrays(joined, names)
 
 
 def stable_order(keys: Keys) -> Ints:

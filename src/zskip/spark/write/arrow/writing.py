@@ -1,15 +1,13 @@
-"""The far side of the shuffle: join what arrives for a file, sort it, and write one Parquet file."""
+"""Rows of one file, in their order, become a Parquet file as Spark would write it."""
 
 from __future__ import annotations
 
 import json
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -20,10 +18,10 @@ from zskip.layout.cells import Keys
 from zskip.layout.pages import PageOrder
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access, Reach
-from zskip.spark.write.arrow.columns import grow, plain, without_unused
-from zskip.spark.write.arrow.schema import NotArrow, explain_limits, first_line, leaves_of, prepare_worker, stored_bytes
-from zskip.spark.write.arrow.sorting import decode, join_sorted, sorted_pieces, stable_order
-from zskip.spark.write.arrow.spilling import Spilled
+from zskip.spark.write.arrow.columns import plain, without_unused
+from zskip.spark.write.arrow.forms import has_nan
+from zskip.spark.write.arrow.schema import NotArrow, first_line, leaves_of, stored_bytes
+from zskip.spark.write.arrow.sorting import stable_order
 
 WRITTEN = "file int, name string, rows bigint, bytes bigint"
 """The columns that a task reports for each new file."""
@@ -75,88 +73,14 @@ class FileOptions:
         return stable_order(keys) if self.page_order is None else self.page_order.sort(keys, self.page_rows)
 
 
-class _Shipped(NamedTuple):
-    """A batch as it comes out of the shuffle."""
-
-    file: int
-    origin: int
-    size: int
-    """Bytes in memory."""
-    nans: bytes
-    batch: pa.Buffer
-
-
-def writer(options: FileOptions, files_a_task: int) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` from batches, grouped by file, to the rows of `WRITTEN`."""
-
-    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        prepare_worker()
-        context = TaskContext.get()
-        home = context.partitionId() if context is not None else 0
-        access = options.reach()
-        parts: list[_Shipped] = []
-        for part in _arriving(batches):
-            if part.file // files_a_task != home:
-                raise RuntimeError("zskip: a row came to the wrong file")
-            if parts and parts[0].file != part.file:
-                yield _write_file(options, access, parts)
-                parts = []
-            parts.append(part)
-        if parts:
-            yield _write_file(options, access, parts)
-
-    return write
-
-
-def _arriving(batches: Iterable[pa.RecordBatch]) -> Iterator[_Shipped]:
-    for batch in batches:
-        columns = [batch.column(i) for i in range(5)]
-        for row in range(batch.num_rows):
-            file, origin, size, nans, content = (column[row] for column in columns)
-            yield _Shipped(file.as_py(), origin.as_py(), size.as_py(), nans.as_py(), content.as_buffer())
-
-
-def _write_file(options: FileOptions, access: Access, parts: list[_Shipped]) -> pa.RecordBatch:
-    """Write one file from the batches that arrived for it; empties them."""
-    with explain_limits():
-        return _write_sorted(options, access, parts)
-
-
-def _write_sorted(options: FileOptions, access: Access, parts: list[_Shipped]) -> pa.RecordBatch:
-    parts.sort(key=lambda part: part.origin)
-    file = parts[0].file
-    nans = {int(i) for part in parts for i in np.frombuffer(part.nans, np.int32)}
-    in_memory = sum(part.size for part in parts) <= PENDING_BYTES
-    batches = (_grown(pa.ipc.open_stream(part.batch).read_next_batch(), options.schema) for part in parts)
-    if in_memory:
-        rows = list(batches)
-        parts.clear()
-        return write_parquet(options, access, file, join_sorted(rows, options.schema, options.sort), nans)
-    with Spilled() as runs, Spilled() as spilled:
-        for batch in batches:
-            runs.add(decode(batch))
-        parts.clear()
-        for piece in sorted_pieces(runs.table().to_batches(), options.schema, options.sort):
-            spilled.add(piece)
-        return write_parquet(options, access, file, spilled.table(), nans)
-
-
-def _grown(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    columns = [grow(column, field.type) for column, field in zip(batch.columns, schema, strict=False)]
-    return pa.RecordBatch.from_arrays([*columns, *batch.columns[len(schema) :]], batch.schema.names)
-
-
-def write_parquet(
-    options: FileOptions, access: Access, file: int, table: pa.Table, nans: Collection[int]
-) -> pa.RecordBatch:
+def write_parquet(options: FileOptions, access: Access, file: int, table: pa.Table) -> pa.RecordBatch:
     """Write rows as one Parquet file, complete and published, or not at all; returns the one row of `WRITTEN`.
 
-    nans: the columns with NaN; they get no bounds, since Spark does not know that bounds leave out NaN.
+    Columns with NaN get no bounds, since Spark does not know that bounds leave out NaN.
     """
     name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet"
     path = f"{options.directory}/{name}"
+    nans = _columns_with_nan(table)
     table, has_dictionary = _prepare(table, options)
     leaves = [
         (leaf, has_dictionary[i], i in nans and pa.types.is_floating(kind))
@@ -217,6 +141,16 @@ def _prepare(table: pa.Table, options: FileOptions) -> tuple[pa.Table, list[bool
 def _final_dictionary(column: pa.DictionaryArray, repeats: bool) -> pa.Array:
     # Beside nulls pyarrow takes a value that is missing for one that is there, and bounds for wider ones.
     return without_unused(column) if repeats and not column.null_count else plain(column)
+
+
+def _columns_with_nan(table: pa.Table) -> list[int]:
+    """Find the numbers of the columns that hold NaN, maybe nested."""
+    floats = [
+        i
+        for i, field in enumerate(table.schema)
+        if any(pa.types.is_floating(leaf) for _, leaf in leaves_of(field.type))
+    ]
+    return [i for i in floats if any(has_nan(chunk) for chunk in table.column(i).chunks)]
 
 
 def _nan_statistics(table: pa.Table, nans: Collection[int], group_rows: int) -> dict[bytes, bytes]:
