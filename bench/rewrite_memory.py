@@ -61,13 +61,13 @@ def measure(rows: str, files: int) -> dict[str, float]:
     counts = [pq.read_metadata(path).num_rows for path in paths]
     layout = fitted(files)
     tasks = [[source] for source in sources]
-    placement = Placement(
-        reach=reach, schema=schema, layout=layout, tasks=tasks, files_a_group=files, sort=True, corrected=True
-    )
+    placement = Placement(schema=schema, layout=layout, files=files, files_a_group=files, sort=True)
     stream = home / "shuffle.arrow"
     with Peak() as place, pa.OSFile(str(stream), "wb") as sink:
         shuffle: pa.RecordBatchStreamWriter | None = None
-        for batch in placer(placement)(iter([pa.record_batch({"id": range(len(tasks))})])):
+        for batch in placer(placement, reach, tasks, corrected=True)(
+            iter([pa.record_batch({"id": range(len(tasks))})])
+        ):
             shuffle = shuffle or pa.ipc.new_stream(sink, batch.schema)
             shuffle.write_batch(batch)
         assert shuffle is not None

@@ -69,21 +69,15 @@ def measure(scale: float, files: int) -> dict[str, float]:
     paths, root = sorted(home.glob("*.parquet")), str(home)
     schema, layout = arrow_schema(pq.read_schema(paths[0])), fitted(home, files)
     files_a_group = group_files(layout.file_count, files * TABLE_FILE_BYTES, CORES)
-    placement = Placement(
-        reach=lambda: DiskAccess(root),
-        schema=schema,
-        layout=layout,
-        tasks=[[Source(path.name, path.stat().st_size, 0) for path in paths]],
-        files_a_group=files_a_group,
-        sort=True,
-        corrected=True,
-    )
+    placement = Placement(schema=schema, layout=layout, files=layout.file_count, files_a_group=files_a_group, sort=True)
+    tasks = [[Source(path.name, path.stat().st_size, 0) for path in paths]]
+    place = placer(placement, lambda: DiskAccess(root), tasks, corrected=True)
     with by_value():
-        closure = len(cloudpickle.dumps(placer(placement)))
+        closure = len(cloudpickle.dumps(place))
     stream, batches, size = str(common.HOME / "shipping.arrow"), 0, 0
     with Peak() as near, pa.OSFile(stream, "wb") as sink:
         shuffle: pa.RecordBatchStreamWriter | None = None
-        for sent in placer(placement)(iter([pa.record_batch({"id": [0]})])):
+        for sent in place(iter([pa.record_batch({"id": [0]})])):
             shuffle = shuffle or pa.ipc.new_stream(sink, sent.schema)
             shuffle.write_batch(sent)
             batches, size = batches + sent.num_rows, size + sent.column("batch").nbytes

@@ -84,7 +84,9 @@ def test_a_full_disk_changes_nothing(
     path = tables.make_events(tmp_path / "t")
     before = [f.name for f in tables.visible(path)]
     function = getattr(job, side)
-    monkeypatch.setattr(job, side, lambda *given: failing(function(*given), "[Errno 28] No space left on device"))
+    monkeypatch.setattr(
+        job, side, lambda *given, **more: failing(function(*given, **more), "[Errno 28] No space left on device")
+    )
     with pytest.raises(StorageError, match="no space left"):
         zskip.table(spark, str(path)).optimize(BY, files=4)
     assert [f.name for f in tables.visible(path)] == before
@@ -96,7 +98,7 @@ def test_a_worker_without_pyarrow_leaves_it_to_spark(
 ) -> None:
     path = tables.make_events(tmp_path / "t")
 
-    def lacking(*_: Any) -> Any:
+    def lacking(*_: Any, **__: Any) -> Any:
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             raise ModuleNotFoundError("No module named 'pyarrow'")
             yield from batches

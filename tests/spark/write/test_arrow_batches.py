@@ -26,8 +26,9 @@ from zskip.spark.write.arrow.dividing import Group, arriving, writer
 from zskip.spark.write.arrow.forms import column_values, has_nan
 from zskip.spark.write.arrow.job import _FAILURES, group_files, split_into_tasks
 from zskip.spark.write.arrow.merging import Bin, merger
-from zskip.spark.write.arrow.placing import Placement, placer
+from zskip.spark.write.arrow.placing import Placement, placer, row_placer
 from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
 from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions
@@ -78,15 +79,10 @@ def shipped(
 ) -> list[pa.RecordBatch]:
     files, root = sources(path), str(path)
     placement = Placement(
-        reach=lambda: DiskAccess(root),
-        schema=table.schema,
-        layout=layout,
-        tasks=[files[:5], files[5:]],
-        files_a_group=files_a_group,
-        sort=sort,
-        corrected=True,
+        schema=table.schema, layout=layout, files=layout.file_count, files_a_group=files_a_group, sort=sort
     )
-    return list(placer(placement)(numbers(2)))
+    reach, tasks = lambda: DiskAccess(root), [files[:5], files[5:]]
+    return list(placer(placement, reach, tasks, corrected=True)(numbers(2)))
 
 
 def written(path: Path, batches: list[pa.RecordBatch], given: FileOptions) -> dict[int, pa.Table]:
@@ -168,12 +164,11 @@ def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> Non
     root = str(tmp_path)
     reach = lambda: DiskAccess(root)  # noqa: E731
     layout = fitted(source, 4)
-    placement = Placement(
-        reach=reach, schema=source.schema, layout=layout, tasks=[[]], files_a_group=1, sort=True, corrected=True
-    )
+    placement = Placement(schema=source.schema, layout=layout, files=4, files_a_group=1, sort=True)
     files = options(tmp_path, source.schema, page_order=layout.page_order)
     with by_value():
-        for function in (placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
+        place = placer(placement, reach, [[]], corrected=True)
+        for function in (place, row_placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
             assert b"zskip" in cloudpickle.dumps(function)
 
 
@@ -238,6 +233,34 @@ def test_groups_are_divided_into_the_files_that_the_layout_names(
     assert files == {file: rows(pa.concat_tables(parts)) for file, parts in expected.items()}
 
 
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_rows_of_a_dataframe_go_where_those_of_files_go(tmp_path: Path, source: pa.Table, partitioned: bool) -> None:
+    layout = None if partitioned else fitted(source, 6)
+    placement = Placement(schema=source.schema, layout=layout, files=6, files_a_group=4, sort=layout is not None)
+    random = np.random.default_rng(4)
+    of_row = random.integers(0, 6 if partitioned else 1, len(source)).astype(np.int32)
+    ties = random.integers(0, 1 << 62, len(source))
+    wide = [
+        f.with_type(pa.decimal128(f.type.precision, f.type.scale)) if pa.types.is_decimal64(f.type) else f
+        for f in source.schema
+    ]
+    rows_of_spark = (
+        source.cast(pa.schema(wide)).append_column("of", pa.array(of_row)).append_column("t", pa.array(ties))
+    )
+    shuffle = pa.Table.from_batches(list(row_placer(placement)(rows_of_spark.to_batches(max_chunksize=37))))
+    files = {}
+    for group in (0, 1):
+        with Group(source.schema, 4) as one:
+            for part in arriving(shuffle.filter(shuffle["group"].to_numpy() == group).to_batches()):
+                one.add(part)
+            files |= {group * 4 + file: rows(table) for file, table in one.tables(stable_order)}
+    expected = of_row
+    if layout is not None:
+        forms = [column_values(source[f.name].combine_chunks(), f.type) for f in layout.fields]
+        expected, _ = layout.place([v for v, _ in forms], [n for _, n in forms], 0, ties.astype(np.uint64))
+    assert files == {f: rows(source.filter(expected == f)) for f in np.unique(expected).tolist()}
+
+
 def test_a_task_ships_to_few_groups_and_each_task_writes_enough() -> None:
     for files in (1, 7, 64, 2_000, 8_000, 32_000):
         for size in (10_000, 3 << 20, 128 << 20):
@@ -298,6 +321,25 @@ def test_texts_of_few_values_keep_dictionaries(tmp_path: Path, stored: pa.DataTy
     assert [table["s"].to_pylist(), table["t"].to_pylist()] == [texts, distinct]
 
 
+def test_texts_of_few_values_get_dictionaries_from_a_dataframe() -> None:
+    schema = pa.schema([("few", pa.string()), ("many", pa.string()), ("later", pa.binary())])
+    columns = RowColumns(schema)
+    all_rows = []
+    for number in range(4):
+        few = [None if i % 7 == 3 else "abc"[i % 3] for i in range(3_000)]
+        many = [f"{i * 7919 % 3000}-{number}" for i in range(3_000)]
+        later = [b"x" if number < 2 else f"{i}".encode() for i in range(3_000)]
+        batch = pa.RecordBatch.from_arrays([pa.array(few), pa.array(many), pa.array(later)], schema.names)
+        converted = columns.convert(batch)
+        is_dictionary = [pa.types.is_dictionary(kind) for kind in converted.schema.types]
+        assert is_dictionary == [True, False, number < 2]
+        assert converted.to_pylist() == batch.to_pylist()
+        all_rows.append(converted)
+    joined = join_sorted(list(all_rows), schema, stable_order)
+    assert joined.to_pylist() == [row for batch in all_rows for row in batch.to_pylist()]
+    assert [pa.types.is_dictionary(kind) for kind in joined.schema.types] == [True, False, False]
+
+
 @pytest.mark.parametrize("nulls", [True, False])
 @pytest.mark.parametrize("sort", [True, False])
 def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, sort: bool, nulls: bool) -> None:
@@ -306,17 +348,11 @@ def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, sort: bo
     (tmp_path / "t").mkdir()
     for number in range(2):
         pq.write_table(table.slice(12_000 * number, 12_000), tmp_path / "t" / f"{number}.parquet")
-    placement = Placement(
-        reach=(lambda root: lambda: DiskAccess(root))(str(tmp_path)),
-        schema=table.schema,
-        layout=fitted(table, 5),
-        tasks=[[source] for source in sources(tmp_path)],
-        files_a_group=1_000,
-        sort=sort,
-        corrected=True,
-    )
+    layout, root = fitted(table, 5), str(tmp_path)
+    placement = Placement(schema=table.schema, layout=layout, files=layout.file_count, files_a_group=1_000, sort=sort)
+    place = placer(placement, lambda: DiskAccess(root), [[source] for source in sources(tmp_path)], corrected=True)
     new = options(tmp_path, table.schema, page_rows=500, row_bytes=float(_ROW_GROUP_BYTES // 2_000))
-    tables = written(tmp_path, list(placer(placement)(numbers(2))), new)
+    tables = written(tmp_path, list(place(numbers(2))), new)
     assert rows(pa.concat_tables(tables.values())) == rows(table)
     for path in (tmp_path / "out").iterdir():
         file = pq.ParquetFile(path, read_dictionary=["s"])

@@ -164,3 +164,31 @@ def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
     for name, value in settings.items():
         java.conf().set(name, value)
     return SparkSession(spark.sparkContext, java)
+
+
+def run_stages(frame: DataFrame, spark: SparkSession) -> DataFrame:
+    """Run all of a DataFrame's stages but the last, with the settings of its session, and go on in another session.
+
+    Python workers get batches of as many rows as the settings of the job say. Adaptive execution, which must be on in
+    the DataFrame's session, runs each shuffle as a job of its own.
+    """
+    from pyspark.sql import DataFrame
+
+    session, context = frame.sparkSession, frame.sparkSession.sparkContext
+    jvm, java = Jvm.of(session), frame._jdf
+    confs = [
+        (pair._1(), pair._2())
+        for pair in jvm.to_list(session._jsparkSession.sessionState().conf().getAllConfs().toSeq())
+    ]
+    before = {name: context.getLocalProperty(name) for name, _ in confs if name.startswith("spark")}
+    try:
+        # As in Spark's SQLExecution.withSQLConfPropagated: tasks read them.
+        for name, value in confs:
+            if name in before:
+                context.setLocalProperty(name, value)
+        with active_session(session):
+            rdd = java.queryExecution().toRdd()
+    finally:
+        for name, old in before.items():
+            context.setLocalProperty(name, old)  # type: ignore[arg-type]
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, java.schema(), False), spark)

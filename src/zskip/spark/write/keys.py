@@ -73,6 +73,16 @@ def _has_spread(layout: Layout) -> bool:
     return int(layout.spread.max(initial=1)) > 1
 
 
+def with_tie(frame: DataFrame, ordinal: str, tie: str, *, has_spread: bool) -> DataFrame:
+    """Add a hash of each row, which spreads what is longer than a file over several, as the last column.
+
+    ordinal: name of a column that is not hashed; has_spread: whether there is anything to spread.
+    """
+    import pyspark.sql.functions as F
+
+    return frame.withColumn(tie, _hash_rows(frame.drop(ordinal)) if has_spread else F.lit(0).cast("bigint"))
+
+
 def _hash_rows(frame: DataFrame) -> Column:
     """Hash each row by its position in its file: never negative, and the same at every read."""
     import pyspark.sql.functions as F

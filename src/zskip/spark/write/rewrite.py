@@ -23,6 +23,7 @@ __all__ = [
     "check_writable",
     "describe_jobs",
     "file_of",
+    "free_name",
     "rewrite",
     "routed",
     "write_rows",
@@ -110,8 +111,8 @@ def routed(frame: DataFrame, ordinal: str, layout: Layout, *, sort: bool) -> Dat
     a file are sorted by their key. The frame must come from a `writing_session`. A row in the wrong place fails the
     job.
     """
-    key = _free("__zskip_key", frame.columns)
-    file_id = _free("__zskip_file", frame.columns)
+    key = free_name("__zskip_key", frame.columns)
+    file_id = free_name("__zskip_file", frame.columns)
     placed = place(frame, layout, ordinal=ordinal, key=key, file_id=file_id).drop(ordinal)
     rows = route(placed, file_id, layout.file_count).drop(file_id)
     return (rows.sortWithinPartitions(key) if sort else rows).drop(key)
@@ -129,10 +130,10 @@ def file_of(name: str) -> int:
     return int(match[1])
 
 
-def _free(name: str, taken: Iterable[str]) -> str:
+def free_name(name: str, taken: Iterable[str]) -> str:
     """A column name that is not taken, in any case.
 
-    >>> _free("key", ["a", "KEY"])
+    >>> free_name("key", ["a", "KEY"])
     'key_'
     """
     lower = {other.lower() for other in taken}

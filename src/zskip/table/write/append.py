@@ -99,20 +99,21 @@ def write_and_commit(
     version, None where the table holds them already.
     """
     from zskip.spark.jobs import counting_jobs, describe_jobs
+    from zskip.spark.jvm.compat import active_session
 
     spark = handle.need_spark(operation)
     with counting_jobs() as count_jobs:
-        staging = handle.format.stage()
+        # Sessions of our own that become active are for these jobs alone.
+        with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"), active_session(spark):
+            staged = stage_rows(handle, spark, frame, plan, timer)
         try:
-            with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"):
-                staged = stage_rows(handle, spark, frame, plan, staging, timer)
             with timer.step("commit"):
                 version = commit(staged) if staged.files else None
             if version is None:
-                handle.format.abort(staging)
+                _abort(handle, staged)
                 return dataclasses.replace(no_rows(handle, plan, plan.snapshot, timer), jobs=count_jobs(spark))
         except BaseException:
-            handle.format.abort(staging)
+            _abort(handle, staged)
             raise
         # A new table shows its format only now.
         handle = dataclasses.replace(handle)
@@ -129,6 +130,11 @@ def write_and_commit(
         with timer.step("index"):
             index_new_files(handle)
         return dataclasses.replace(result, jobs=count_jobs(spark))
+
+
+def _abort(handle: Handle, staged: StagedRows) -> None:
+    if staged.staging is not None:
+        handle.format.abort(staged.staging)
 
 
 def describe_write(operation: str, staged: StagedRows, plan: WritePlan) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """Write the rows of a DataFrame, placed by a layout, into a staging directory, from which a format commits them.
 
-partitions -> sample -> layout -> write in Spark -> check the rows of each partition
+partitions -> sample -> layout -> write through Arrow -> check the rows of each partition
 """
 
 from __future__ import annotations
 
 import dataclasses
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +25,7 @@ from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, FileSizes, Ints, Sample, Snapshot
+from zskip.storage import FileInfo
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
@@ -31,6 +35,7 @@ from zskip.table.write.incoming import Incoming, number_partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger("zskip")
 INPUT_ORDER = "input order"
 """In place of a curve: the rows as they came."""
 _FIRST_ROWS = 20_000
@@ -59,6 +64,8 @@ class StagedRows:
     """Rows in a staging directory, ready to be committed."""
 
     files: tuple[StagedFile, ...]
+    staging: str | None
+    """Their directory; None without rows."""
     rows: int
     chosen: ChosenLayout | None
     """None for rows in input order."""
@@ -76,35 +83,33 @@ class StagedRows:
         return FileSizes.of([file.size for file in self.files])
 
 
-def stage_rows(
-    handle: Handle, spark: SparkSession, frame: DataFrame, plan: WritePlan, staging: str, timer: StepTimer
-) -> StagedRows:
+def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: WritePlan, timer: StepTimer) -> StagedRows:
     """Write all rows of a DataFrame that has the columns of the table, partition columns last.
 
-    staging: a directory of the format. Raises ConflictError if the new files do not hold the rows that Spark has read.
+    Raises ConflictError if the new files do not hold the rows that Spark has read.
     """
-    from zskip.spark.write.rewrite import writing_session
+    from zskip.spark.write.arrow.job import rows_session
 
-    session = writing_session(spark)
-    # Columns of a DataFrame may carry the ids of another table; new files are read by the names of their columns.
-    session.conf.set("spark.sql.parquet.fieldId.write.enabled", "false")
     with timer.step("partitions"):
-        incoming = number_partitions(session, frame, plan.snapshot)
-    if not incoming.directories:
-        return StagedRows(files=(), rows=0, chosen=None, predicted_share=None)
-    chosen, share = None, None
+        incoming = number_partitions(rows_session(spark), frame, plan.snapshot)
+        if not incoming.directories:
+            return StagedRows(files=(), staging=None, rows=0, chosen=None, predicted_share=None)
+        plan = _measure_rows(incoming, plan)
+    chosen, share, layout = None, None, None
+    rows = 0 if incoming.rows is None else int(incoming.rows.sum())
     request = plan.request
     if request is not None:
         with timer.step("sample"):
-            plan = _measure_rows(incoming, plan)
             sample = _draw(incoming, plan, request)
+            rows = rows or round(float(sample.weights.sum()))
         with timer.step("fit"):
             chosen = _choose(handle, plan, request, sample, incoming)
-            share = predict_share(chosen.layout, sample, chosen.workload) if len(sample) else None
+            layout = chosen.layout
+            share = predict_share(layout, sample, chosen.workload) if len(sample) else None
     with timer.step("write"):
-        rows = _write(incoming, None if chosen is None else chosen.layout, plan, handle.storage.uri(staging))
-    files = _check_staged(handle, staging, None if chosen is None else chosen.layout, incoming, rows)
-    return StagedRows(files=files, rows=rows, chosen=chosen, predicted_share=share)
+        staged = _write(handle, spark, _Writing(incoming, layout, plan, rows))
+    files = _check_staged(handle, staged, layout, incoming)
+    return StagedRows(files=files, staging=staged.directory, rows=staged.rows, chosen=chosen, predicted_share=share)
 
 
 def _measure_rows(incoming: Incoming, plan: WritePlan) -> WritePlan:
@@ -157,45 +162,135 @@ def _choose(
     return choose_layout(handle, snapshot, sample, files, partition_rows, request)
 
 
-def _write(incoming: Incoming, layout: Layout | None, plan: WritePlan, directory: str) -> int:
-    """Write the rows; returns how many Spark has read."""
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Writing:
+    """What to write, and how."""
+
+    incoming: Incoming
+    layout: Layout | None
+    plan: WritePlan
+    rows: int
+    """About how many; 0 if that does not matter."""
+
+    @property
+    def is_routed(self) -> bool:
+        """Whether each row has its file; else each partition of Spark is one."""
+        return self.layout is not None or len(self.incoming.directories) > 1
+
+    @property
+    def page_rows(self) -> int:
+        """The most rows of a page."""
+        return self.plan.page_rows or MOST_ROWS
+
+    @property
+    def sorts(self) -> bool:
+        """Whether the rows of a file are sorted by their keys."""
+        return self.plan.request is None or self.plan.request.sort_within_files
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Staged:
+    """Files in a staging directory."""
+
+    directory: str
+    files: list[tuple[int, FileInfo]]
+    """With the number of each: a file of the layout, or without one a Hive partition."""
+    rows: int
+    """Rows that Spark has read."""
+
+
+def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> _Staged:
+    """Write the rows through Arrow, or where that would change something by Spark's own writer."""
+    from zskip.spark.write.arrow.schema import NotArrow
+
+    with _staging(handle) as staging:
+        try:
+            return _write_through_arrow(handle, spark, writing, staging)
+        except NotArrow as error:
+            _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
+            # Tasks that go on nevertheless have no directory to leave files in.
+            handle.format.abort(staging)
+    with _staging(handle) as staging:
+        return _write_by_spark(handle, spark, writing, staging)
+
+
+@contextmanager
+def _staging(handle: Handle) -> Iterator[str]:
+    """A staging directory that is gone after a failure."""
+    staging = handle.format.stage()
+    try:
+        yield staging
+    except BaseException:
+        handle.format.abort(staging)
+        raise
+
+
+def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> _Staged:
+    from zskip.spark.scan.relation import ORDINAL
+    from zskip.spark.write.arrow.job import ArrowRows
+
+    job = ArrowRows(
+        spark=spark,
+        target=handle.storage,
+        staging=staging,
+        compression=writing.plan.compression,
+        page_rows=writing.page_rows,
+        frame=writing.incoming.frame,
+        ordinal=ORDINAL,
+        row_bytes=writing.plan.row_size or 1.0,
+    )
+    if writing.layout is not None:
+        written = job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
+    elif writing.is_routed:
+        written = job.write_by_partition(len(writing.incoming.directories), writing.rows)
+    else:
+        written = job.write_in_order()
+    numbers = {file.name: file.file if writing.is_routed else 0 for file in written.files}
+    # What other attempts have left there is not among them.
+    files = list_data_files(handle.storage, staging)
+    numbered = [(numbers[name], file) for file in files if (name := file.path.rpartition("/")[2]) in numbers]
+    return _Staged(directory=staging, files=numbered, rows=written.rows)
+
+
+def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> _Staged:
     import pyspark.sql.functions as F
     from pyspark.sql import Observation
 
+    from zskip.spark.scan.logical import frame_of
     from zskip.spark.scan.relation import ORDINAL
-    from zskip.spark.write.rewrite import WriteOptions, routed, write_rows
+    from zskip.spark.write.rewrite import WriteOptions, file_of, routed, write_rows, writing_session
     from zskip.spark.write.routing import route
 
+    session = writing_session(spark)
+    # Columns of a DataFrame may carry the ids of another table; new files are read by the names of their columns.
+    session.conf.set("spark.sql.parquet.fieldId.write.enabled", "false")
+    frame = frame_of(session, writing.incoming.frame._jdf.queryExecution().analyzed())
     observation = Observation()
-    counted = incoming.frame.observe(observation, F.count(F.lit(1)).alias("rows"))
-    if layout is not None:
-        sorts = plan.request is None or plan.request.sort_within_files
-        rows = routed(counted, ORDINAL, layout, sort=sorts)
-    elif len(incoming.directories) > 1:
-        rows = route(counted, ORDINAL, len(incoming.directories)).drop(ORDINAL)
+    counted = frame.observe(observation, F.count(F.lit(1)).alias("rows"))
+    if writing.layout is not None:
+        rows = routed(counted, ORDINAL, writing.layout, sort=writing.sorts)
+    elif writing.is_routed:
+        rows = route(counted, ORDINAL, len(writing.incoming.directories)).drop(ORDINAL)
     else:
         rows = counted.drop(ORDINAL)
-    write_rows(rows, directory, WriteOptions(compression=plan.compression, page_rows=plan.page_rows or MOST_ROWS))
-    return int(observation.get["rows"])
-
-
-def _check_staged(
-    handle: Handle, staging: str, layout: Layout | None, incoming: Incoming, rows: int
-) -> tuple[StagedFile, ...]:
-    """The new files that hold rows; raises ConflictError unless they hold every row that Spark has read."""
-    from zskip.spark.write.rewrite import file_of
-
+    options = WriteOptions(compression=writing.plan.compression, page_rows=writing.page_rows)
+    write_rows(rows, handle.storage.uri(staging), options)
     files = list_data_files(handle.storage, staging)
+    numbered = [(file_of(file.path.rpartition("/")[2]) if writing.is_routed else 0, file) for file in files]
+    return _Staged(directory=staging, files=numbered, rows=int(observation.get["rows"]))
+
+
+def _check_staged(handle: Handle, staged: _Staged, layout: Layout | None, incoming: Incoming) -> tuple[StagedFile, ...]:
+    """The new files that hold rows; raises ConflictError unless they hold every row that Spark has read."""
+    files = [file for _, file in staged.files]
     counts = [f.rows for f in read_footers(handle.storage, [(f.path, f.size) for f in files], handle.workers)]
-    numbers = np.array([file_of(file.path.rpartition("/")[2]) for file in files], np.int64)
-    partitions: Ints
+    partitions: Ints = np.array([number for number, _ in staged.files], np.int64)
     if layout is not None:
-        partitions = layout.partition_of_file[numbers].astype(np.int64)
-    else:
-        partitions = numbers if len(incoming.directories) > 1 else np.zeros(len(numbers), np.int64)
+        partitions = layout.partition_of_file[partitions].astype(np.int64)
     written = np.bincount(partitions, counts, max(len(incoming.directories), 1)).astype(np.int64)
-    if sum(counts) != rows or (incoming.rows is not None and not np.array_equal(written, incoming.rows)):
-        expected = rows if incoming.rows is None else int(incoming.rows.sum())
+    if sum(counts) != staged.rows or (incoming.rows is not None and not np.array_equal(written, incoming.rows)):
+        handle.format.abort(staged.directory)
+        expected = staged.rows if incoming.rows is None else int(incoming.rows.sum())
         raise ConflictError(
             f"the DataFrame gave {expected} rows, but {sum(counts)} were written to "
             f'"{handle.storage.root}"; nothing was committed. If its plan gives other rows each time it runs, persist '

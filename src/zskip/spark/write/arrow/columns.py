@@ -26,6 +26,15 @@ def narrow(column: pa.Array) -> pa.Array:
     return pa.Array.from_buffers(narrowed, len(column), [valid, pa.py_buffer(low)], offset=column.offset)
 
 
+def as_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Convert a column, or the dictionary that it has, to a type that holds its values."""
+    if column.type == data_type:
+        return column
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices.cast(DICTIONARY), column.dictionary.cast(data_type))
+    return narrow(column) if pa.types.is_decimal128(column.type) else column.cast(data_type)
+
+
 def shrink(column: pa.Array) -> pa.Array:
     """Hold integers, days, times, decimals of 64 bits and indices of dictionaries in the fewest bytes.
 

@@ -1,4 +1,4 @@
-"""A rewrite through Arrow on the driver: its conditions, its tasks, and the files that they wrote."""
+"""Files, or the rows of a DataFrame, through Arrow: the conditions, the tasks, and the files that they wrote."""
 
 from __future__ import annotations
 
@@ -24,15 +24,26 @@ from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import writer
 from zskip.spark.write.arrow.merging import Bin, merger
-from zskip.spark.write.arrow.placing import SHIPPED, Placement, placer
+from zskip.spark.write.arrow.placing import SHIPPED, Placement, placer, row_placer
 from zskip.spark.write.arrow.reading import Source
-from zskip.spark.write.arrow.schema import FIELD_ID, NotArrow, arrow_schema, check_file, check_pyarrow, reason_in
+from zskip.spark.write.arrow.rows import row_writer
+from zskip.spark.write.arrow.schema import (
+    FIELD_ID,
+    NotArrow,
+    arrow_schema,
+    check_file,
+    check_pyarrow,
+    reason_in,
+    without_ids,
+)
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
+from zskip.spark.write.keys import with_tie
+from zskip.spark.write.rewrite import free_name
 from zskip.spark.write.routing import routes
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
@@ -40,6 +51,15 @@ _SETTINGS = {
     # A row is a batch of many: few of them fill the memory of the JVM.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
 }
+_ROWS_SETTINGS = {
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.optimizer.excludedRules": "",
+}
+"""Of the plan of a DataFrame."""
+_ROWS_A_BATCH, _BATCH_MEMORY, _EXPANSION = 16_384, 16 << 20, 8
+"""The most rows of a DataFrame in a batch for Python, its most bytes in memory, and how many of those are one in files
+at most, about."""
+_ROWS = "zskip_rows"
 _OURS = {"block.size", "page.row.count.limit", "summary.metadata.level", "compression"}
 """Settings of Parquet's writer that a rewrite chooses."""
 _CHANGE_VALUES = (
@@ -78,19 +98,82 @@ class Written(NamedTuple):
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ArrowRewrite:
-    """The files to rewrite, and where and how to write the new ones."""
+class RowsWritten(NamedTuple):
+    """What has become of a DataFrame."""
+
+    files: list[Written]
+    rows: int
+    """Rows that Spark has read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ArrowJob:
+    """Where and how to write new files."""
 
     spark: SparkSession
-    schema: TableSchema
-    """Only the files to rewrite, with the column ids of the new files."""
-    source: Storage
     target: Storage
     staging: str
     """Directory of the new files, relative to the target."""
     compression: Compression
     page_rows: int
+
+    def _check_session(self) -> None:
+        """Raise NotArrow if the session writes in a way that pyarrow does not."""
+        check_pyarrow()
+        if self.compression.codec not in SUFFIXES:
+            raise NotArrow(f"pyarrow does not write {self.compression.codec} as Spark does")
+        for name in _CHANGE_VALUES:
+            if self._conf(name).lower() == "true":
+                raise NotArrow(f"the session sets {name}")
+        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
+        others = sorted(set(conf.getPropsWithPrefix("parquet.")) - _OURS)
+        if others:
+            raise NotArrow(f"the session sets parquet.{others[0]}")
+
+    def _conf(self, name: str) -> str:
+        return str(self.spark.conf.get(name))
+
+    def _file_options(
+        self, schema: pa.Schema, schema_json: str, row_bytes: float, page_order: PageOrder | None = None
+    ) -> FileOptions:
+        reach = reach_of(self.target)
+        if reach is None:
+            raise NotArrow(f'executors reach "{self.target.root}" only through Spark')
+        return FileOptions(
+            reach=reach,
+            directory=self.staging,
+            schema=schema,
+            codec=self.compression.codec,
+            level=self.compression.level,
+            page_rows=self.page_rows,
+            row_bytes=row_bytes,
+            metadata={
+                "org.apache.spark.version": self.spark.version,
+                "org.apache.spark.sql.parquet.row.metadata": schema_json,
+            },
+            page_order=page_order,
+        )
+
+    @contextmanager
+    def _explain_failures(self) -> Iterator[None]:
+        """Raise a failure as NotArrow if Spark may do better."""
+        try:
+            yield
+        except Exception as error:
+            text = text_with_causes(error)
+            reason = reason_in(text) or next((reason for known, reason in _FAILURES if known.search(text)), None)
+            if reason is None:
+                raise
+            raise NotArrow(reason) from error
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArrowRewrite(_ArrowJob):
+    """The files to rewrite, and where and how to write the new ones."""
+
+    schema: TableSchema
+    """Only the files to rewrite, with the column ids of the new files."""
+    source: Storage
     rows: int
     """Rows of all files to rewrite."""
 
@@ -99,29 +182,23 @@ class ArrowRewrite:
 
         Tasks may also leave files that they do not report: a commit must leave those out.
         """
-        import pyspark.sql.functions as F
-
         schema = self._check()
         snapshot, options = self.schema.snapshot, self._options(schema, layout.page_order)
         cores = self.spark.sparkContext.defaultParallelism
-        files_a_group = group_files(layout.file_count, snapshot.bytes, cores)
-        tasks = split_into_tasks(snapshot, _TASKS_A_CORE * cores)
         placement = Placement(
-            reach=self._reach_source(),
             schema=schema,
             layout=layout,
-            tasks=tasks,
-            files_a_group=files_a_group,
+            files=layout.file_count,
+            files_a_group=group_files(layout.file_count, snapshot.bytes, cores),
             sort=sort,
-            corrected=self._corrected(),
         )
+        tasks = split_into_tasks(snapshot, _TASKS_A_CORE * cores)
+        place = placer(placement, self._reach_source(), tasks, corrected=self._corrected())
+        write = writer(options, placement.files_a_group)
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
-            numbers = session.range(0, len(tasks), 1, len(tasks))
-            shipped = numbers.mapInArrow(placer(placement), SHIPPED)
-            groups = -(-layout.file_count // files_a_group)
-            shipped = shipped.repartition(groups, lookup(session, routes(groups), F.col("group")))
-            return _read(compat.collect_arrow(shipped.mapInArrow(writer(options, files_a_group), WRITTEN)))
+            shipped = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(place, SHIPPED)
+            return _read(compat.collect_arrow(route_batches(shipped, placement).mapInArrow(write, WRITTEN)))
 
     def write_merged(self, bins: Sequence[Ints]) -> list[Written]:
         """Write the rows of the files of each bin, one after another, into one file; raises as
@@ -144,6 +221,12 @@ class ArrowRewrite:
     def _check(self) -> pa.Schema:
         """Check the session and a file, and return the new schema; raises NotArrow if Spark has to write."""
         self._check_session()
+        if (
+            self.schema.snapshot.reading.declared is None
+            and FIELD_ID in self.schema.data_json
+            and self._conf("spark.sql.parquet.fieldId.read.enabled") == "true"
+        ):
+            raise NotArrow("columns are found by their ids")
         schema = arrow_schema(self.schema.data.json())
         snapshot = self.schema.snapshot
         if not len(schema):
@@ -157,27 +240,6 @@ class ArrowRewrite:
         check_file(metadata, schema, corrected=self._corrected())
         return schema
 
-    def _check_session(self) -> None:
-        check_pyarrow()
-        if self.compression.codec not in SUFFIXES:
-            raise NotArrow(f"pyarrow does not write {self.compression.codec} as Spark does")
-        for name in _CHANGE_VALUES:
-            if self._conf(name).lower() == "true":
-                raise NotArrow(f"the session sets {name}")
-        if (
-            self.schema.snapshot.reading.declared is None
-            and FIELD_ID in self.schema.data_json
-            and self._conf("spark.sql.parquet.fieldId.read.enabled") == "true"
-        ):
-            raise NotArrow("columns are found by their ids")
-        conf = self.spark._jsparkSession.sessionState().newHadoopConf()
-        others = sorted(set(conf.getPropsWithPrefix("parquet.")) - _OURS)
-        if others:
-            raise NotArrow(f"the session sets parquet.{others[0]}")
-
-    def _conf(self, name: str) -> str:
-        return str(self.spark.conf.get(name))
-
     def _corrected(self) -> bool:
         return self._conf("spark.sql.parquet.datetimeRebaseModeInRead").upper() == "CORRECTED"
 
@@ -188,35 +250,91 @@ class ArrowRewrite:
         return reach
 
     def _options(self, schema: pa.Schema, page_order: PageOrder | None = None) -> FileOptions:
-        reach = reach_of(self.target)
-        if reach is None:
-            raise NotArrow(f'executors reach "{self.target.root}" only through Spark')
-        return FileOptions(
-            reach=reach,
-            directory=self.staging,
-            schema=schema,
-            codec=self.compression.codec,
-            level=self.compression.level,
-            page_rows=self.page_rows,
-            row_bytes=self.schema.snapshot.bytes / max(self.rows, 1),
-            metadata={
-                "org.apache.spark.version": self.spark.version,
-                "org.apache.spark.sql.parquet.row.metadata": self.schema.data.json(),
-            },
-            page_order=page_order,
-        )
+        row_bytes = self.schema.snapshot.bytes / max(self.rows, 1)
+        return self._file_options(schema, self.schema.data.json(), row_bytes, page_order)
 
-    @contextmanager
-    def _explain_failures(self) -> Iterator[None]:
-        """Raise a failure as NotArrow if Spark may do better."""
-        try:
-            yield
-        except Exception as error:
-            text = text_with_causes(error)
-            reason = reason_in(text) or next((reason for known, reason in _FAILURES if known.search(text)), None)
-            if reason is None:
-                raise
-            raise NotArrow(reason) from error
+
+@dataclass(frozen=True, kw_only=True)
+class ArrowRows(_ArrowJob):
+    """The rows of a DataFrame, and where and how to write them."""
+
+    frame: DataFrame
+    """The new files' columns, then `ordinal`, an int, the number of the row's Hive partition; of a `rows_session`."""
+    ordinal: str
+    row_bytes: float
+    """Of a row in the new files, about."""
+
+    def write_by_layout(self, layout: Layout, rows: int, *, sort: bool) -> RowsWritten:
+        """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
+
+        rows: about how many there are. Tasks may also leave files that they do not report.
+        """
+        return self._write(layout, layout.file_count, rows, sort=sort)
+
+    def write_by_partition(self, partitions: int, rows: int) -> RowsWritten:
+        """Write a file for each Hive partition, whose number is the file's; raises as `write_by_layout`."""
+        return self._write(None, partitions, rows, sort=False)
+
+    def write_in_order(self) -> RowsWritten:
+        """Write a file for each partition of Spark, in the order of its rows; raises as `write_by_layout`."""
+        schema, schema_json = self._check()
+        options = self._file_options(schema, schema_json, self.row_bytes)
+        with self._explain_failures(), by_value(), compat.active_session(self.frame.sparkSession):
+            counted = _count(self.frame.drop(self.ordinal))
+            written = counted.mapInArrow(row_writer(options), WRITTEN)
+            return RowsWritten(_read(compat.collect_arrow(written)), _counted(written))
+
+    def _write(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> RowsWritten:
+        schema, schema_json = self._check()
+        options = self._file_options(schema, schema_json, self.row_bytes, None if layout is None else layout.page_order)
+        cores = self.spark.sparkContext.defaultParallelism
+        files_a_group = group_files(files, int(rows * self.row_bytes), cores)
+        placement = Placement(schema=schema, layout=layout, files=files, files_a_group=files_a_group, sort=sort)
+        has_spread = layout is not None and int(layout.spread.max(initial=1)) > 1
+        with self._explain_failures(), by_value():
+            # Names are resolved as the active session resolves them.
+            with compat.active_session(self.frame.sparkSession):
+                tie = free_name("__zskip_tie", self.frame.columns)
+                hashed = with_tie(_count(self.frame), self.ordinal, tie, has_spread=has_spread)
+                shipped = route_batches(hashed.mapInArrow(row_placer(placement), SHIPPED), placement)
+            # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
+            arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
+            written = arrived.mapInArrow(writer(options, files_a_group), WRITTEN)
+            return RowsWritten(_read(compat.collect_arrow(written)), _counted(shipped))
+
+    def _check(self) -> tuple[pa.Schema, str]:
+        self._check_session()
+        rows = max(16, min(_ROWS_A_BATCH, int(_BATCH_MEMORY / (_EXPANSION * max(self.row_bytes, 1.0)))))
+        conf = self.frame.sparkSession.conf
+        conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
+        # Since Spark 4.1.
+        conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY))
+        text = without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
+        return arrow_schema(text), text
+
+
+def rows_session(spark: SparkSession) -> SparkSession:
+    """A session like this one for the plan of a DataFrame whose rows are to be written."""
+    return compat.private_session(spark, _ROWS_SETTINGS)
+
+
+def route_batches(shipped: DataFrame, placement: Placement) -> DataFrame:
+    """Bring each batch of the shuffle to the partition of Spark that has the number of its group."""
+    import pyspark.sql.functions as F
+
+    groups = -(-placement.files // placement.files_a_group)
+    return shipped.repartition(groups, lookup(shipped.sparkSession, routes(groups), F.col("group")))
+
+
+def _count(frame: DataFrame) -> DataFrame:
+    import pyspark.sql.functions as F
+
+    return frame.observe(_ROWS, F.count(F.lit(1)).alias(_ROWS))
+
+
+def _counted(frame: DataFrame) -> int:
+    """The rows that have been counted while a DataFrame ran."""
+    return int(frame._jdf.queryExecution().observedMetrics().apply(_ROWS).getLong(0))
 
 
 def _read(table: pa.Table) -> list[Written]:

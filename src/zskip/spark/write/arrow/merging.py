@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -36,31 +37,31 @@ def merger(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with explain_limits():
-                    yield _merge(options, reader, access, Bin(*plain_bins[number]))
+                    one = Bin(*plain_bins[number])
+                    sources = (Source(path, size, partition) for path, size, partition in one.sources)
+                    rows = (batch for source in sources for batch in reader.batches(source))
+                    yield from write_in_order(options, access, one.file, rows)
 
     return merge
 
 
-def _merge(options: FileOptions, reader: Reader, access: Access, one: Bin) -> pa.RecordBatch:
+def write_in_order(
+    options: FileOptions, access: Access, file: int, rows: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Write batches, one after another, as one file; yields the row of `WRITTEN`, none without rows."""
     batches: list[pa.RecordBatch] = []
-    spilled: Spilled | None = None
     pending_bytes = 0
-    try:
-        for path, size, partition in one.sources:
-            for batch in reader.batches(Source(path, size, partition)):
-                pending_bytes += batch.nbytes
-                batches.append(batch)
-                if pending_bytes > PENDING_BYTES:
-                    spilled = Spilled() if spilled is None else spilled
-                    for batch in batches:
-                        spilled.add(decode(batch))
-                    batches.clear()
-        if spilled is None:
-            return write_parquet(options, access, one.file, join_sorted(batches, options.schema, options.sort))
-        for batch in batches:
-            spilled.add(decode(batch))
-        batches.clear()
-        return write_parquet(options, access, one.file, spilled.table())
-    finally:
+    with ExitStack() as stack:
+        spilled: Spilled | None = None
+        for batch in rows:
+            pending_bytes += batch.nbytes
+            batches.append(batch)
+            if spilled is not None or pending_bytes > PENDING_BYTES:
+                spilled = stack.enter_context(Spilled()) if spilled is None else spilled
+                for one in batches:
+                    spilled.add(decode(one))
+                batches.clear()
         if spilled is not None:
-            spilled.__exit__()
+            yield write_parquet(options, access, file, spilled.table())
+        elif batches:
+            yield write_parquet(options, access, file, join_sorted(batches, options.schema, options.sort))

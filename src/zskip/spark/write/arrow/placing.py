@@ -1,9 +1,9 @@
-"""The near side of the shuffle: read files, place their rows by a layout, and yield batches for groups of new files."""
+"""The near side of the shuffle: place rows of files, or of a DataFrame, and yield batches for groups of new files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import join, shrink
 from zskip.spark.write.arrow.forms import column_values
 from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import KEY, key_array
 
@@ -40,53 +41,85 @@ _SHIPPED = pa.schema(
 
 
 _Hashes = npt.NDArray[np.uint64]
+_Files = npt.NDArray[np.int32]
+_Partition = int | npt.NDArray[np.integer[Any]]
+_Rows = tuple[pa.RecordBatch, _Partition, _Hashes]
+"""Rows, the Hive partition of all or of each, and a hash of each."""
 
 
 class _Placed(NamedTuple):
     """Rows, with the file and the key of each."""
 
     batch: pa.RecordBatch
-    files: npt.NDArray[np.int32]
-    keys: Keys
+    files: _Files
+    keys: Keys | None
 
 
 class Placement:
-    """The input of a task that places rows."""
+    """Which file each row goes to."""
 
     def __init__(
-        self,
-        *,
-        reach: Reach,
-        schema: pa.Schema,
-        layout: Layout,
-        tasks: Sequence[Sequence[Source]],
-        files_a_group: int,
-        sort: bool,
-        corrected: bool,
+        self, *, schema: pa.Schema, layout: Layout | None, files: int, files_a_group: int, sort: bool = False
     ) -> None:
-        """tasks: the sources of each; files_a_group: how many files, one after another, are one group, which takes the
-        place of its files in the shuffle; sort: whether the rows of a file are to be sorted by their keys."""
-        self.reach = reach
+        """layout: None where a row's Hive partition is the number of its file; files: their number; files_a_group: how
+        many files, one after another, are one group, which takes the place of its files in the shuffle; sort: whether
+        the rows of a file are to be sorted by their keys."""
         self.schema = schema
         # As text: the pickling of Spark 3.5 loses the content of dataclasses with slots.
-        self.layout = layout.to_json()
-        self.tasks = [list(sources) for sources in tasks]
+        self.layout = None if layout is None else layout.to_json()
+        self.files = files
         self.files_a_group = files_a_group
         self.sort = sort
-        self.corrected = corrected
 
 
-def placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` from numbers of tasks to batches of rows."""
+def placer(
+    placement: Placement, reach: Reach, tasks: Sequence[Sequence[Source]], *, corrected: bool
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` from numbers of tasks to the rows of `SHIPPED`; tasks: the sources of each."""
+    sources_of_tasks = [list(sources) for sources in tasks]
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         for batch in batches:
             for task in batch.column(0).to_pylist():
+                reader = Reader(reach(), placement.schema, corrected=corrected)
                 with explain_limits():
-                    yield from _Placer(placement, task).run()
+                    yield from _Placer(placement, task).run(_read(reader, task, sources_of_tasks[task]))
 
     return place
+
+
+def row_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` from rows of a DataFrame to the rows of `SHIPPED`.
+
+    After the columns of the schema come the number of the row's Hive partition, and a hash of the row (`tie` in
+    `Layout.place`).
+    """
+
+    def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        prepare_worker()
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        columns, width = RowColumns(placement.schema), len(placement.schema)
+        with explain_limits():
+            rows = (
+                (columns.convert(batch), batch.column(width).to_numpy(), batch.column(width + 1).to_numpy())
+                for batch in batches
+                if batch.num_rows
+            )
+            yield from _Placer(placement, task).run((batch, of, tie.astype(np.uint64)) for batch, of, tie in rows)
+
+    return place
+
+
+def _read(reader: Reader, task: int, sources: Sequence[Source]) -> Iterator[_Rows]:
+    for number, source in enumerate(sources):
+        row = 0
+        for batch in reader.batches(source):
+            yield batch, source.partition, _hashes(task << 32 | number, row, batch.num_rows)
+            row += batch.num_rows
 
 
 class _Outgoing:
@@ -130,34 +163,28 @@ class _Placer:
 
     def __init__(self, placement: Placement, task: int) -> None:
         self._placement = placement
-        self._layout = Layout.from_json(placement.layout)
-        self._task = task
+        self._layout = None if placement.layout is None else Layout.from_json(placement.layout)
         self._origin = task << 32
-        self._sources = placement.tasks[task]
         self._outgoing = _Outgoing()
 
-    def run(self) -> Iterator[pa.RecordBatch]:
-        """Read all sources of the task, and yield their rows some bytes at a time."""
-        placement = self._placement
-        reader = Reader(placement.reach(), placement.schema, corrected=placement.corrected)
+    def run(self, rows: Iterable[_Rows]) -> Iterator[pa.RecordBatch]:
+        """Place all rows of the task, and yield them some bytes at a time."""
         placed: list[_Placed] = []
         pending_bytes = 0
-        for number, source in enumerate(self._sources):
-            row = 0
-            for batch in reader.batches(source):
-                tie = _hashes(self._task << 32 | number, row, batch.num_rows)
-                placed.append(_Placed(batch, *self._place(batch, source.partition, tie)))
-                row += batch.num_rows
-                pending_bytes += batch.nbytes
-                if pending_bytes >= _PENDING_BYTES:
-                    yield from self._divide(placed)
-                    pending_bytes = 0
+        for batch, partition, tie in rows:
+            placed.append(_Placed(batch, *self._place(batch, partition, tie)))
+            pending_bytes += batch.nbytes
+            if pending_bytes >= _PENDING_BYTES:
+                yield from self._divide(placed)
+                pending_bytes = 0
         if placed:
             yield from self._divide(placed)
         yield from self._outgoing.take()
 
-    def _place(self, batch: pa.RecordBatch, partition: int, tie: _Hashes) -> tuple[npt.NDArray[np.int32], Keys]:
+    def _place(self, batch: pa.RecordBatch, partition: _Partition, tie: _Hashes) -> tuple[_Files, Keys | None]:
         """Compute the file and the key of each row."""
+        if self._layout is None:
+            return np.broadcast_to(np.asarray(partition, np.int32), batch.num_rows), None
         fields = self._layout.fields
         forms = [column_values(batch.column(batch.schema.get_field_index(f.name)), f.type) for f in fields]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
@@ -166,7 +193,7 @@ class _Placer:
         """Divide some rows by their groups; empties `placed`."""
         files = np.concatenate([part.files for part in placed])
         # NumPy sorts short integers by radix.
-        short = files.astype(np.uint16) if self._layout.file_count <= 1 << 16 else files
+        short = files.astype(np.uint16) if self._placement.files <= 1 << 16 else files
         order = np.argsort(short, kind="stable")
         row_bytes = max(sum(part.batch.nbytes for part in placed) / len(order), 1.0)
         batch = _take(placed, order, self._placement)
@@ -193,7 +220,7 @@ def _take(placed: Sequence[_Placed], order: Ints, placement: Placement) -> pa.Re
     names = placement.schema.names
     columns = [shrink(join([part.batch.column(i) for part in placed])).take(rows) for i in range(len(names))]
     if placement.sort:
-        keys = np.concatenate([part.keys for part in placed])
+        keys = cast(Keys, np.concatenate([part.keys for part in placed if part.keys is not None]))
         names, columns = [*names, KEY], [*columns, key_array(keys[order])]
     return pa.RecordBatch.from_arrays(columns, names)
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.spark.write.arrow.access import Access
-from zskip.spark.write.arrow.columns import DICTIONARY, narrow
+from zskip.spark.write.arrow.columns import as_type
 from zskip.spark.write.arrow.schema import NotArrow, check_file, first_line, int96_columns
 
 _MOST_ROWS = 65_536
@@ -98,7 +98,7 @@ class Reader:
 
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = (batch.column(batch.schema.get_field_index(name)) for name in self._schema.names)
-        typed = [_as_type(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        typed = [as_type(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
         return pa.RecordBatch.from_arrays(typed, self._schema.names)
 
 
@@ -123,14 +123,6 @@ def _has_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:
     start = chunk.dictionary_page_offset
     most = min(_DICTIONARY_BYTES, chunk.num_values // _ROWS_A_BYTE)
     return start is not None and 0 < chunk.data_page_offset - start <= most
-
-
-def _as_type(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    if column.type == data_type:
-        return column
-    if pa.types.is_dictionary(column.type):
-        return pa.DictionaryArray.from_arrays(column.indices.cast(DICTIONARY), column.dictionary.cast(data_type))
-    return narrow(column) if pa.types.is_decimal128(column.type) else column.cast(data_type)
 
 
 def _row_groups(metadata: pq.FileMetaData, source: Source) -> list[int]:

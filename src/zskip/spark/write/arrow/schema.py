@@ -111,6 +111,18 @@ def _to_arrow_field(spark_field: Mapping[str, Any], column: str) -> pa.Field:
     return pa.field(spark_field["name"], arrow_type, spark_field["nullable"], ids)
 
 
+def without_ids(schema_json: str) -> str:
+    """A Spark schema in JSON without what another table's columns have noted about how its files store them."""
+
+    def clear(part: dict[str, Any]) -> dict[str, Any]:
+        noted = part.get("metadata")
+        if not isinstance(noted, dict):
+            return part
+        return part | {"metadata": {key: value for key, value in noted.items() if key not in (FIELD_ID, _ICEBERG_TYPE)}}
+
+    return json.dumps(json.loads(schema_json, object_hook=clear))
+
+
 def find_arrow_only_column(schema_json: str) -> str | None:
     """The first column whose values Spark would write as another type, if any."""
     fields = json.loads(schema_json)["fields"]

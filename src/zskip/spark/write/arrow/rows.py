@@ -1,0 +1,54 @@
+"""The rows of a DataFrame, as Spark hands them to Python, in the columns of new files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+
+from zskip.spark.write.arrow.columns import as_type
+from zskip.spark.write.arrow.merging import write_in_order
+from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
+from zskip.spark.write.arrow.writing import FileOptions
+
+_DICTIONARY_BYTES, _FEW_ROWS = 8 << 10, 1024
+"""A text column keeps dictionaries of at most so many bytes; few rows say nothing about their number of values."""
+
+
+class RowColumns:
+    """Converts the batches of one task; texts with few values get dictionaries, for as long as these stay small."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._repeating = {
+            i for i, field in enumerate(schema) if pa.types.is_string(field.type) or pa.types.is_binary(field.type)
+        }
+
+    def convert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The first columns of a batch, one for each of the schema, in its types."""
+        columns = [as_type(column, field.type) for column, field in zip(batch.columns, self._schema, strict=False)]
+        for i in sorted(self._repeating):
+            encoded = columns[i].dictionary_encode()
+            size = encoded.dictionary.nbytes
+            if size <= _DICTIONARY_BYTES and (4 * size <= columns[i].nbytes or batch.num_rows < _FEW_ROWS):
+                columns[i] = encoded
+            else:
+                self._repeating.remove(i)
+        return pa.RecordBatch.from_arrays(columns, self._schema.names)
+
+
+def row_writer(options: FileOptions) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` from rows of a DataFrame to the rows of `WRITTEN`: a file for each task."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        prepare_worker()
+        context = TaskContext.get()
+        task = context.partitionId() if context is not None else 0
+        columns = RowColumns(options.schema)
+        with explain_limits():
+            rows = (columns.convert(batch) for batch in batches if batch.num_rows)
+            yield from write_in_order(options, options.reach(), task, rows)
+
+    return write
