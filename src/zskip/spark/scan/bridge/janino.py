@@ -1,4 +1,4 @@
-"""The Java of this room, compiled in the driver by the Janino that Spark brings along; no jar is needed."""
+"""The Java of scans and formats, compiled in the driver by the Janino that Spark brings along; no jar is needed."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _LIBRARIES = (
 
 
 def new_instance(jvm: Jvm, name: str, *arguments: Any) -> JavaObject:
-    """An object of a class of this room. Raises UnsupportedError where Spark cannot compile it."""
+    """An object of a class of zskip's Java. Raises UnsupportedError where Spark cannot compile it."""
     make = jvm.once(f"{_KNOWN}new {name}", lambda: _loader(jvm).loadClass(name).getConstructors()[0])
     return make.newInstance(jvm.array("java.lang.Object", arguments))
 
 
 def singleton(jvm: Jvm, name: str) -> JavaObject:
-    """The one object of a class of this room whose constructor takes nothing; raises what `new_instance` raises."""
+    """The one object of a class of zskip's Java whose constructor takes nothing; raises what `new_instance` raises."""
     return jvm.once(f"{_KNOWN}{name}", lambda: new_instance(jvm, name))
 
 
@@ -66,9 +66,9 @@ def _loader(jvm: Jvm) -> JavaObject:
 def compile_apart(jvm: Jvm, name: str, program: str) -> JavaObject:
     """An object of a class over those of another program, which a session may lack; fails without them.
 
-    name: of a file of this room, without its ending; program: one of the other classes.
+    name: of a file below `spark`, without its ending; program: one of the other classes.
     """
-    text = files("zskip.spark.scan").joinpath(*f"{name}.java".split("/")).read_text(encoding="utf-8")
+    text = files("zskip.spark").joinpath(*f"{name}.java".split("/")).read_text(encoding="utf-8")
     loader = _loader(jvm)
     loader = _cook(jvm, text, loader, loader.loadClass(program))
     made = loader.loadClass(name.rpartition("/")[2]).getConstructors()[0]
@@ -111,8 +111,9 @@ def _cook(jvm: Jvm, text: str, parent: JavaObject, *libraries: JavaObject) -> Ja
 
 @functools.cache
 def read_java() -> str:
-    """The room's Java as one text, since Janino compiles one: all imports, then all classes, each named once."""
-    folders = [folder for folder in files("zskip.spark.scan").iterdir() if folder.is_dir()]
+    """The Java as one text, since Janino compiles one: all imports, then all classes, each named once."""
+    rooms = [files("zskip.spark").joinpath(room) for room in ("scan", "formats")]
+    folders = [folder for room in rooms for folder in room.iterdir() if folder.is_dir()]
     sources = [file for folder in folders for file in folder.iterdir() if file.name.endswith(".java")]
     texts = [file.read_text(encoding="utf-8").splitlines() for file in sorted(sources, key=lambda file: file.name)]
     imports = {line: None for text in texts for line in text if line.startswith("import ")}

@@ -61,7 +61,7 @@ final class Delta {
 
   /** Null where this Delta has other classes than are known. */
   static synchronized DeltaCode code() {
-    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile", new Object[] {"listings/delta/DeltaFiles", LOG});
+    if (!isKnown) code = (DeltaCode) Faults.python.ask("compile", new Object[] {"formats/delta/apart/DeltaFiles", LOG});
     isKnown = true;
     return code;
   }

@@ -1,1 +1,0 @@
-"""Tables that Delta reads, whose files come from the entries of its log."""

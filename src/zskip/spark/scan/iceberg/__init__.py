@@ -1,1 +1,0 @@
-"""Iceberg's own reader: some of the tasks of its scans are taken away."""
