@@ -1,6 +1,6 @@
 """Table formats: which files are live, and how a rewrite is committed."""
 
-from zskip.formats.base import HOME, OPERATIONS, BatchId, StagedFile, TableFormat
+from zskip.formats.base import HOME, OPERATIONS, BatchId, RowRules, StagedFile, TableFormat
 from zskip.formats.creation import CATALOG_FORMAT, CREATIONS, Creation
 from zskip.formats.delta import DeltaFormat
 from zskip.formats.detect import DEFAULT_FORMAT, FORMATS, check_name, open_format

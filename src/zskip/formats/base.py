@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from zskip.records import Bools, Snapshot
@@ -36,11 +36,28 @@ class BatchId:
     """Grows from batch to batch."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowRules:
+    """What a table asks of new rows, and how files name its columns."""
+
+    required: Sequence[str] = ()
+    """The columns that must not be null."""
+    given: Mapping[str, str] = field(default_factory=dict)
+    """Columns that rows must have, since only the format's own writer would compute them: what they are, by name."""
+    checks: Mapping[str, str] = field(default_factory=dict)
+    """Conditions in Spark's SQL that must be true of each row, by their names in messages."""
+    partitions: Mapping[str, str] = field(default_factory=dict)
+    """Partition values that are no columns, as expressions in Spark's SQL, by their names in `StagedFile.directory`."""
+    stored: str | None = None
+    """The columns of files, in Spark's JSON, with their names and ids there; None for the table's own names."""
+
+
 class TableFormat(Protocol):
     """Knows which files of a table are live, and commits rewrites of them, and new files.
 
-    An append works as a rewrite does, with `check_appendable` and `append`. So does the replacement of all rows by
-    others, with `check_appendable` and `overwrite`.
+    An append works as a rewrite does, with `check_appendable`, `row_rules` and `append`. So does the replacement of
+    all rows by others, with `check_appendable`, `row_rules` and `overwrite`. Who commits is the format's choice:
+    zskip, the format's Python package, or the format's own code in the session.
 
     A rewrite calls `check_replaceable` and `stage`, writes files into the staging directory (`list_data_files` lists
     them), and calls `replace`, or `abort` on failure. No reader sees any of it until `replace` has committed. A process
@@ -87,11 +104,14 @@ class TableFormat(Protocol):
         Raises ConflictError, and changes nothing, if one of the removed files is no longer as it was in `base`.
         """
 
-    def check_appendable(self) -> None:
-        """Raise UnsupportedError, with the reason and a way out, if `append` could not commit; reads only."""
+    def check_appendable(self, *, overwrites: bool = False) -> None:
+        """Raise UnsupportedError, with the reason and a way out, if `append` could not commit; reads only.
 
-    def required_columns(self) -> Sequence[str]:
-        """The columns that must not be null."""
+        overwrites: ask for `overwrite` instead.
+        """
+
+    def row_rules(self) -> RowRules:
+        """What new rows have to keep."""
 
     def append(
         self,

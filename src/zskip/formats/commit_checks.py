@@ -10,7 +10,8 @@ import numpy as np
 from zskip.errors import ConflictError, CorruptFileError, InputError, StorageError, UnsupportedError
 from zskip.formats.base import StagedFile
 from zskip.index import BoundIndex, bind_footers
-from zskip.records import Partition, Snapshot
+from zskip.records import ColumnNames, Partition, Reading, Snapshot
+from zskip.records.reading import SAME_NAMES
 from zskip.storage import Storage
 
 _PLAIN = re.compile("[A-Za-z0-9][A-Za-z0-9_=.-]*")
@@ -29,11 +30,13 @@ def target_path(directory: str, name: str) -> str:
     return f"{directory}/{name}" if is_plain else name
 
 
-def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedFile]) -> BoundIndex:
+def read_staged_footers(
+    storage: Storage, old: Snapshot, files: Sequence[StagedFile], names: ColumnNames = SAME_NAMES
+) -> BoundIndex:
     """The footers' statistics of staged files, in their order.
 
-    old: the files that they replace. Raises StorageError for a file that is not as it was written, and CorruptFileError
-    for one that cannot be read.
+    old: the files that they replace; names: how the new files name the columns. Raises StorageError for a file that is
+    not as it was written, and CorruptFileError for one that cannot be read.
     """
     infos = [storage.stat(file.path) for file in files]
     for file, info in zip(files, infos, strict=True):
@@ -49,6 +52,7 @@ def read_staged_footers(storage: Storage, old: Snapshot, files: Sequence[StagedF
         sizes=np.array([file.size for file in files], np.int64),
         mtimes_ms=np.array([info.mtime_ms for info in infos if info is not None], np.int64),
         partition_of=np.zeros(len(files), np.int32),
+        reading=Reading(names=names),
     )
     index = bind_footers(storage, snapshot)
     if (index.rows < 0).any():

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from zskip.errors import InputError
 from zskip.formats.base import TableFormat
 from zskip.formats.delta import DeltaFormat
+from zskip.formats.delta.log import SessionLog
 from zskip.formats.hudi import HudiFormat
 from zskip.formats.iceberg import IcebergFormat
 from zskip.formats.parquet import ParquetFormat
@@ -32,13 +33,13 @@ def open_format(
     storage: Storage,
     name: str | None = None,
     *,
-    has_own_reader: Callable[[str], bool] = lambda name: False,
+    own_log: Callable[[str], SessionLog | None] = lambda name: None,
     exclusive: bool = False,
 ) -> TableFormat:
     """Open the table in a directory in its format.
 
-    name: the format, if the directory has several; has_own_reader: whether a format's own code is available, for tables
-    that zskip cannot read itself; exclusive: whether nobody else rewrites a table of plain files.
+    name: the format, if the directory has several; own_log: what the session's own code of a format commits by, for
+    tables that zskip cannot read or commit to itself; exclusive: whether nobody else rewrites a table of plain files.
 
     Raises InputError if the format is ambiguous, or the directory holds no table of the named format.
     """
@@ -48,7 +49,7 @@ def open_format(
         _check_not_inside(storage)
         return ParquetFormat(storage, exclusive=exclusive)
     if format_name == "delta":
-        return DeltaFormat(storage, has_own_reader=has_own_reader("delta"))
+        return DeltaFormat(storage, own_log("delta"))
     if format_name == "iceberg":
         return IcebergFormat(storage)
     return HudiFormat(storage)

@@ -24,6 +24,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 _DOUBLE = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\s*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ODD = re.compile(r"\s*[+-]?(NaN|Infinity|0[xX].*|[0-9]{1,7}-.*|[0-9:]+:.*|T.*)\s*")
+_ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 
 
 def is_hidden(name: str) -> bool:
@@ -59,6 +60,20 @@ def parse_directory(directory: str) -> tuple[tuple[str, str], ...]:
 
 def _unescape(text: str) -> str:
     return unquote_to_bytes(text).decode(errors="replace") if "%" in text else text
+
+
+def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    """The Hive directory of a partition, escaped as Spark does.
+
+    >>> directory_of(["r", "n"], ["a=b/c", None])
+    'r=a%3Db%2Fc/n=__HIVE_DEFAULT_PARTITION__'
+    """
+    pairs = zip(names, texts, strict=True)
+    return "/".join(f"{_escape(n)}={DEFAULT_PARTITION if t is None else _escape(t)}" for n, t in pairs)
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def infer_partitions(directories: Sequence[str]) -> tuple[tuple[Field, ...], tuple[Partition, ...]]:

@@ -69,10 +69,11 @@ class Handle:
             return IcebergFormat(storage, self.catalog)
         if self.spark is None:
             return open_format(storage, self.format_name, exclusive=self.exclusive)
-        from zskip.spark.formats import has_own_reader
+        from zskip.spark.formats import own_log
 
-        own = lambda name: has_own_reader(self.spark, name)  # noqa: E731
-        return open_format(storage, self.format_name, has_own_reader=own, exclusive=self.exclusive)
+        spark = self.spark
+        own = lambda name: own_log(spark, name, storage.root)  # noqa: E731
+        return open_format(storage, self.format_name, own_log=own, exclusive=self.exclusive)
 
     def exclusively(self, exclusive: bool) -> Handle:
         """The table with the user's promise, if `exclusive`, that nobody else rewrites it; raises InputError."""

@@ -9,7 +9,7 @@ import pytest
 from iceberg_rows import create, rows, same
 
 import zskip
-from zskip.errors import ColumnError, InputError, UnsupportedError
+from zskip.errors import ColumnError, InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,8 +39,6 @@ def test_an_append_by_the_tables_layout(engine_spark: SparkSession) -> None:
     (inserted,) = zskip.sql(engine_spark, f"INSERT INTO {name} SELECT 9000, 1, 'x', 0.5, NULL, NULL").collect()
     assert (inserted.rows, inserted.curve) == (1, "zorder")
     assert engine_spark.sql(f"SELECT name FROM {name} WHERE id = 9000").collect()[0].name == "x"
-    with pytest.raises(UnsupportedError, match="without a batch"):
-        table.append(rows(engine_spark, 8000), batch=("a", 1))
 
 
 def test_required_columns(engine_spark: SparkSession) -> None:

@@ -45,7 +45,7 @@ from zskip.errors import (
 )
 from zskip.formats.commit_checks import check_live
 from zskip.formats.delta.stats import cut_lower, cut_upper
-from zskip.formats.delta.values import directory_of
+from zskip.formats.hive import directory_of
 from zskip.storage import LocalStorage
 from zskip.table.snapshot import read_snapshot
 

@@ -201,10 +201,6 @@ def test_a_batch_is_appended_once(maker: Maker, tmp_path: Path, spark: SparkSess
     path = tmp_path / "t"
     maker.append(path, content(40), partitioned=False)
     table = zskip.table(spark, maker.address(path))
-    if maker.name == "iceberg":
-        with pytest.raises(UnsupportedError, match="append without a batch"):
-            table.append(spark.range(100, 105), batch=("orders", 1))
-        return
     assert table.append(spark.range(100, 105), batch=("orders", 1)).rows == 5
     again = table.append(spark.range(100, 105), batch=("orders", 1))
     assert (again.rows, again.files) == (0, 0)

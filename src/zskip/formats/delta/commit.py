@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path as Directory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -16,10 +16,11 @@ import pyarrow as pa
 from zskip.errors import StorageError, UnsupportedError
 from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_required, check_rows, null_error, read_staged_footers, target_path
+from zskip.formats.delta.columns import Path
 from zskip.formats.delta.stats import columns_with_statistics, file_statistics
 from zskip.formats.delta.values import relative_path
 from zskip.formats.hive import DEFAULT_PARTITION, parse_directory
-from zskip.records import Snapshot
+from zskip.records import ColumnNames, Snapshot
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -55,16 +56,17 @@ def describe_files(
     configuration: Mapping[str, Any],
     by: Sequence[str],
     required: Sequence[str] | None = None,
+    stored: Mapping[Path, Path] | None = None,
 ) -> list[NewFile]:
     """Describe the staged files for the log.
 
-    old: the files that they replace; required: for an append, the columns without nulls. Raises CorruptFileError for a
-    file that cannot be read, ConflictError if their rows in each partition do not match the old ones, and InputError
-    for a null in a required column.
+    old: the files that they replace; required: for an append, the columns without nulls; stored: the paths of columns
+    in the files, None for those of the table. Raises CorruptFileError for a file that cannot be read, ConflictError if
+    their rows in each partition do not match the old ones, and InputError for a null in a required column.
     """
     files = sorted(added, key=lambda file: file.path)
-    index = read_staged_footers(storage, old, files)
-    statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by))
+    index = read_staged_footers(storage, old, files, ColumnNames(paths=stored))
+    statistics = file_statistics(index, columns_with_statistics(old.fields, configuration, by), stored or {})
     new_files = []
     for file, count, text in zip(files, index.rows.tolist(), statistics, strict=True):
         name = file.path.rpartition("/")[2]
@@ -74,7 +76,10 @@ def describe_files(
                 # Delta takes partition values from the log alone, and VACUUM of Delta on Spark deletes live files
                 # whose paths the log spells differently than Spark does.
                 target=target_path(file.directory, name),
-                partition=parse_partition(file.directory),
+                partition={
+                    name if stored is None else stored[name,][0]: text
+                    for name, text in parse_partition(file.directory).items()
+                },
                 rows=count,
                 statistics=text,
             )
@@ -82,9 +87,10 @@ def describe_files(
     if required is None:
         check_rows(old, ((file.staged.directory, file.rows) for file in new_files))
     else:
-        check_required(index, [name for name in required if all(name not in file.partition for file in new_files)])
+        partitions = [parse_partition(file.directory) for file in files]
+        check_required(index, [name for name in required if all(name not in values for values in partitions)])
         for name in required:
-            if any(file.partition.get(name, "") is None for file in new_files):
+            if any(values.get(name, "") is None for values in partitions):
                 raise null_error(name)
     return new_files
 
@@ -175,7 +181,7 @@ def _rehearse(actions: list[AddAction | RemoveAction], options: Mapping[str, Any
     with tempfile.TemporaryDirectory(prefix="zskip-") as directory:
         scratch = DeltaTable.create(directory, options["schema"], partition_by=options["partition_by"])
         scratch.create_write_transaction(actions, **options)
-        lines = (Path(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
+        lines = (Directory(directory) / "_delta_log" / f"{1:020d}.json").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
 

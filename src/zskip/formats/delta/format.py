@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import logging
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
 
 from zskip.errors import (
     ConflictError,
-    MissingDependencyError,
     StorageError,
-    TableNotFoundError,
     UnsupportedError,
     ZskipError,
 )
 from zskip.formats import staging
-from zskip.formats.base import HOME, BatchId, StagedFile
+from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live
-from zskip.formats.delta.columns import sound_fields, stored_paths
+from zskip.formats.delta.columns import paths_in_new_files, sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     APPEND,
     OVERWRITE,
@@ -37,23 +32,29 @@ from zskip.formats.delta.commit import (
     read_last_rewrite,
 )
 from zskip.formats.delta.deletes import deleted_files, read_deletes
-from zskip.formats.delta.protocol import mapping_mode, read_by_delta, refusal, unappendable, unreadable, unwritable
+from zskip.formats.delta.log import SessionLog
+from zskip.formats.delta.opening import open_table, translating_errors
+from zskip.formats.delta.protocol import (
+    mapping_mode,
+    read_by_delta,
+    refusal,
+    unknown_to_session,
+    unreadable,
+    unwritable,
+)
+from zskip.formats.delta.rules import read_row_rules, unappendable
 from zskip.formats.delta.values import check_partition_types, read_partitions, read_statistics, relative_path
 from zskip.formats.schema import fields_from_json, first_line
 from zskip.records import Bools, ColumnNames, Reading, Snapshot
-from zskip.storage import HADOOP_SCHEMES, Storage, retry_broken
+from zskip.storage import Storage
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 _KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 """Column metadata that is kept; the rest concerns writers, or would stop Spark from finding columns by name."""
-_FEATURE = re.compile("[Uu]nsupported|not supported|catalog-managed")
-"""In deltalake's errors about an unknown protocol."""
 _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the version that the rewrite was based on."""
-_REMOTE = {"max_retries": "4", "retry_timeout": "30s"}
-"""Options of an object store, so that missing credentials or networks fail within seconds."""
 _TRIES = 50
 _LOG = logging.getLogger("zskip.delta")
 
@@ -66,10 +67,10 @@ class DeltaFormat:
     is_plain = False
     in_one_thread = False
 
-    def __init__(self, storage: Storage, *, has_own_reader: bool = False) -> None:
-        """has_own_reader: whether Delta Lake itself is available for tables that zskip would read wrongly."""
+    def __init__(self, storage: Storage, log: SessionLog | None = None) -> None:
+        """log: of a session with Delta Lake, for tables that zskip would read or change wrongly itself."""
         self._storage = storage
-        self._has_own_reader = has_own_reader
+        self._log = log
 
     def snapshot(self) -> Snapshot:
         """The live files of the newest version, with the log's statistics.
@@ -79,22 +80,12 @@ class DeltaFormat:
         """
         return self._read(self._open())
 
-    def _open(self, *, skip_stats: bool = False) -> DeltaTable:
-        try:
-            from deltalake import DeltaTable
-        except ImportError as error:
-            raise MissingDependencyError(
-                f'"{self._storage.root}" is a Delta table, for which deltalake is not installed; '
-                'run: pip install "zskip[delta]"'
-            ) from error
-        uri = _uri(self._storage.root)
-        options = None if uri.startswith("file:") else {**_REMOTE, **self._storage.options}
-        with _translating_errors(self._storage.root):
-            return retry_broken(lambda: DeltaTable(uri, storage_options=options, skip_stats=skip_stats))
+    def _open(self, *, skip_stats: bool = False, version: int | None = None) -> DeltaTable:
+        return open_table(self._storage, skip_stats=skip_stats, version=version)
 
     def _read(self, table: DeltaTable) -> Snapshot:
         root, metadata, unknown = self._storage.root, table.metadata(), unreadable(table.protocol())
-        if unknown is not None and not self._has_own_reader:
+        if unknown is not None and self._log is None:
             raise refusal(root, "read", unknown)
         data, partition = _schemas(table.schema().to_json(), metadata.partition_columns)
         fields, partition_fields = fields_from_json(data), fields_from_json(partition)
@@ -136,7 +127,7 @@ class DeltaFormat:
             return table, pa.table(table.get_add_actions())
         except DeltaError:
             table = self._open(skip_stats=True)
-            with _translating_errors(self._storage.root):
+            with translating_errors(self._storage.root):
                 return table, pa.table(table.get_add_actions())
 
     def check_replaceable(self) -> None:
@@ -168,9 +159,34 @@ class DeltaFormat:
         assert version is not None, "only batches are left out"
         return version
 
-    def check_appendable(self) -> None:
-        """Raise UnsupportedError if the protocol demands more of a commit, or of new rows, than zskip checks."""
-        _check_appendable(self._storage.root, self._open())
+    def check_appendable(self, *, overwrites: bool = False) -> None:
+        """Raise UnsupportedError if the table asks more of new rows than zskip checks, or nobody here can commit."""
+        table = self._open()
+        if overwrites and str(table.metadata().configuration.get("delta.appendOnly")).lower() == "true":
+            raise UnsupportedError(
+                f'rows may only be appended to the Delta table "{self._storage.root}" (delta.appendOnly); append, or '
+                "unset that property. Nothing was written"
+            )
+        self._choose_log(table, OVERWRITE if overwrites else APPEND)
+
+    def _choose_log(self, table: DeltaTable, mode: str) -> SessionLog | None:
+        """Choose who commits new rows: the session's Delta Lake, or `deltalake` for None; raises UnsupportedError."""
+        root, protocol, configuration = self._storage.root, table.protocol(), table.metadata().configuration
+        rule = unappendable(table.schema().to_json())
+        if rule is not None:
+            raise _unappendable(root, rule)
+        feature = unwritable(protocol) or unreadable(protocol) or read_by_delta(protocol, configuration)
+        if feature is None and mode == OVERWRITE:
+            feature = _unwritable(root, table)
+        if feature is None:
+            return None
+        unknown = unknown_to_session(protocol)
+        if unknown is not None:
+            raise _unappendable(root, unknown)
+        if self._log is None:
+            raise refusal(root, "append to" if mode == APPEND else "overwrite", feature)
+        self._log.check(None)
+        return self._log
 
     def append(
         self,
@@ -185,20 +201,16 @@ class DeltaFormat:
         """
         return self._commit_new_rows(base.select(np.zeros(len(base), np.bool_)), added, dict(info or {}), APPEND, batch)
 
-    def required_columns(self) -> Sequence[str]:
-        """The columns that are declared NOT NULL."""
-        return _required_columns(self._open())
+    def row_rules(self) -> RowRules:
+        """NOT NULL, constraints, computed columns, and the names of mapped columns in files."""
+        return _row_rules(self._open())
 
     def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
         """Commit the staged files in place of all live ones, in one transaction with a data change.
 
         Raises UnsupportedError for a table that rows may only be appended to.
         """
-        if str(self._open().metadata().configuration.get("delta.appendOnly")).lower() == "true":
-            raise UnsupportedError(
-                f'rows may only be appended to the Delta table "{self._storage.root}" (delta.appendOnly); append, or '
-                "unset that property. Nothing was written"
-            )
+        self.check_appendable(overwrites=True)
         version = self._commit_new_rows(base, added, dict(info or {}), OVERWRITE)
         assert version is not None, "only batches are left out"
         return version
@@ -212,9 +224,11 @@ class DeltaFormat:
         batch: BatchId | None = None,
     ) -> int | None:
         table = self._open()
-        _check_appendable(self._storage.root, table)
-        configuration = table.metadata().configuration
-        new = describe_files(self._storage, old, added, configuration, info.get("by", ()), _required_columns(table))
+        self._choose_log(table, mode)
+        metadata, rules = table.metadata(), _row_rules(table)
+        stored = None if rules.stored is None else paths_in_new_files(table.schema().to_json())
+        by = info.get("by", ())
+        new = describe_files(self._storage, old, added, metadata.configuration, by, rules.required, stored)
         return self._move_and_commit(old, new, added, info, mode=mode, batch=batch)
 
     def last_batch(self, application: str) -> int | None:
@@ -258,24 +272,32 @@ class DeltaFormat:
         for _ in range(_TRIES):
             table = self._open()
             current = self._read(table)
-            (_check_writable if mode == REWRITE else _check_appendable)(root, table)
+            if mode == REWRITE:
+                _check_writable(root, table)
+            log = None if mode == REWRITE else self._choose_log(table, mode)
             if mode == OVERWRITE:
                 old = dataclasses.replace(current, version=old.version, reading=old.reading)
             check_live(current, old)
-            if current.reading.declared != old.reading.declared:
+            if current.reading.declared != old.reading.declared or current.reading.names != old.reading.names:
                 raise ConflictError(
                     f'the columns of "{root}" were changed meanwhile; nothing was committed, call again'
                 )
+            if mode != REWRITE:
+                self._check_rules(table, old.version)
             if batch is not None:
                 last = _last_batch(table, batch.application)
                 if last is not None and last >= batch.version:
                     return None
             try:
+                if log is not None:
+                    return log.add_rows(current, new, rewrite, info, mode=mode, batch=batch)
                 commit_transaction(table, self._storage, old, new, rewrite, info, mode=mode, batch=batch)
-            except (DeltaError, OSError) as error:
+            except (DeltaError, OSError, ConflictError, StorageError) as error:
+                if log is None and isinstance(error, ZskipError):
+                    raise
                 newest = self._open()
                 # A failed call may have committed all the same: only the log knows.
-                with _translating_errors(root):
+                with translating_errors(root):
                     version = committed_version(newest, rewrite, old.version)
                 if version is not None:
                     return version
@@ -284,6 +306,14 @@ class DeltaFormat:
                 continue
             return current.version + 1
         raise ConflictError(f'"{root}" is being written to constantly; nothing was committed, try again')
+
+    def _check_rules(self, table: DeltaTable, since: int) -> None:
+        """Raise ConflictError if a version asks other things of new rows than the one that they were checked for."""
+        if table.version() != since and _row_rules(table) != _row_rules(self._open(version=since)):
+            raise ConflictError(
+                f'the rules for rows of "{self._storage.root}" were changed meanwhile; nothing was committed, '
+                "call again"
+            )
 
     def abort(self, staging_directory: str) -> None:
         """Remove the files of a rewrite that was not committed, or the remains of one that was.
@@ -297,7 +327,7 @@ class DeltaFormat:
         if moves is not None:
             try:
                 table = self._open()
-                with _translating_errors(self._storage.root):
+                with translating_errors(self._storage.root):
                     version = committed_version(table, staging_directory.rpartition("/")[2], moves["version"])
             except ZskipError as error:
                 _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
@@ -309,50 +339,8 @@ class DeltaFormat:
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and info of zskip's latest rewrite in the log."""
         table = self._open()
-        with _translating_errors(self._storage.root):
+        with translating_errors(self._storage.root):
             return read_last_rewrite(table)
-
-
-def _uri(root: str) -> str:
-    """The table's root in deltalake's form; raises UnsupportedError for roots that it cannot reach."""
-    scheme, separator, rest = root.partition("://")
-    if not separator or scheme == "file":
-        path = root.removeprefix("file:")
-        path = "/" + path.lstrip("/")
-        if "%" in path:
-            raise UnsupportedError(f'deltalake cannot open a table below a path with "%", as "{root}" is; rename it')
-        return "file://" + quote(path)
-    if scheme == "hdfs" and quote(rest, safe="/:") != rest:
-        raise UnsupportedError(
-            f'deltalake finds no table on HDFS below a path with spaces, "%" or the like, as "{root}" is; rename it'
-        )
-    return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}"
-
-
-@contextlib.contextmanager
-def _translating_errors(root: str) -> Iterator[None]:
-    """Raise deltalake's errors about a log as zskip's errors."""
-    from deltalake.exceptions import DeltaError
-    from deltalake.exceptions import TableNotFoundError as NoTable
-
-    try:
-        yield
-    except NoTable as error:
-        raise TableNotFoundError(f'"{root}" has no whole Delta log ({first_line(error)}); check the path') from error
-    except DeltaError as error:
-        reason = first_line(error)
-        if _FEATURE.search(reason):
-            raise UnsupportedError(
-                f'zskip cannot read the Delta table "{root}": {reason}; work on it with Delta Lake itself. '
-                "Nothing was written"
-            ) from error
-        raise StorageError(f'cannot read the log of the Delta table "{root}": {reason}') from error
-    except OSError as error:
-        reason = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", " ", str(error)).split())
-        raise StorageError(
-            f'cannot reach the log of the Delta table "{root}" ({reason[:300]}); check the network, and give the '
-            "credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-        ) from error
 
 
 def _read_by_delta(table: DeltaTable, deleted: Bools | None) -> str | None:
@@ -379,19 +367,17 @@ def _check_writable(root: str, table: DeltaTable) -> None:
         raise refusal(root, "rewrite", feature)
 
 
-def _check_appendable(root: str, table: DeltaTable) -> None:
-    _check_writable(root, table)
-    rule = unappendable(json.loads(table.schema().to_json())["fields"], table.metadata().configuration)
-    if rule is not None:
-        raise UnsupportedError(
-            f'zskip cannot append to the Delta table "{root}", which has {rule}: only Delta Lake checks new '
-            'rows by it. Append with df.write.format("delta").mode("append"), and let maintain() put the new rows in '
-            "order. Nothing was written"
-        )
+def _unappendable(root: str, reason: str) -> UnsupportedError:
+    return UnsupportedError(
+        f'zskip cannot append to the Delta table "{root}", which has {reason}: only Delta Lake keeps that for new '
+        'rows. Append with df.write.format("delta").mode("append"), and let maintain() put the new rows in order. '
+        "Nothing was written"
+    )
 
 
-def _required_columns(table: DeltaTable) -> list[str]:
-    return [field["name"] for field in json.loads(table.schema().to_json())["fields"] if not field["nullable"]]
+def _row_rules(table: DeltaTable) -> RowRules:
+    metadata = table.metadata()
+    return read_row_rules(table.schema().to_json(), metadata.partition_columns, metadata.configuration)
 
 
 def _last_batch(table: DeltaTable, application: str) -> int | None:
@@ -406,4 +392,6 @@ def _schemas(schema_json: str, partition_columns: Sequence[str]) -> tuple[str, s
         field["metadata"] = {k: v for k, v in field.get("metadata", {}).items() if k in _KEPT_METADATA}
     data = [field for name, field in columns.items() if name not in partition_columns]
     partition = [columns[name] for name in partition_columns]
-    return tuple(json.dumps({"type": "struct", "fields": fields}) for fields in (data, partition))  # type: ignore[return-value]
+    # deltalake gives the metadata of fields in another order each time.
+    texts = [json.dumps({"type": "struct", "fields": fields}, sort_keys=True) for fields in (data, partition)]
+    return texts[0], texts[1]

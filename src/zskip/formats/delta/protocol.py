@@ -33,15 +33,19 @@ _REPLACED = {
 }
 """Writer features that a rewrite with unchanged rows cannot violate, and that deltalake supports."""
 
-_CONSTRAINT = "delta.constraints."
-_ROW_RULES = (
-    "delta.invariants",
-    "delta.generationExpression",
-    "delta.identity.",
-    "CURRENT_DEFAULT",
-    "__CHAR_VARCHAR_TYPE_STRING",
-)
-"""Metadata of columns whose new values Delta Lake checks or computes."""
+_BY_SESSION = {
+    *_REPLACED,
+    *_WIDENING,
+    "allowColumnDefaults",
+    "checkpointProtection",
+    "clustering",
+    "domainMetadata",
+    "identityColumns",
+    "inCommitTimestamp",
+    "rowTracking",
+    "vacuumProtocolCheck",
+}
+"""Writer features of tables to which one of Delta Lake's own transactions adds files of new rows."""
 
 _WAY_OUT = {
     "deletionVectors": "purge them with REORG TABLE ... APPLY (PURGE)",
@@ -90,33 +94,12 @@ def unwritable(protocol: Any) -> str | None:
     return next((name for name in unknown if name in _WAY_OUT), unknown[0]) if unknown else None
 
 
-def unappendable(schema_fields: Sequence[Mapping[str, Any]], configuration: Mapping[str, Any]) -> str | None:
-    """The rule for new rows that only Delta Lake checks, if the table has one.
-
-    schema_fields: the fields of the schema's JSON.
-    """
-    constraints = sorted(name for name in configuration if name.startswith(_CONSTRAINT))
-    if constraints:
-        return f'checkConstraints ("{constraints[0].removeprefix(_CONSTRAINT)}")'
-    for field in schema_fields:
-        rules = sorted(key for key in field.get("metadata", {}) if key.startswith(_ROW_RULES))
-        if rules:
-            return f'{rules[0]} (column "{field["name"]}")'
-        if (not field["nullable"] and isinstance(field["type"], dict)) or _has_required_part(field["type"]):
-            return f'NOT NULL inside of a nested column ("{field["name"]}")'
-    return None
-
-
-def _has_required_part(data_type: Any) -> bool:
-    """Whether a nested type has a part that must not be null."""
-    if not isinstance(data_type, dict):
-        return False
-    if any(data_type.get(name) is False for name in ("containsNull", "valueContainsNull")):
-        return True
-    parts = [field["type"] for field in data_type.get("fields", ())]
-    parts += [data_type[name] for name in ("elementType", "keyType", "valueType") if name in data_type]
-    is_required = any(not field["nullable"] for field in data_type.get("fields", ()))
-    return is_required or any(_has_required_part(part) for part in parts)
+def unknown_to_session(protocol: Any) -> str | None:
+    """The feature for which not even Delta Lake's own transaction may add files that zskip wrote, if any."""
+    if protocol.min_writer_version > _MOST_WRITER:
+        return f"the writer version {protocol.min_writer_version}"
+    unknown = _beyond(protocol.writer_features, _BY_SESSION)
+    return unknown[0] if unknown else None
 
 
 def refusal(root: str, action: str, feature: str) -> UnsupportedError:

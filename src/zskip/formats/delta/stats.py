@@ -29,9 +29,12 @@ _MILLI = 1000
 Path = tuple[str, ...]
 
 
-def file_statistics(index: BoundIndex, paths: Sequence[Path]) -> list[str]:
-    """The JSON of each file of an index's snapshot, for the columns at some paths."""
-    columns = [(path, index.column(path)) for path in paths]
+def file_statistics(index: BoundIndex, paths: Sequence[Path], stored: Mapping[Path, Path]) -> list[str]:
+    """The JSON of each file of an index's snapshot, for the columns at some paths.
+
+    stored: the paths under which the log has columns, where they are others.
+    """
+    columns = [(stored.get(path, path), index.column(path)) for path in paths]
     return [
         _statistics(int(rows), [(path, stats) for path, stats in columns if stats is not None], i)
         for i, rows in enumerate(index.rows)

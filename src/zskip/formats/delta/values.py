@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zskip.errors import UnsupportedError
-from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.index import CALENDAR_TYPES, first_unambiguous
 from zskip.records import Bools, ColumnStats, Field, Ints, Known, Partition, Values
 from zskip.types import DataType, Encoded, Form, encode
@@ -22,7 +22,6 @@ from zskip.types import DataType, Encoded, Form, encode
 PARTITION_TYPES = ("string", "byte", "short", "integer", "long", "float", "double", "boolean", "date", "timestamp_ntz")
 """Types whose partition values, as texts, mean the same to every engine; so do decimals."""
 
-_ESCAPED = re.compile("[\x00-\x1f\"#%'*/:=?\\\\\x7f{\\[\\]^]")
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
 _BELOW_A_MILLISECOND = 999
 """Microseconds by which a value may exceed its upper bound, which the log cuts to milliseconds."""
@@ -61,20 +60,6 @@ def partition_text(value: Any) -> str | None:
     if isinstance(value, float):
         return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(str(value), repr(value))
     return value.isoformat() if isinstance(value, dt.date) else str(value)
-
-
-def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
-    """The Hive directory of a partition, escaped as Spark does.
-
-    >>> directory_of(["r", "n"], ["a=b/c", None])
-    'r=a%3Db%2Fc/n=__HIVE_DEFAULT_PARTITION__'
-    """
-    pairs = zip(names, texts, strict=True)
-    return "/".join(f"{_escape(n)}={DEFAULT_PARTITION if t is None else _escape(t)}" for n, t in pairs)
-
-
-def _escape(text: str) -> str:
-    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def read_statistics(

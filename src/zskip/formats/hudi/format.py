@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
-from zskip.formats.base import BatchId, StagedFile
+from zskip.formats.base import BatchId, RowRules, StagedFile
 from zskip.formats.hudi.protocol import check_readable
 from zskip.formats.hudi.timeline import read_timeline
 from zskip.formats.hudi.values import partition_fields, read_statistics, spark_schema
@@ -157,7 +157,7 @@ class HudiFormat:
         """Raise UnsupportedError, as `check_replaceable` does."""
         raise self._unsupported()
 
-    def check_appendable(self) -> None:
+    def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError: Hudi's own writer knows the record keys of new rows."""
         raise UnsupportedError(
             f'zskip does not append to the Hudi table "{self._storage.root}"; append with Hudi itself, as in '
@@ -175,9 +175,9 @@ class HudiFormat:
         self.check_appendable()
         return None
 
-    def required_columns(self) -> Sequence[str]:
+    def row_rules(self) -> RowRules:
         """None that zskip knows."""
-        return ()
+        return RowRules()
 
     def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
         """Raise UnsupportedError, as `check_appendable` does."""

@@ -12,14 +12,16 @@ import pyarrow.parquet as pq
 from pyiceberg.schema import Schema, index_by_id, index_by_name
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
-from pyiceberg.types import FixedType, TimeType, UUIDType
+from pyiceberg.types import FixedType, ListType, MapType, TimeType, UUIDType
 
-from zskip.errors import ConflictError, CorruptFileError, UnsupportedError
-from zskip.formats.base import StagedFile
+from zskip.errors import ConflictError, CorruptFileError, UnsupportedError, ZskipError
+from zskip.formats.base import BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live, check_required, check_rows, read_staged_footers
 from zskip.formats.iceberg.metrics import file_metrics
-from zskip.formats.iceberg.partitions import data_path
+from zskip.formats.iceberg.partitions import data_path, name_partition, read_partition_expressions, refuse_append
+from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns
 from zskip.formats.iceberg.table import Contents
+from zskip.formats.iceberg.values import spark_schema
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -27,6 +29,9 @@ REWRITE = "zskip.rewrite"
 """The key of the rewrite's name in a snapshot's summary."""
 INFO = "zskip.info"
 """The key of the rewrite's info, in JSON, in a snapshot's summary."""
+
+_APPLICATION, _VERSION = "zskip.batch.application", "zskip.batch.version"
+"""The keys of a batch's name and number in a snapshot's summary."""
 
 REPLACE, APPEND, OVERWRITE = "replace", "append", "overwrite"
 """The kinds of commits, as Iceberg names them: the same rows in other files, new rows, or new rows in place of all."""
@@ -61,11 +66,21 @@ class Rewrite:
     by_name: bool
     """Whether files lack column ids, so that the table needs a name mapping."""
     info: Mapping[str, Any]
+    batch: BatchId | None = None
+    spec: int = 0
+    """The id of the partition spec of new rows."""
 
     @property
     def summary(self) -> dict[str, str]:
         """The snapshot's summary."""
-        return {REWRITE: self.name, INFO: json.dumps(self.info)}
+        summary = {REWRITE: self.name, INFO: json.dumps(self.info)}
+        if self.batch is not None:
+            summary |= {_APPLICATION: self.batch.application, _VERSION: str(self.batch.version)}
+        return summary
+
+
+class BatchHeldError(ZskipError):
+    """The table holds a batch already."""
 
 
 def check_rewritable(contents: Contents) -> None:
@@ -106,28 +121,54 @@ def check_partition_columns(contents: Contents) -> None:
                 _refuse(contents.storage.root, f'files that are partitioned by a dropped column ("{part.name}")')
 
 
-def check_appendable(contents: Contents) -> None:
-    """Raise UnsupportedError for a table whose new rows zskip would not write as Iceberg does."""
+def check_appendable(contents: Contents, *, in_session: bool) -> None:
+    """Raise UnsupportedError for a table whose new rows zskip would not write as Iceberg does.
+
+    in_session: whether Iceberg's runtime in the session commits.
+    """
     root, metadata = contents.storage.root, contents.metadata
     check_partition_columns(contents)
     feature = find_unsupported_feature(contents)
-    if feature is not None:
-        _refuse_append(root, f"has {feature}")
-    if any(isinstance(field.field_type, TimeType) for field in metadata.schema().fields):
-        _refuse_append(root, "has columns of the type time")
-    if not metadata.spec().is_unpartitioned():
-        _refuse_append(root, "is partitioned")
+    if feature is not None and not in_session:
+        refuse_append(root, f"has {feature}")
+    columns = index_by_id(metadata.schema())
+    for field in columns.values():
+        if isinstance(field.field_type, (*_CHANGED_TYPES, TimeType)):
+            refuse_append(root, f"has columns of the type {field.field_type}")
+    if not metadata.spec().is_unpartitioned() and not in_session:
+        refuse_append(root, "is partitioned, and is not in a catalog of the session")
+    read_partition_expressions(metadata, "catalog")
     top_level = {field.field_id for field in metadata.schema().fields}
-    for field_id, field in index_by_id(metadata.schema()).items():
+    for field_id, field in columns.items():
         if field.required and (field_id not in top_level or not field.field_type.is_primitive):
-            _refuse_append(root, f'has a required nested column ("{field.name}")')
+            refuse_append(root, f'has a required nested column ("{field.name}")')
+    if not _spark_gives_ids(metadata):
+        try:
+            check_columns(root, metadata)
+        except OwnReaderNeeded as error:
+            refuse_append(root, f"has lists or maps, to whose elements Spark gives no ids, and {error.feature}")
 
 
-def _refuse_append(root: str, reason: str) -> None:
-    raise UnsupportedError(
-        f'zskip does not append to the Iceberg table "{root}", which {reason}; append with its engine, as in '
-        "df.writeTo(...).append(), and let maintain() put the new rows in order. Nothing was written"
+def read_row_rules(contents: Contents, catalog: str) -> RowRules:
+    """Read the rules for new rows; catalog: the name of the session's catalog."""
+    metadata = contents.metadata
+    schema = metadata.schema()
+    has_ids = find_unsupported_feature(contents) is not None and _spark_gives_ids(metadata)
+    return RowRules(
+        required=[field.name for field in schema.fields if field.required],
+        given={
+            field.name: f"a column with a default ({field.write_default})"
+            for field in schema.fields
+            if field.write_default is not None
+        },
+        partitions=read_partition_expressions(metadata, catalog),
+        stored=spark_schema(schema) if has_ids else None,
     )
+
+
+def _spark_gives_ids(metadata: TableMetadata) -> bool:
+    """Whether Spark gives all columns of a new file their ids."""
+    return not any(isinstance(f.field_type, ListType | MapType) for f in index_by_id(metadata.schema()).values())
 
 
 def _refuse(root: str, reason: str) -> None:
@@ -145,6 +186,7 @@ def prepare_rewrite(
     info: Mapping[str, Any],
     *,
     mode: str = REPLACE,
+    batch: BatchId | None = None,
 ) -> Rewrite:
     """Read the staged files and describe them for a manifest.
 
@@ -165,12 +207,21 @@ def prepare_rewrite(
         name=name,
         old=old,
         new=tuple(
-            NewFile(staged=file, target=data_path(file.directory, file.path.rpartition("/")[2]), metrics=part)
+            NewFile(
+                staged=file,
+                target=data_path(
+                    file.directory if mode == REPLACE else name_partition(contents.metadata, file.directory),
+                    file.path.rpartition("/")[2],
+                ),
+                metrics=part,
+            )
             for file, part in zip(files, metrics, strict=True)
         ),
         mode=mode,
         by_name=any(without_ids),
         info=info,
+        batch=batch,
+        spec=contents.metadata.default_spec_id,
     )
 
 
@@ -218,6 +269,10 @@ def check_unchanged(contents: Contents, rewrite: Rewrite) -> None:
         raise ConflictError(
             f'the columns of "{rewrite.old.root}" were changed meanwhile; nothing was committed, call again'
         )
+    if rewrite.batch is not None:
+        last = find_last_batch(contents.metadata, rewrite.batch.application)
+        if last is not None and last >= rewrite.batch.version:
+            raise BatchHeldError(f'"{rewrite.old.root}" holds the batch {last} of "{rewrite.batch.application}"')
 
 
 def find_committed(metadata: TableMetadata, name: str) -> IcebergSnapshot | None:
@@ -227,14 +282,26 @@ def find_committed(metadata: TableMetadata, name: str) -> IcebergSnapshot | None
 
 def read_last_rewrite(metadata: TableMetadata) -> tuple[int, Mapping[str, Any]] | None:
     """The sequence number and info of the latest rewrite in the history of the current snapshot."""
+    for snapshot in _ancestors(metadata):
+        text = _summary(snapshot).get(INFO)
+        if text is not None:
+            return snapshot.sequence_number or 0, json.loads(text)
+    return None
+
+
+def find_last_batch(metadata: TableMetadata, application: str) -> int | None:
+    """The number of an application's latest batch in the history of the current snapshot, as far as it is kept."""
+    summaries = map(_summary, _ancestors(metadata))
+    return max((int(s[_VERSION]) for s in summaries if s.get(_APPLICATION) == application), default=None)
+
+
+def _ancestors(metadata: TableMetadata) -> Iterator[IcebergSnapshot]:
+    """The current snapshot and those before it that have not expired."""
     current = metadata.current_snapshot()
     while current is not None:
-        text = _summary(current).get(INFO)
-        if text is not None:
-            return current.sequence_number or 0, json.loads(text)
+        yield current
         parent = current.parent_snapshot_id
         current = None if parent is None else metadata.snapshot_by_id(parent)
-    return None
 
 
 def _summary(snapshot: IcebergSnapshot) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import staging
-from zskip.formats.base import HOME, BatchId, StagedFile
+from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.iceberg.catalog import CurrentTable, IcebergCatalog, UnknownCommitError, reread_contents
 from zskip.records import Bools, Snapshot
 from zskip.storage import Storage
@@ -136,13 +136,13 @@ class IcebergFormat:
         """
         return self._move_and_commit(base.select(removed), added, info or {}, "replace")
 
-    def check_appendable(self) -> None:
+    def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if the catalog is unknown, or zskip would not write new rows as Iceberg does."""
-        self._need_catalog()
-        contents = self._contents()
+        catalog = self._need_catalog()
+        contents = self._contents_for_session()
         from zskip.formats.iceberg.commit import check_appendable
 
-        check_appendable(contents)
+        check_appendable(contents, in_session=catalog.in_session)
 
     def append(
         self,
@@ -153,16 +153,22 @@ class IcebergFormat:
     ) -> int | None:
         """Commit the staged files as one snapshot of the operation `append`.
 
-        Raises InputError for a null in a required column, and UnsupportedError for a batch.
+        Raises InputError for a null in a required column.
         """
-        if batch is not None:
-            self.last_batch(batch.application)
         self.check_appendable()
-        return self._move_and_commit(base.select(np.zeros(len(base), np.bool_)), added, info or {}, "append")
+        from zskip.formats.iceberg.commit import BatchHeldError
 
-    def required_columns(self) -> Sequence[str]:
-        """The required columns."""
-        return [field.name for field in self._metadata().schema().fields if field.required]
+        try:
+            none = base.select(np.zeros(len(base), np.bool_))
+            return self._move_and_commit(none, added, info or {}, "append", batch)
+        except BatchHeldError:
+            return None
+
+    def row_rules(self) -> RowRules:
+        """The required columns, the ids of columns in files, and what the partition values are."""
+        from zskip.formats.iceberg.commit import read_row_rules
+
+        return read_row_rules(self._contents_for_session(), self._need_catalog().table.partition(".")[0])
 
     def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
         """Commit the staged files in place of all live ones, as one snapshot of the operation `overwrite`."""
@@ -170,20 +176,28 @@ class IcebergFormat:
         return self._move_and_commit(base.select(np.zeros(len(base), np.bool_)), added, info or {}, "overwrite")
 
     def last_batch(self, application: str) -> int | None:
-        """Raise UnsupportedError: Iceberg's metadata has no place for the batches of an application."""
-        raise UnsupportedError(
-            f'the Iceberg table "{self._storage.root}" does not keep which batches of "{application}" it holds; append '
-            "without a batch, or to a Delta or Parquet table"
-        )
+        """The number of the latest batch in the summaries of the current snapshot and of those before it."""
+        from zskip.formats.iceberg.commit import find_last_batch
 
-    def _move_and_commit(self, old: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any], mode: str) -> int:
+        return find_last_batch(self._metadata(), application)
+
+    def _move_and_commit(
+        self,
+        old: Snapshot,
+        added: Sequence[StagedFile],
+        info: Mapping[str, Any],
+        mode: str,
+        batch: BatchId | None = None,
+    ) -> int:
         """mode: as in `commit.Rewrite`."""
         catalog = self._need_catalog()
         known: Contents | None = None
+        # New rows need no reader of the old ones.
+        has_own_reader = mode != "replace" and catalog.in_session
 
         def read(current: CurrentTable) -> Contents:
             nonlocal known
-            known = self._contents(current, known)
+            known = self._contents(current, known, has_own_reader=has_own_reader)
             return known
 
         contents = reread_contents(read, catalog.current())
@@ -192,7 +206,7 @@ class IcebergFormat:
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         name = staging_directory.rpartition("/")[2]
-        rewrite = prepare_rewrite(contents, old, added, name, info, mode=mode)
+        rewrite = prepare_rewrite(contents, old, added, name, info, mode=mode, batch=batch)
         moves: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in rewrite.new:

@@ -57,8 +57,8 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
             spec_and_partition[old.partitions[old.partition_of[i]].directory] = live.spec, live.data.partition
         new_files: dict[int, list[DataFile]] = defaultdict(list)
         if self._rewrite.mode != REPLACE:
-            # Only an unpartitioned table takes new rows.
-            spec_and_partition[""] = self._contents.metadata.default_spec_id, Record()
+            # pyiceberg's catalogs take new rows of unpartitioned tables only.
+            spec_and_partition[""] = self._rewrite.spec, Record()
         for file in self._rewrite.new:
             spec, partition = spec_and_partition[file.staged.directory]
             data_file = DataFile.from_args(

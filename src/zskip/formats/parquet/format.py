@@ -10,7 +10,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError
 from zskip.formats import staging
-from zskip.formats.base import HOME, BatchId, StagedFile
+from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.hive import infer_partitions, is_hidden
 from zskip.formats.parquet import log
 from zskip.formats.schema import read_fields
@@ -194,7 +194,7 @@ class ParquetFormat:
         assert version is not None, "only batches are left out"
         return version
 
-    def check_appendable(self) -> None:
+    def check_appendable(self, *, overwrites: bool = False) -> None:
         """Raise UnsupportedError if two simultaneous writers might both commit; `stage` checks the right to write."""
         self.check_replaceable()
 
@@ -211,9 +211,9 @@ class ParquetFormat:
         """
         return self._commit((), added, dict(info or {}), batch, since=base.version)
 
-    def required_columns(self) -> Sequence[str]:
+    def row_rules(self) -> RowRules:
         """None: in Spark's tables of files every column may be null."""
-        return ()
+        return RowRules()
 
     def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
         """Commit the staged files in place of all files that are live then; returns the new version."""

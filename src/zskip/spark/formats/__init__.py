@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from zskip.formats import IcebergFormat, TableFormat
+from zskip.formats.delta.log import SessionLog
 from zskip.formats.iceberg.format import check_installed
 from zskip.spark.formats.base import Engine, EngineCommit, RoutedRows
 from zskip.spark.formats.delta import log as delta
+from zskip.spark.formats.delta.commits import DeltaEngine
 from zskip.spark.formats.delta.reader import DeltaReader
 from zskip.spark.formats.hudi import bundle as hudi
 from zskip.spark.formats.hudi.reader import HudiReader
@@ -24,7 +26,16 @@ if TYPE_CHECKING:
     from zskip.spark.formats.iceberg.catalog import SessionCatalog
     from zskip.spark.jvm.catalog import NamedTable
 
-__all__ = ["Engine", "EngineCommit", "Reader", "RoutedRows", "has_own_reader", "open_reader", "session_catalog"]
+__all__ = [
+    "Engine",
+    "EngineCommit",
+    "Reader",
+    "RoutedRows",
+    "has_own_reader",
+    "open_reader",
+    "own_log",
+    "session_catalog",
+]
 
 _READERS: dict[str, type[Reader]] = {"parquet": ParquetReader, "delta": DeltaReader, "hudi": HudiReader}
 """By the names of formats; tables of others have files that zskip chooses and Spark reads."""
@@ -46,6 +57,11 @@ def open_reader(spark: SparkSession, table: TableFormat, storage: Storage, named
 def has_own_reader(spark: SparkSession | None, name: str) -> bool:
     """Whether the session can read tables of a format with the format's own code."""
     return spark is not None and name in _OWN_READERS and _OWN_READERS[name](spark)
+
+
+def own_log(spark: SparkSession, name: str, root: str) -> SessionLog | None:
+    """The commits of the session's own code to a table, for formats that zskip itself commits to as well."""
+    return DeltaEngine(spark, root) if name == "delta" and delta.is_loaded(spark) else None
 
 
 def session_catalog(spark: SparkSession, table: str) -> SessionCatalog | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import InputError, UnsupportedError
+from zskip.errors import InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
@@ -34,7 +34,7 @@ from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import open_reader
-from zskip.table.write.incoming import align, check_frame
+from zskip.table.write.incoming import align, check_frame, find_broken_rule
 from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, stage_rows
 
 if TYPE_CHECKING:
@@ -71,12 +71,12 @@ def append(
     with timer.step("check"):
         check_index_version(handle)
         schema = open_reader(handle).schema
-        required = handle.format.required_columns()
-        aligned = align(df, schema, required, case_sensitive=is_case_sensitive(handle))
+        rules = handle.format.row_rules()
+        aligned = align(df, schema, rules, case_sensitive=is_case_sensitive(handle))
         check_writable(aligned)
         if batch is not None and _is_committed(handle, batch):
             return no_rows(handle, None, schema.snapshot, timer)
-        plan = _plan(handle, schema.snapshot, request)
+        plan = _plan(handle, schema.snapshot, request).follow(rules)
 
     def commit(staged: StagedRows) -> int | None:
         info = describe_write("append", staged, plan)
@@ -105,7 +105,13 @@ def write_and_commit(
     with counting_jobs() as count_jobs:
         # Sessions of our own that become active are for these jobs alone.
         with describe_jobs(spark, f"{operation} rows to {plan.snapshot.root}"), active_session(spark):
-            staged = stage_rows(handle, spark, frame, plan, timer)
+            try:
+                staged = stage_rows(handle, spark, frame, plan, timer)
+            except Exception as error:
+                broken = find_broken_rule(error)
+                if broken is None:
+                    raise
+                raise broken from error
         try:
             with timer.step("commit"):
                 version = commit(staged) if staged.files else None
@@ -168,12 +174,6 @@ def _is_committed(handle: Handle, batch: BatchId) -> bool:
 
 def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
-    feature = snapshot.reading.feature
-    if feature is not None:
-        raise UnsupportedError(
-            f'zskip does not append to "{snapshot.root}", which uses {feature}; append with its own writer, and let '
-            "optimize() put the rows in order. Nothing was written"
-        )
     clustering = read_clustering(read_journal(handle.home), snapshot)
     layout = layout_of(handle, snapshot, clustering)
     if layout is not None:

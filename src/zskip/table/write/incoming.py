@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from zskip.errors import ColumnError, InputError, UnsupportedError
-from zskip.formats.delta.values import directory_of
-from zskip.formats.hive import DEFAULT_PARTITION
+from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.records import Ints, Snapshot
 from zskip.spark.forms import quote_identifier
 from zskip.spark.scan.logical import frame_of
@@ -23,10 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from zskip.formats import RowRules
     from zskip.spark.schema import TableSchema
 
 _PARTITION_TYPES = ("byte", "short", "integer", "long", "string", "date")
 _KEY = "__zskip_key"
+_BROKEN, _END = "zskip: the row breaks ", " (end of the row)"
+_MOST_CHARACTERS = 300
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -74,11 +76,11 @@ def column_key(name: str, case_sensitive: bool) -> str:
     return name if case_sensitive else name.lower()
 
 
-def align(df: DataFrame, schema: TableSchema, required: Sequence[str], *, case_sensitive: bool) -> DataFrame:
+def align(df: DataFrame, schema: TableSchema, rules: RowRules, *, case_sensitive: bool) -> DataFrame:
     """The rows with the table's columns in its order, partition columns last; missing columns are null.
 
-    required: columns that must not be null. Raises ColumnError that names each column that is missing, extra or of
-    another type.
+    A row that breaks one of the rules' conditions fails the job that reads it (`find_broken_rule`). Raises ColumnError
+    that names each column that is missing, extra or of another type.
     """
     import pyspark.sql.functions as F
 
@@ -93,7 +95,9 @@ def align(df: DataFrame, schema: TableSchema, required: Sequence[str], *, case_s
         expected = field.dataType.simpleString()
         if source is None and field.name in partition_names:
             problems.append(f'the partition column "{field.name}" is missing')
-        elif source is None and field.name in required:
+        elif source is None and field.name in rules.given:
+            problems.append(f'"{field.name}" is missing, {rules.given[field.name]}, which zskip does not compute')
+        elif source is None and field.name in rules.required:
             problems.append(f'"{field.name}", which must not be null, is missing')
         elif source is not None and source.dataType.simpleString() != expected:
             actual = source.dataType.simpleString()
@@ -107,7 +111,40 @@ def align(df: DataFrame, schema: TableSchema, required: Sequence[str], *, case_s
             f'the DataFrame does not fit "{schema.snapshot.root}": {"; ".join(problems)}. Cast, rename or drop '
             "columns; nothing was written"
         )
-    return df.select(*selected)
+    return _check_each_row(df.select(*selected), rules)
+
+
+def _check_each_row(frame: DataFrame, rules: RowRules) -> DataFrame:
+    import pyspark.sql.functions as F
+
+    for name, condition in rules.checks.items():
+        row = F.substring(F.struct(*(quote_identifier(c) for c in frame.columns)).cast("string"), 1, _MOST_CHARACTERS)
+        failure = F.raise_error(F.concat(F.lit(f"{_BROKEN}{name}: "), F.coalesce(row, F.lit("")), F.lit(_END)))
+        frame = frame.where(F.when(F.expr(condition), F.lit(True)).otherwise(failure.cast("boolean")))
+    return frame
+
+
+def find_broken_rule(error: BaseException) -> InputError | None:
+    """The error for a row that breaks one of the table's rules, if that made Spark's job fail."""
+    from zskip.spark.jvm.failures import text_with_causes
+
+    if not isinstance(error, Exception) or _BROKEN not in (text := text_with_causes(error)):
+        return None
+    told = text.partition(_BROKEN)[2].partition(_END)[0]
+    return InputError(f"a new row breaks the table's {told}; nothing was committed")
+
+
+def name_as_stored(rows: DataFrame, stored: str) -> DataFrame:
+    """The same columns with the names, types and metadata of others, in their order."""
+    import pyspark.sql.functions as F
+
+    columns = zip(rows.columns, read_struct(stored).fields, strict=True)
+    return rows.select(
+        *(
+            F.col(quote_identifier(name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
+            for name, field in columns
+        )
+    )
 
 
 def read_struct(text: str) -> StructType:
@@ -117,15 +154,20 @@ def read_struct(text: str) -> StructType:
     return StructType.fromJson(json.loads(text))
 
 
-def number_partitions(spark: SparkSession, aligned: DataFrame, snapshot: Snapshot) -> Incoming:
+def number_partitions(
+    spark: SparkSession, aligned: DataFrame, snapshot: Snapshot, expressions: Mapping[str, str]
+) -> Incoming:
     """Number the partitions of aligned rows, and move them to a session of their own.
 
-    spark: a `writing_session`. In a partitioned table this counts the rows of each partition, which is one job.
+    spark: a `writing_session`; expressions: as in `RowRules.partitions`.
+    In a partitioned table this counts the rows of each partition, which is one job.
     """
     import pyspark.sql.functions as F
 
     frame = frame_of(spark, aligned._jdf.queryExecution().analyzed())
-    names = [field.name for field in snapshot.partition_fields]
+    values_of = {field.name: F.col(quote_identifier(field.name)) for field in snapshot.partition_fields}
+    values_of |= {name: F.expr(text) for name, text in expressions.items()}
+    names = list(values_of)
     if not names:
         return Incoming(frame=frame.withColumn(ORDINAL, F.lit(0)), directories=("",), rows=None)
     for field in snapshot.partition_fields:
@@ -134,7 +176,7 @@ def number_partitions(spark: SparkSession, aligned: DataFrame, snapshot: Snapsho
                 f'zskip does not write to "{snapshot.root}", which is partitioned by "{field.name}" of type '
                 f"{field.type}; write with Spark, and let maintain() put the new rows in order. Nothing was written"
             )
-    texts = [F.col(quote_identifier(name)).cast("string") for name in names]
+    texts = [value.cast("string") for value in values_of.values()]
     counts = frame.groupBy(*(text.alias(f"k{i}") for i, text in enumerate(texts))).count().collect()
     values = [tuple(row[:-1]) for row in counts]
     _check_texts(names, values)

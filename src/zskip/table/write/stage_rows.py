@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.errors import ConflictError
-from zskip.formats import StagedFile, list_data_files
+from zskip.formats import RowRules, StagedFile, list_data_files
 from zskip.formats.compression import Compression
 from zskip.formats.hive import infer_partitions
 from zskip.formats.schema import read_footers
@@ -30,7 +30,7 @@ from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.write.incoming import Incoming, number_partitions
+from zskip.table.write.incoming import Incoming, name_as_stored, number_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -57,6 +57,14 @@ class WritePlan:
     compression: Compression
     page_rows: int | None
     """The most rows of a page; None where only the rows tell."""
+    partitions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """As in `RowRules`."""
+    stored: str | None = None
+    """As in `RowRules`."""
+
+    def follow(self, rules: RowRules) -> WritePlan:
+        """Write as a table's rules say."""
+        return dataclasses.replace(self, partitions=rules.partitions, stored=rules.stored)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -91,7 +99,7 @@ def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: Writ
     from zskip.spark.write.arrow.job import rows_session
 
     with timer.step("partitions"):
-        incoming = number_partitions(rows_session(spark), frame, plan.snapshot)
+        incoming = number_partitions(rows_session(spark), frame, plan.snapshot, plan.partitions)
         if not incoming.directories:
             return StagedRows(files=(), staging=None, rows=0, chosen=None, predicted_share=None)
         plan = _measure_rows(incoming, plan)
@@ -205,6 +213,8 @@ def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> _Staged:
 
     with _staging(handle) as staging:
         try:
+            if writing.plan.stored is not None:
+                raise NotArrow("its files name columns otherwise, or by ids")
             return _write_through_arrow(handle, spark, writing, staging)
         except NotArrow as error:
             _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
@@ -262,8 +272,8 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
     from zskip.spark.write.routing import route
 
     session = writing_session(spark)
-    # Columns of a DataFrame may carry the ids of another table; new files are read by the names of their columns.
-    session.conf.set("spark.sql.parquet.fieldId.write.enabled", "false")
+    # Columns of a DataFrame may carry the ids of another table: those that the table does not store are left out.
+    session.conf.set("spark.sql.parquet.fieldId.write.enabled", str(writing.plan.stored is not None).lower())
     frame = frame_of(session, writing.incoming.frame._jdf.queryExecution().analyzed())
     observation = Observation()
     counted = frame.observe(observation, F.count(F.lit(1)).alias("rows"))
@@ -273,6 +283,8 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
         rows = route(counted, ORDINAL, len(writing.incoming.directories)).drop(ORDINAL)
     else:
         rows = counted.drop(ORDINAL)
+    if writing.plan.stored is not None:
+        rows = name_as_stored(rows, writing.plan.stored)
     options = WriteOptions(compression=writing.plan.compression, page_rows=writing.page_rows)
     write_rows(rows, handle.storage.uri(staging), options)
     files = list_data_files(handle.storage, staging)

@@ -291,7 +291,7 @@ def _overwrite(
     handle = target.existing
     assert handle is not None, "only a table that exists is overwritten"
     check_does_not_read(df, target)
-    handle.format.check_appendable()
+    handle.format.check_appendable(overwrites=True)
     timer = StepTimer()
     with timer.step("check"):
         check_index_version(handle)
@@ -302,10 +302,11 @@ def _overwrite(
             _check_partitions(target, partition_by)
             schema = open_reader(handle).schema
             case_sensitive = is_session_case_sensitive(spark)
-            frame = align(df, schema, handle.format.required_columns(), case_sensitive=case_sensitive)
+            rules = handle.format.row_rules()
+            frame = align(df, schema, rules, case_sensitive=case_sensitive)
             check_writable(frame)
             by = clustering_fields(request.by, schema.snapshot, case_sensitive=case_sensitive)
-            plan = plan_new_rows(schema.snapshot, by, request)
+            plan = plan_new_rows(schema.snapshot, by, request).follow(rules)
 
     def commit(staged: StagedRows) -> int:
         info = describe_write("write", staged, plan)

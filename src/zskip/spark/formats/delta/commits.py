@@ -13,20 +13,25 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from zskip.errors import ConflictError, UnsupportedError
+from py4j.protocol import Py4JJavaError
+
+from zskip.errors import ConflictError, StorageError, UnsupportedError
+from zskip.formats.base import BatchId
 from zskip.formats.compression import Compression
-from zskip.formats.delta.commit import MARK
+from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.formats.base import EngineCommit, RoutedRows
 from zskip.spark.formats.delta.log import DELTA, clear_data_change, open_version, read_files
-from zskip.spark.jvm.compat import active_session
-from zskip.spark.jvm.failures import text_with_causes
+from zskip.spark.jvm.compat import active_session, private_session
+from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import storage_for
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from zskip.storage import Storage
 
 _CONFLICT = re.compile(
     r"\b(Concurrent\w+|MetadataChanged|ProtocolChanged)Exception\b|\bDELTA_(CONCURRENT|METADATA|PROTOCOL)_\w+"
@@ -47,6 +52,7 @@ _WRITE_SETTINGS = {
     "spark.databricks.delta.optimizeWrite.enabled": "false",
     "spark.databricks.delta.autoCompact.enabled": "false",
 }
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 class DeltaEngine:
@@ -78,7 +84,7 @@ class DeltaEngine:
             **rows.compression.settings,
             "parquet.page.row.count.limit": str(rows.page_rows),
             "spark.sql.parquet.compression.codec": rows.compression.codec,
-            "spark.databricks.delta.commitInfo.userMetadata": json.dumps(rewrite),
+            _USER_METADATA: json.dumps(rewrite),
         }
         for name, value in settings.items():
             session.conf.set(name, value)
@@ -120,6 +126,47 @@ class DeltaEngine:
             names=tuple(relative_path(str(file.path()), self._root).rpartition("/")[2] for file in added),
         )
 
+    def add_rows(
+        self,
+        current: Snapshot,
+        new: Sequence[NewFile],
+        rewrite: str,
+        info: Mapping[str, Any],
+        *,
+        mode: str,
+        batch: BatchId | None,
+    ) -> int | None:
+        """Commit files of new rows in a transaction on the version `current`; see `SessionLog`."""
+        told = json.dumps({MARK: {"rewrite": rewrite, **info}})
+        session = private_session(self._spark, {**_WRITE_SETTINGS, _USER_METADATA: told})
+        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
+        actions = [_add_action(file, storage_for(self._spark, self._root)) for file in new]
+        try:
+            with active_session(session):
+                log, version = open_version(session, current)
+                transaction = log.startTransaction(jvm.none, jvm.some(version))
+                if batch is not None:
+                    # Another commit of this application is a conflict from here on.
+                    if int(transaction.txnVersion(batch.application)) >= batch.version:
+                        return None
+                    number = {"appId": batch.application, "version": batch.version, "lastUpdated": now_ms}
+                    actions.append({"txn": number})
+                parse = jvm.module(f"{DELTA}.actions.Action").fromJson
+                added = [parse(json.dumps(action)) for action in actions]
+                old = jvm.to_list(transaction.filterFiles()) if mode == OVERWRITE else ()
+                removed = [file.removeWithTimestamp(now_ms, True) for file in old]
+                partition_by = [field.name for field in current.partition_fields]
+                return int(transaction.commit(jvm.seq_of(*removed, *added), _write_operation(jvm, mode, partition_by)))
+        except Py4JJavaError as error:
+            text = text_with_causes(error)
+            conflict = _CONFLICT.search(text)
+            if conflict is not None:
+                raise ConflictError(
+                    f'another writer changed "{self._root}" in the meantime; nothing was committed, call again '
+                    f"({conflict[0]})"
+                ) from error
+            raise StorageError(f'Delta Lake cannot commit to "{self._root}": {root_cause(text)}') from error
+
     def _remove(self, files: Sequence[JavaObject]) -> None:
         storage = storage_for(self._spark, self._root)
         for file in files:
@@ -139,6 +186,32 @@ def _argument_counts(jvm: Jvm, name: str) -> set[int]:
     signatures = jvm.once(f"methods of {owner}", lambda: [str(item.toString()) for item in owner_class.getMethods()])
     matches = [re.search(rf"[.]{re.escape(method)}\((.*?)\)", signature) for signature in signatures]
     return {len(match[1].split(",")) for match in matches if match is not None}
+
+
+def _add_action(file: NewFile, storage: Storage) -> dict[str, Any]:
+    """The line of Delta's log for a new file."""
+    stat = storage.stat(file.target)
+    if stat is None or stat.size != file.staged.size:
+        raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
+    return {
+        "add": {
+            "path": file.target,
+            "partitionValues": file.partition,
+            "size": stat.size,
+            "modificationTime": stat.mtime_ms,
+            "dataChange": True,
+            "stats": file.statistics,
+        }
+    }
+
+
+def _write_operation(jvm: Jvm, mode: str, partition_by: Sequence[str]) -> JavaObject:
+    """The operation of new rows that Delta's history records."""
+    write = jvm.module(f"{DELTA}.DeltaOperations$Write")
+    save_mode = jvm.find("org.apache.spark.sql.SaveMode").valueOf(mode)
+    count = len([m for m in write.getClass().getMethods() if str(m.getName()).startswith("apply$default$")])
+    defaults = [getattr(write, f"apply$default${i}")() for i in range(3, count + 2)]
+    return write.apply(save_mode, jvm.some(jvm.seq_of(*partition_by)), *defaults)
 
 
 def _operation(jvm: Jvm, by: Sequence[str]) -> JavaObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -12,6 +12,7 @@ from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
 from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
+from zskip.formats.hive import DEFAULT_PARTITION
 from zskip.formats.iceberg.catalog import CurrentTable, UnknownCommitError, call_with_timeout, reread_contents
 from zskip.formats.iceberg.commit import (
     APPEND,
@@ -22,6 +23,7 @@ from zskip.formats.iceberg.commit import (
     check_unchanged,
     find_committed,
 )
+from zskip.formats.iceberg.partitions import partition_values
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import root_cause, text_with_causes
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from zskip.formats.iceberg.table import Contents
 
 ICEBERG = "org.apache.iceberg"
+_TRIES = 50
 _MAPPING = "schema.name-mapping.default"
 _CONFLICTS = (
     f"{ICEBERG}.exceptions.ValidationException",
@@ -108,6 +111,15 @@ class SessionCatalog:
 
     def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
         """Commit a rewrite with Iceberg's own `RewriteFiles`, which retries after concurrent commits."""
+        for tries_left in reversed(range(1 if rewrite.batch is None else _TRIES)):
+            try:
+                self._commit_once(rewrite, read)
+                return
+            except ConflictError:
+                if not tries_left:
+                    raise
+
+    def _commit_once(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
         contents = reread_contents(read, self.current())
         check_unchanged(contents, rewrite)
         table = self.load()
@@ -175,19 +187,28 @@ class SessionCatalog:
         return operation
 
     def _prepare_new_rows(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """An `AppendFiles`, or an `OverwriteFiles` of all rows."""
-        if rewrite.mode == APPEND:
+        """An `AppendFiles`, or an `OverwriteFiles` of all rows.
+
+        A batch is an `OverwriteFiles` without a filter, since that commits only if no rows were added meanwhile.
+        """
+        everything = self._jvm.call(f"{ICEBERG}.expressions.Expressions", "alwaysTrue")()
+        if rewrite.batch is not None:
+            operation = table.newOverwrite().conflictDetectionFilter(everything).validateNoConflictingData()
+            if contents.metadata.current_snapshot_id is not None:
+                operation.validateFromSnapshot(contents.metadata.current_snapshot_id)
+            add = operation.addFile
+        elif rewrite.mode == APPEND:
             operation = table.newAppend()
             add = operation.appendFile
         else:
-            everything = self._jvm.call(f"{ICEBERG}.expressions.Expressions", "alwaysTrue")()
             operation = table.newOverwrite().overwriteByRowFilter(everything)
             add = operation.addFile
         for key, value in rewrite.summary.items():
             operation.set(key, value)
         root = contents.metadata.location.rstrip("/")
         for file in rewrite.new:
-            add(self._describe(table, f"{root}/{file.target}", file, None))
+            values = partition_values(contents.metadata, rewrite.spec, file.staged.directory)
+            add(self._describe(table, f"{root}/{file.target}", file, None, rewrite.spec, values))
         return operation
 
     def _find_removed(
@@ -208,10 +229,18 @@ class SessionCatalog:
             tasks.close()
         return data_files
 
-    def _describe(self, table: JavaObject, uri: str, file: NewFile, sibling: JavaObject | None) -> JavaObject:
+    def _describe(
+        self,
+        table: JavaObject,
+        uri: str,
+        file: NewFile,
+        sibling: JavaObject | None,
+        spec_id: int = 0,
+        values: Sequence[str | None] = (),
+    ) -> JavaObject:
         """An `org.apache.iceberg.DataFile` with the metrics that Iceberg reads, in the partition of a sibling.
 
-        sibling: None in an unpartitioned table.
+        sibling: None for new rows, whose partition has some values, in Iceberg's text, under a spec.
         """
         jvm = self._jvm
         mapping = table.properties().get(_MAPPING)
@@ -221,11 +250,14 @@ class SessionCatalog:
         metrics = jvm.call(f"{ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
             table.io().newInputFile(uri), jvm.call(f"{ICEBERG}.MetricsConfig", "forTable")(table), name_mapping
         )
-        spec = table.spec() if sibling is None else table.specs().get(sibling.specId())
+        spec = table.specs().get(spec_id if sibling is None else sibling.specId())
         builder = jvm.call(f"{ICEBERG}.DataFiles", "builder")(spec)
         builder = builder.withPath(uri).withFormat("PARQUET").withFileSizeInBytes(file.staged.size)
         if sibling is not None:
             builder = builder.withPartition(sibling.partition())
+        elif values:
+            texts = [DEFAULT_PARTITION if value is None else value for value in values]
+            builder = builder.withPartitionValues(jvm.list_of(*texts))
         return builder.withMetrics(metrics).build()
 
     @contextlib.contextmanager

@@ -1,0 +1,34 @@
+"""A Delta log in a session that has loaded Delta Lake, for what only Delta Lake itself reads or commits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from zskip.formats.base import BatchId
+from zskip.formats.compression import Compression
+from zskip.formats.delta.commit import NewFile
+from zskip.records import Snapshot
+
+
+class SessionLog(Protocol):
+    """Commits new rows to one table by Delta Lake's own transactions."""
+
+    def check(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError where this version of Delta Lake could not; compression: has no part in it."""
+
+    def add_rows(
+        self,
+        current: Snapshot,
+        new: Sequence[NewFile],
+        rewrite: str,
+        info: Mapping[str, Any],
+        *,
+        mode: str,
+        batch: BatchId | None,
+    ) -> int | None:
+        """Commit files of new rows, which are in place, on top of a version; returns the new one.
+
+        mode: APPEND, or OVERWRITE to remove all files of the version; batch: returns None, and changes nothing, if the
+        log holds it. Raises ConflictError, and changes nothing, after a commit of another writer that does not fit.
+        """
