@@ -1,6 +1,7 @@
 """zskip makes Spark read only the files a query needs."""
 
 from zskip.errors import ZskipError, ZskipWarning
+from zskip.lake import Lake, lake
 from zskip.sql import disable, enable, enabled, scans, sql
 from zskip.table import KeptFile, Table, open, table
 from zskip.table.opening import write
@@ -8,6 +9,7 @@ from zskip.version import __version__
 
 __all__ = [
     "KeptFile",
+    "Lake",
     "Table",
     "ZskipError",
     "ZskipWarning",
@@ -15,6 +17,7 @@ __all__ = [
     "disable",
     "enable",
     "enabled",
+    "lake",
     "open",
     "scans",
     "sql",

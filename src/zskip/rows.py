@@ -88,6 +88,30 @@ def to_html(result: object) -> str:
     return f"<div>{''.join(_html(block) for block in blocks(result))}</div>"
 
 
+def to_text(parts: Sequence[Block]) -> str:
+    """Blocks as plain text.
+
+    >>> print(to_text(["two files", Grid(("file", "rows"), (("a", 10), ("b", None)))]))
+    two files
+    file  rows
+    a     10
+    b
+    """
+    lines: list[str] = []
+    for block in parts:
+        if isinstance(block, str):
+            lines.append(block)
+            continue
+        head, cells = ((block.names,), block.rows) if isinstance(block, Grid) else ((), block)
+        texts = [
+            ["" if cell is None else number(cell) if isinstance(cell, int) else str(cell) for cell in row]
+            for row in (*head, *cells)
+        ]
+        widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+        lines += ["  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)).rstrip() for row in texts]
+    return "\n".join(lines)
+
+
 def _html(block: Block) -> str:
     if isinstance(block, str):
         return f"<p>{html.escape(block)}</p>"

@@ -31,8 +31,8 @@ class Bar:
         self._is_owner = False
         self._ended = not sys.stderr.isatty()
 
-    def update(self, completed: int, total: int) -> None:
-        """Report progress; a total of 0 means that it is unknown yet."""
+    def update(self, completed: int, total: int, text: str | None = None) -> None:
+        """Report progress; a total of 0 means that it is unknown yet. text: what the step does now, if that changes."""
         if self._ended:
             return
         try:
@@ -42,7 +42,9 @@ class Bar:
                     self._ended = True
                     return
                 self._progress = _start(self._text, self._unit)
-            self._progress.update(self._progress.task_ids[0], completed=completed, total=total or None)
+            description = self._text if text is None else text
+            task = self._progress.task_ids[0]
+            self._progress.update(task, completed=completed, total=total or None, description=description)
         except Exception:
             _log.debug("the progress bar stopped", exc_info=True)
             self.stop()
@@ -79,10 +81,11 @@ def bar(text: str, unit: str, *, ends: bool = True) -> Iterator[Bar]:
 
 def _start(text: str, unit: str) -> Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn(f"{{task.completed}}/{{task.total}} {unit}"))
-    progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
+    times = TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()
+    progress = Progress(*columns, *times, console=Console(stderr=True), transient=True)
     progress.add_task(text, total=None)
     progress.start()
     return progress

@@ -47,7 +47,10 @@ def events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "page", tiers.first(["README", "docs/guide", "docs/maintenance", "docs/predicates", "docs/report", "docs/sql"])
+    "page",
+    tiers.first(
+        ["README", "docs/guide", "docs/maintenance", "docs/lake", "docs/predicates", "docs/report", "docs/sql"]
+    ),
 )
 def test_python_blocks_run(spark: object, events: Path, page: str) -> None:
     found = blocks(f"{page}.md", "python")
@@ -102,8 +105,7 @@ def test_recipes_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.spark
 @pytest.mark.slow
 def test_shell_blocks_run(events: Path) -> None:
-    (first,), (second,) = blocks("README.md", "bash"), blocks("docs/cli.md", "bash")
-    script = first + second
+    script = "".join(blocks(page, "bash")[0] for page in ("README.md", "docs/cli.md", "docs/lake.md"))
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
@@ -143,11 +145,12 @@ def test_public_signatures_are_as_written_down() -> None:
     page = (ROOT / "tests" / "project" / "api.txt").read_text().splitlines()
     found = [
         f"{name}{inspect.signature(getattr(zskip, name))}"
-        for name in ("disable", "enable", "enabled", "open", "scans", "sql", "table", "write")
+        for name in ("disable", "enable", "enabled", "lake", "open", "scans", "sql", "table", "write")
     ]
-    for name, member in sorted(vars(zskip.Table).items()):
-        if not name.startswith("_") and callable(member):
-            found.append(f"Table.{name}{inspect.signature(member)}")
+    for kind in (zskip.Lake, zskip.Table):
+        for name, member in sorted(vars(kind).items()):
+            if not name.startswith("_") and callable(member):
+                found.append(f"{kind.__name__}.{name}{inspect.signature(member)}")
     assert found == page
 
 

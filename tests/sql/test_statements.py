@@ -6,6 +6,7 @@ import pytest
 
 from zskip.errors import PredicateError
 from zskip.spark.jvm.catalog import quote_name
+from zskip.sql.statements.lake import MaintainTables, ShowHealth
 from zskip.sql.statements.parser import Target
 from zskip.sql.statements.skipping_index import DescribeIndex
 from zskip.sql.statements.statement import (
@@ -52,6 +53,16 @@ READ: list[tuple[str, Statement]] = [
     ("ALTER WORKLOAD ON t RECORD OFF", RecordWorkload(target=T, on=False)),
     ("ALTER WORKLOAD ON t RECORD ON", RecordWorkload(target=T, on=True)),
     ("SHOW WORKLOAD ON t", ShowWorkload(target=T)),
+    ("show table health in `my db`", ShowHealth(target=Target(parts=("my db",)))),
+    (
+        "SHOW TABLE HEALTH IN '/lake' WITH (deep = true, exclude = 'a*, b*');",
+        ShowHealth(target=Target(path="/lake"), options=(("deep", True), ("exclude", ("a*", "b*")))),
+    ),
+    ("MAINTAIN TABLES IN sales BUDGET '1TB'", MaintainTables(target=Target(parts=("sales",)), budget="1TB")),
+    (
+        "MAINTAIN TABLES IN c.d BUDGET 5000 WITH (seconds = 60, cluster = 'auto')",
+        MaintainTables(target=Target(parts=("c", "d")), budget="5000", options=(("seconds", 60), ("cluster", "auto"))),
+    ),
     ("CLEAR WORKLOAD ON t;", ShowWorkload(target=T, clear=True)),
     ("OPTIMIZE t LINEAR BY (1st)", Optimize(target=T, curve="linear", by=("1st",))),
     ("OPTIMIZE t WHERE p = 1", Optimize(target=T, where="p = 1")),
@@ -152,6 +163,12 @@ def test_anything_else_is_for_spark(sql: str) -> None:
 
 BAD = [
     ("OPTIMIZE", "end of input", 1, 8, "expected a table"),
+    ("SHOW TABLE HEALTH sales", "'sales'", 1, 18, "expected IN and a database"),
+    ("SHOW TABLE HEALTH IN", "end of input", 1, 20, "expected a database, or 'path'"),
+    ("SHOW TABLE HEALTH IN a b", "'b'", 1, 23, "expected WITH or the end"),
+    ("MAINTAIN TABLES IN a BUDGET", "end of input", 1, 27, "expected a size such as '1TB'"),
+    ("MAINTAIN TABLES IN a SECONDS 3", "'SECONDS'", 1, 21, "expected BUDGET, WITH or the end"),
+    ("MAINTAIN TABLES IN a WITH (budget = 3)", "'budget'", 1, 27, 'no option "budget"'),
     ("OPTIMIZE ;", "';'", 1, 9, "expected a table"),
     ("OPTIMIZE t.", "end of input", 1, 11, "expected the rest of a table"),
     ("OPTIMIZE ``", "'``'", 1, 9, "expected a table"),

@@ -1,7 +1,7 @@
 """The command line: each command is one call of the library."""
 
 # Importing a module registers its commands; `--help` lists them in this order.
-from zskip.cli import rewriting, writing, querying, reporting, workload  # isort: skip
+from zskip.cli import rewriting, writing, querying, reporting, workload, lake  # isort: skip
 from zskip.cli.app import app, main
 
-__all__ = ["app", "main", "querying", "reporting", "rewriting", "workload", "writing"]
+__all__ = ["app", "lake", "main", "querying", "reporting", "rewriting", "workload", "writing"]

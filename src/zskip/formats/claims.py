@@ -15,8 +15,23 @@ _ABANDONED_MS = 7 * 24 * 3600 * 1000
 
 def claim(storage: Storage, directory: str) -> None:
     """Create a directory and record this process as its owner; raises StorageError if that is not possible."""
+    storage.write(f"{directory}/{_FILE}", _owner())
+
+
+def renew(storage: Storage, directory: str) -> None:
+    """Record anew that this process is alive and owns a directory."""
+    storage.write(f"{directory}/{_FILE}", _owner(), overwrite=True)
+
+
+def renewed_ms(storage: Storage, directory: str) -> int | None:
+    """When the owner last recorded itself, by the storage's clock; None where there is no record."""
+    info = storage.stat(f"{directory}/{_FILE}")
+    return None if info is None else info.mtime_ms
+
+
+def _owner() -> bytes:
     owner = {"host": socket.gethostname(), "pid": os.getpid(), "started_ms": int(time.time() * 1000)}
-    storage.write(f"{directory}/{_FILE}", json.dumps(owner).encode())
+    return json.dumps(owner).encode()
 
 
 def release(storage: Storage, directory: str) -> None:

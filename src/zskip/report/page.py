@@ -43,11 +43,6 @@ def to_html(facts: Facts, rows: Ints) -> str:
     rows: (files,) of the table, -1 where unknown. Raises MissingDependencyError if the chart library is missing.
     """
     need_libraries("jinja2", "plotly")
-    import jinja2
-
-    here = resources.files(__package__) / "assets"
-    style, script = (here.joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
-    library, library_hash = _library()
     indexes = drawn_files(len(facts.snapshot))
     figures = _figures(facts, indexes)
     files = labels(facts.spreads, facts.snapshot, rows, indexes)
@@ -59,12 +54,9 @@ def to_html(facts: Facts, rows: Ints) -> str:
         "bytes": facts.snapshot.sizes[indexes].tolist(),
         "reads": None if facts.queries is None else np.round(100 * facts.queries.reads[indexes], 2).tolist(),
     }
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(size=show_size, share=percent, clean=clean, moment=moment)
-    template = environment.from_string(here.joinpath("page.html").read_text("utf-8"))
-    page = template.render(
+    return render(
+        "page.html",
+        data,
         facts=facts,
         info=facts.info,
         words=words,
@@ -74,6 +66,27 @@ def to_html(facts: Facts, rows: Ints) -> str:
         worst=_worst_queries(facts),
         often=_most_read_files(facts),
         history=facts.history[:_LISTED],
+    )
+
+
+def render(name: str, data: dict[str, Any], **variables: Any) -> str:
+    """Fill a template with variables, and with the data that its script draws, as one page.
+
+    Raises MissingDependencyError if a library is missing.
+    """
+    need_libraries("jinja2", "plotly")
+    import jinja2
+
+    here = resources.files(__package__) / "assets"
+    style, script = (here.joinpath(asset).read_text("utf-8") for asset in ("page.css", "page.js"))
+    library, library_hash = _library()
+    loader = jinja2.FunctionLoader(lambda asset: here.joinpath(asset).read_text("utf-8"))
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(size=show_size, share=percent, clean=clean, moment=moment)
+    page = environment.get_template(name).render(
+        **variables,
         style=style,
         script=script,
         library=library,

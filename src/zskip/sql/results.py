@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zskip.advisor.advice.advice import Advice
 from zskip.advisor.workload.workload import Workload
+from zskip.lake.results import LakeMaintenance, Survey
 from zskip.records import (
     ClusteringInfo,
     CompactResult,
@@ -71,6 +72,17 @@ _HISTORY = (
 _WRITTEN = (
     "path string, version bigint, rows bigint, files bigint, bytes bigint, by array<string>, curve string, "
     "predicted_share double, seconds double, jobs bigint"
+)
+_HEALTH = (
+    "table string, format string, files bigint, bytes bigint, rows bigint, small_files bigint, deleted_rows bigint, "
+    "indexed double, clustered_by array<string>, overlap double, queries_a_day double, is_recorded boolean, "
+    "bytes_read_a_day double, files_read_a_day double, bytes_read_a_day_after double, files_read_a_day_after double, "
+    "action string, by array<string>, reason string, bytes_to_rewrite bigint, saved_bytes_a_day double, "
+    "days_to_pay double, error string"
+)
+_LAKE = (
+    "table string, batches bigint, bytes_written bigint, files_removed bigint, files_added bigint, "
+    "saved_bytes_a_day double, decisions array<string>, error string, stopped string"
 )
 _INDEXED = "sketch string, files bigint, bytes bigint, left_out bigint, reason string"
 _DESCRIBED = (
@@ -148,6 +160,19 @@ def verification_frame(spark: SparkSession, verification: Verification) -> DataF
 def maintenance_frame(spark: SparkSession, maintenance: Maintenance) -> DataFrame:
     """One row, with the figures of `Table.maintain`."""
     return _record_frame(spark, [maintenance], _MAINTAINED)
+
+
+def health_frame(spark: SparkSession, survey: Survey) -> DataFrame:
+    """One row for each table, in the order of the survey."""
+    return _record_frame(spark, survey.tables, _HEALTH)
+
+
+def lake_frame(spark: SparkSession, done: LakeMaintenance) -> DataFrame:
+    """One row for each table that was maintained, then one for each that failed."""
+    rows = [{**dataclasses.asdict(table), "error": done.failed.get(table.table, "")} for table in done.tables]
+    known = {table.table for table in done.tables}
+    rows += [{"table": name, "error": error} for name, error in done.failed.items() if name not in known]
+    return _frame(spark, [{**row, "stopped": done.stopped} for row in rows], _LAKE)
 
 
 def history_frame(spark: SparkSession, operations: Sequence[Operation]) -> DataFrame:

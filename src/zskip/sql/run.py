@@ -12,7 +12,9 @@ from zskip.layout.curves import default_curve
 from zskip.options import Option
 from zskip.spark.jvm.compat import check_session
 from zskip.sql import results
+from zskip.sql.lake import run_lake
 from zskip.sql.queries.pruned_query import run_query
+from zskip.sql.statements.lake import MaintainTables, ShowHealth
 from zskip.sql.statements.skipping_index import CreateIndex, DescribeIndex, DropIndex, IndexStatement
 from zskip.sql.statements.statement import (
     CLUSTER_OPTIONS,
@@ -62,6 +64,8 @@ def run(spark: SparkSession, text: str) -> DataFrame:
         return _explain(spark, statement)
     if isinstance(statement, Advise | RecordWorkload | ShowWorkload):
         return _workload(spark, statement)
+    if isinstance(statement, ShowHealth | MaintainTables):
+        return run_lake(spark, statement)
     if isinstance(statement, CreateTable | Insert):
         return run_write(spark, text, statement)
     return _index(spark, statement)

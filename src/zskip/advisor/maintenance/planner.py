@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -66,6 +67,8 @@ class MaintenancePlan:
     kept: float
     """Mean share (0 to 1) of the rows that lie in the files a query reads now."""
     rows: int
+    reads: Floats
+    """(files,) share (0 to 1) of the queries that read each file now."""
     stopped: str
     """The reason why there are no more batches."""
 
@@ -153,6 +156,7 @@ def plan_maintenance(
         batches=(*chosen, *merged),
         kept=_kept(costs),
         rows=int(rows.sum()),
+        reads=costs.met,
         stopped="budget" if more or _limited(chosen, budget) else "nothing left that is worth its bytes",
     )
 
@@ -185,9 +189,7 @@ def _costs(
 ) -> _Costs:
     scales = [scale_of(column, rows) for column in columns]
     spans = [scale.spans(column) for scale, column in zip(scales, columns, strict=True)]
-    # Synthetic queries are drawn on the scale itself, which all columns share.
-    made_up = synthetic_workload([np.arange(_GRID, dtype=np.int32)] * len(columns))
-    workload = mix_workloads(drop_unlimited(_on_grid(queries, scales)), made_up, unseen)
+    workload = mix_workloads(drop_unlimited(_on_grid(queries, scales)), _made_up(len(columns)), unseen)
     low = [np.minimum((start * _GRID + _ROUNDING).astype(np.int32), _GRID - 1) for start, _ in spans]
     high = [np.ceil(end * _GRID - _ROUNDING).astype(np.int32) - 1 for _, end in spans]
     high = [np.maximum(upper, lower) for lower, upper in zip(low, high, strict=True)]
@@ -206,6 +208,12 @@ def _costs(
         weights=workload.weights,
         linear=linear,
     )
+
+
+@cache
+def _made_up(columns: int) -> Workload:
+    """Synthetic queries, drawn on the scale itself, which all columns share."""
+    return synthetic_workload([np.arange(_GRID, dtype=np.int32)] * columns)
 
 
 def _on_grid(queries: Sequence[tuple[Ranges, float]], scales: Sequence[Scale]) -> Workload:

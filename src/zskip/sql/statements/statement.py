@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from zskip.errors import PredicateError
 from zskip.layout.curves import curve_traits, curves_for
 from zskip.options import Option, options_of
+from zskip.sql.statements.lake import MaintainTables, ShowHealth, read_maintain_tables, read_show_health
 from zskip.sql.statements.options import Value, read_number, read_options
 from zskip.sql.statements.parser import CURVES, Parser, Target
 from zskip.sql.statements.skipping_index import INDEX_READERS, IndexStatement
@@ -96,6 +97,8 @@ Statement = (
     | IndexStatement
     | WorkloadStatement
     | WriteStatement
+    | ShowHealth
+    | MaintainTables
     | Query
 )
 
@@ -132,6 +135,10 @@ def _reader_of(sql: str) -> Callable[[Parser], Statement] | None:
     if words[1:3] == ("SKIPPING", "INDEX"):
         # A column INDEX of a table SKIPPING, described alone, is Spark's.
         return None if describes and _ends(start, 3) else INDEX_READERS.get(words[0])
+    if words[:3] == ("SHOW", "TABLE", "HEALTH"):
+        return read_show_health
+    if words[:2] == ("MAINTAIN", "TABLES"):
+        return read_maintain_tables
     if words[:2] == ("EXPLAIN", "SKIPPING"):
         return _explain
     if describes and words[1:2] == ("CLUSTERING",):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from zskip.advisor.maintenance.planner import Batch
 from zskip.errors import ConflictError
-from zskip.records import FileSizes, Ints, Maintenance
+from zskip.records import FileSizes, Ints, Maintenance, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import count_depths
@@ -31,8 +31,8 @@ _log = logging.getLogger("zskip")
 
 
 @dataclass(kw_only=True, slots=True)
-class _Progress:
-    """What the call has committed so far."""
+class MaintenanceProgress:
+    """What a call has committed of a table so far."""
 
     batches: int = 0
     removed: int = 0
@@ -55,7 +55,7 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
         handle.need_spark("maintain()")
         choose_engine(handle, open_reader(handle))
     check_index_version(handle)
-    progress = _Progress()
+    progress = MaintenanceProgress()
     table = first = _plan(handle, request, progress)
     refit = find_refit(handle, request, table)
     refit_text = "" if refit is None else str(refit)
@@ -99,12 +99,12 @@ def maintain(handle: Handle, request: MaintenanceRequest) -> Maintenance:
     )
 
 
-def _plan(handle: Handle, request: MaintenanceRequest, progress: _Progress) -> PlannedTable:
+def _plan(handle: Handle, request: MaintenanceRequest, progress: MaintenanceProgress) -> PlannedTable:
     return plan_table(handle, request, spent=progress.spent, settled=progress.settled)
 
 
 def _rewrite_batches(
-    handle: Handle, request: MaintenanceRequest, table: PlannedTable, progress: _Progress, started: float
+    handle: Handle, request: MaintenanceRequest, table: PlannedTable, progress: MaintenanceProgress, started: float
 ) -> str:
     """Rewrite the batches of a plan, and return why there are no more.
 
@@ -116,27 +116,34 @@ def _rewrite_batches(
     for batches in commits:
         if request.seconds is not None and time.monotonic() - started >= request.seconds:
             return "seconds"
-        _rewrite(handle, request, table, batches, progress)
+        rewrite_batches(handle, request, table, batches, progress)
     return table.plan.stopped
 
 
-def _rewrite(
-    handle: Handle, request: MaintenanceRequest, table: PlannedTable, batches: Sequence[Batch], progress: _Progress
+def rewrite_batches(
+    handle: Handle,
+    request: MaintenanceRequest,
+    table: PlannedTable,
+    batches: Sequence[Batch],
+    progress: MaintenanceProgress,
 ) -> None:
-    paths_before = set(table.snapshot.paths)
+    """Rewrite one batch of a plan, or merge several, in one commit; raises ConflictError where others were faster."""
     if batches[0].merges:
-        compacted = compact_files(
-            handle, [identify_files(table.snapshot, batch.positions) for batch in batches], "maintain"
-        )
-        if compacted is None:
-            return
-        removed, added, version = compacted.removed, compacted.added, compacted.version
-    else:
-        depths = None if progress.batches else count_depths(table.bound, table.fields)
-        result = optimize(handle, dataclasses.replace(_optimize_request(table, batches[0], request), depths=depths))
-        removed, added, version = result.removed, result.added, result.version
-    _record(handle, progress, removed, added, version, paths_before)
-    progress.deleted_rows += sum(batch.deleted for batch in batches)
+        merge_batches(handle, table.snapshot, batches, progress)
+        return
+    paths_before = set(table.snapshot.paths)
+    depths = None if progress.batches else count_depths(table.bound, table.fields)
+    result = optimize(handle, dataclasses.replace(_optimize_request(table, batches[0], request), depths=depths))
+    _record(handle, progress, result.removed, result.added, result.version, paths_before)
+    progress.deleted_rows += batches[0].deleted
+
+
+def merge_batches(handle: Handle, snapshot: Snapshot, batches: Sequence[Batch], progress: MaintenanceProgress) -> None:
+    """Merge the files of each batch in one commit, without those that others have changed."""
+    merged = compact_files(handle, [identify_files(snapshot, batch.positions) for batch in batches], "maintain")
+    if merged is not None:
+        _record(handle, progress, merged.removed, merged.added, merged.version, set(snapshot.paths))
+        progress.deleted_rows += sum(batch.deleted for batch in batches)
 
 
 def _rewrite_by_new_tree(
@@ -145,7 +152,7 @@ def _rewrite_by_new_tree(
     table: PlannedTable,
     refit: Refit,
     places: Ints,
-    progress: _Progress,
+    progress: MaintenanceProgress,
 ) -> None:
     """Rewrite some files by a tree fitted anew, in one commit."""
     paths_before = set(table.snapshot.paths)
@@ -158,7 +165,12 @@ def _rewrite_by_new_tree(
 
 
 def _record(
-    handle: Handle, progress: _Progress, removed: FileSizes, added: FileSizes, version: int, paths_before: set[str]
+    handle: Handle,
+    progress: MaintenanceProgress,
+    removed: FileSizes,
+    added: FileSizes,
+    version: int,
+    paths_before: set[str],
 ) -> None:
     """Count a commit.
 

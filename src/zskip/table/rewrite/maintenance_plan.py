@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from zskip.advisor.fitting.cross_validation import ParsedWorkload
 from zskip.advisor.fitting.predicate_boxes import ONLY_NULLS, boxes_of
 from zskip.advisor.maintenance.planner import MaintenancePlan, plan_maintenance
 from zskip.advisor.maintenance.row_scale import Bounds
@@ -21,7 +22,7 @@ from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Clustering, read_clustering, read_journal
-from zskip.table.optimize_request import DEFAULT_FILE_SIZE, Given, clustering_fields
+from zskip.table.optimize_request import DEFAULT_FILE_SIZE, clustering_fields
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
@@ -59,18 +60,29 @@ class PlannedTable:
         return self.bound.snapshot
 
 
-def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settled: Set[str]) -> PlannedTable:
+def plan_table(
+    handle: Handle,
+    request: MaintenanceRequest,
+    *,
+    spent: int,
+    settled: Set[str],
+    any_budget: bool = False,
+    bound: BoundIndex | None = None,
+    parsed: ParsedWorkload | None = None,
+) -> PlannedTable:
     """Read the snapshot and the bounds of its files, and plan; raises what is wrong with the table or the request.
 
-    spent: bytes of the budget; settled: paths of files to leave alone.
+    spent: bytes of the budget; settled: paths of files to leave alone; any_budget: whether the budget may be less than
+    one new file; bound: the files to plan for, those of today by default; parsed: the request's workload, if it is
+    parsed already.
     """
-    bound = _bind(handle, dry_run=request.dry_run)
+    bound = _bind(handle, dry_run=request.dry_run) if bound is None else bound
     snapshot = bound.snapshot
     clustering = read_clustering(read_journal(handle.home), snapshot)
     by, curve, build = _choose_layout(handle, snapshot, clustering, request)
     target = request.target_file_size
     target = target or (clustering.newest.target_file_size if clustering else None) or DEFAULT_FILE_SIZE
-    if request.budget is not None and request.budget < target:
+    if request.budget is not None and request.budget < target and not any_budget:
         raise InputError(
             f"budget={request.budget} is less than one file of {show_size(target)}; give more, or a smaller "
             "target_file_size"
@@ -91,7 +103,9 @@ def plan_table(handle: Handle, request: MaintenanceRequest, *, spent: int, settl
         reference=None if clustering is None else _largest_run(clustering),
         settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
         runs=None if clustering is None else _run_numbers(clustering, snapshot),
-        queries=_read_ranges(handle, snapshot, fields, request.workload),
+        queries=_read_ranges(
+            fields, parse_workload(handle, snapshot, request.workload)[1] if parsed is None else parsed
+        ),
         unseen=request.unseen,
     )
     return PlannedTable(
@@ -164,11 +178,8 @@ def _run_numbers(clustering: Clustering, snapshot: Snapshot) -> Ints:
     return numbers
 
 
-def _read_ranges(
-    handle: Handle, snapshot: Snapshot, fields: Sequence[Field], queries: Given
-) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
-    """Read the ranges of the clustering columns in queries, with weights; raises as `read_predicates`."""
-    _, parsed = parse_workload(handle, snapshot, queries)
+def _read_ranges(fields: Sequence[Field], parsed: ParsedWorkload) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
+    """Read the ranges of the clustering columns in queries, with weights."""
     parsed = parsed.draw(_MOST_QUERIES, 0)
     numbers = {(field.name,): i for i, field in enumerate(fields)}
     weighted_ranges = []

@@ -47,9 +47,9 @@ def report(
 ) -> Path:
     """Write a report of a table; see `Table.report`."""
     need_libraries("jinja2", "plotly")
-    target = _target(handle, path)
+    target = check_target(_default_name(handle) if path is None else path)
     facts, bound = gather(handle, workload, by)
-    _write(target, to_html(facts, bound.rows))
+    write_page(target, to_html(facts, bound.rows))
     return target
 
 
@@ -172,11 +172,13 @@ def _advice(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) 
         return None
 
 
-def _target(handle: Handle, path: str | os.PathLike[str] | None) -> Path:
-    """Check the path of the report before the work."""
-    if path is None:
-        name = re.sub(r"[^\w.-]+", "-", handle.storage.root.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
-        path = f"{name.strip('-.') or 'table'}-report.html"
+def _default_name(handle: Handle) -> str:
+    name = re.sub(r"[^\w.-]+", "-", handle.storage.root.rstrip("/\\").replace("\\", "/").rpartition("/")[2])
+    return f"{name.strip('-.') or 'table'}-report.html"
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Check the path of a report before the work; raises InputError where no page can be written there."""
     if not str(path):
         raise InputError("the report's path is empty; name a file, or leave it out")
     target = Path(path).expanduser().absolute()
@@ -189,8 +191,8 @@ def _target(handle: Handle, path: str | os.PathLike[str] | None) -> Path:
     return target
 
 
-def _write(target: Path, page: str) -> None:
-    """Rename the complete file into place, so that nobody sees a partial one."""
+def write_page(target: Path, page: str) -> None:
+    """Rename the complete page into place, so that nobody sees a partial one."""
     try:
         with tempfile.NamedTemporaryFile(
             "w", dir=target.parent, prefix=".", suffix=".html", delete=False, encoding="utf-8", newline="\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -31,26 +31,40 @@ _MOST_PROBLEMS = 1_000
 
 def import_event_logs(handle: Handle, path: str) -> Workload:
     """Add the scans in event logs to the recorded workload; see `Table.import_workload`."""
-    columns = table_columns(handle, read_snapshot(handle))
+    entry_of = scan_reader(handle)
     entries: list[Entry] = []
     problems: list[Problem] = []
-    logs = scans = 0
-    storage, log_paths = _find_logs(handle, path)
-    for log_path in log_paths:
-        logs += 1
-        name = log_path.rpartition("/")[2].removesuffix(".inprogress")
-        for scan in read_scans(_lines(storage, log_path, problems)):
-            scans += 1
-            if is_at(scan.location, handle.storage.root):
-                where = _where(scan, columns, time_zone(handle), problems)
-                entries.append(Entry(_priority(scan, where, name), scan.time_ms, where, -1, -1))
-    if not logs:
-        raise InputError(f'"{path}" holds no event log of Spark; give the directory of spark.eventLog.dir')
+    scans = 0
+    logs = find_logs(handle.storage_at, path)
+    for name, scan in read_logs(logs, problems):
+        scans += 1
+        if is_at(scan.location, handle.storage.root):
+            entries.append(entry_of(scan, name, problems))
     if not entries:
         why = "; ".join(map(str, problems[:1])) or f"none of the {scans:,} scans in them reads it"
-        raise InputError(f'the {logs:,} event logs in "{path}" have no scan of "{handle.storage.root}": {why}')
+        raise InputError(f'the {len(logs[1]):,} event logs in "{path}" have no scan of "{handle.storage.root}": {why}')
     add_scans(handle, entries)
     return dataclasses.replace(read_workload(handle), problems=tuple(problems))
+
+
+def read_logs(logs: tuple[Storage, list[str]], problems: list[Problem]) -> Iterator[tuple[str, LoggedScan]]:
+    """Read the scans of all tables in some logs, each with the name of its log; logs: as `find_logs` gives them."""
+    storage, paths = logs
+    for path in paths:
+        name = path.rpartition("/")[2].removesuffix(".inprogress")
+        for scan in read_scans(_lines(storage, path, problems)):
+            yield name, scan
+
+
+def scan_reader(handle: Handle) -> Callable[[LoggedScan, str, list[Problem]], Entry]:
+    """Make the function that turns a scan of the table in a log of some name into an entry of its workload."""
+    columns, zone = table_columns(handle, read_snapshot(handle)), time_zone(handle)
+
+    def read(scan: LoggedScan, log: str, problems: list[Problem]) -> Entry:
+        where = _where(scan, columns, zone, problems)
+        return Entry(_priority(scan, where, log), scan.time_ms, where, -1, -1)
+
+    return read
 
 
 def _where(scan: LoggedScan, columns: Columns, timezone: str, problems: list[Problem]) -> str:
@@ -71,15 +85,18 @@ def _priority(scan: LoggedScan, where: str, name: str) -> float:
     return priority(scan.time_ms, (int.from_bytes(digest, "big") + 0.5) / 2**64)
 
 
-def _find_logs(handle: Handle, path: str) -> tuple[Storage, list[str]]:
-    """Find the files of a log, or of all logs in a directory; a rolling log is a directory of files."""
-    storage = handle.storage_at(path)
+def find_logs(storage_at: Callable[[str], Storage], path: str) -> tuple[Storage, list[str]]:
+    """Find the files of a log, or of all logs in a directory; a rolling log is a directory of files.
+
+    storage_at: opens a directory. Raises InputError where there is no log.
+    """
+    storage = storage_at(path)
     info = storage.stat("")
     if info is None:
         raise InputError(f'there is nothing at "{path}"; give the directory of spark.eventLog.dir')
     if not info.is_dir:
         parent, _, name = path.rpartition("/")
-        return handle.storage_at(parent or ("/" if path.startswith("/") else ".")), [name]
+        return storage_at(parent or ("/" if path.startswith("/") else ".")), [name]
     paths = []
     for entry in storage.list_dir(""):
         name = entry.path.rpartition("/")[2]
@@ -88,6 +105,8 @@ def _find_logs(handle: Handle, path: str) -> tuple[Storage, list[str]]:
             paths += sorted(f.path for f in files if _ROLLED.fullmatch(f.path.rpartition("/")[2]))
         elif not entry.is_dir and (_ROLLED.fullmatch(name) or not name.startswith((".", "_", "appstatus_"))):
             paths.append(entry.path)
+    if not paths:
+        raise InputError(f'"{path}" holds no event log of Spark; give the directory of spark.eventLog.dir')
     return storage, paths
 
 

@@ -1,0 +1,108 @@
+"""Commands on many tables at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import zskip
+from zskip.cli.app import app, show_page
+from zskip.cli.options import AsJson
+from zskip.cli.tables import can_open_without_spark, show, start_session
+
+Tables = Annotated[
+    list[str], typer.Argument(metavar="TABLES...", help='Directories, globs, or names such as "sales.*".')
+]
+Exclude = Annotated[
+    list[str] | None, typer.Option(metavar="PATTERN", help="Names or paths to leave out; may be given several times.")
+]
+
+lake_app = typer.Typer(
+    help="Many tables at once: survey them, maintain them. Example: zskip lake survey /lake", no_args_is_help=True
+)
+app.add_typer(lake_app, name="lake")
+
+
+def _open(tables: list[str], exclude: list[str] | None, *, spark: bool = False) -> zskip.Lake:
+    needs_spark = spark or not all(_is_path(table) and can_open_without_spark(table) for table in tables)
+    return zskip.lake(start_session() if needs_spark else None, *tables, exclude=exclude or ())
+
+
+def _is_path(table: str) -> bool:
+    from pathlib import Path
+
+    return "/" in table or table in (".", "..") or Path(table).is_dir()
+
+
+@lake_app.command()
+def survey(
+    tables: Tables,
+    deep: Annotated[int, typer.Option(metavar="N", help="Let Spark draw samples of so many of the most read.")] = 0,
+    exclude: Exclude = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell of each table what queries read, what would be best for it, and when that pays; write nothing.
+
+    Example: zskip lake survey /lake --exclude "*/tmp/*"
+    """
+    show(_open(tables, exclude, spark=deep > 0).survey(deep), as_json)
+
+
+@lake_app.command()
+def maintain(
+    tables: Tables,
+    budget: Annotated[str | None, typer.Option(metavar="SIZE", help="The most to write, such as 1TB.")] = None,
+    seconds: Annotated[float | None, typer.Option(metavar="N", help="Begin no batch after so many seconds.")] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many batches at the same time.")] = 1,
+    min_gain: Annotated[float, typer.Option(metavar="X", help="Bytes to save in 30 days for each byte written.")] = 1.0,
+    cluster: Annotated[str, typer.Option(metavar="keep|auto", help="Whether other tables may be clustered.")] = "keep",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    exclude: Exclude = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rewrite what saves most for each byte written, whichever table it belongs to.
+
+    It ends with 1 if a table failed. Example: zskip lake maintain "sales.*" --budget 1TB --seconds 7200
+    """
+    done = _open(tables, exclude, spark=not dry_run).maintain(
+        budget, seconds=seconds, jobs=jobs, dry_run=dry_run, min_gain=min_gain, cluster=cluster
+    )
+    show(done, as_json)
+    raise typer.Exit(1 if done.failed else 0)
+
+
+@lake_app.command()
+def report(
+    tables: Tables,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; else lake-report.html.")
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    exclude: Exclude = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the survey as one HTML page, with a page for each of the most read tables beside it.
+
+    Example: zskip lake report /lake -o lake.html --open
+    """
+    from zskip.cli.show import print_json
+
+    page = _open(tables, exclude).report(output)
+    print_json({"report": str(page)}) if as_json else print(page)
+    if open_it:
+        show_page(page)
+
+
+@lake_app.command(name="import")
+def import_workload(
+    tables: Tables,
+    event_logs: Annotated[str, typer.Option(metavar="DIR", help="A log of Spark, or a directory of logs.")],
+    exclude: Exclude = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add the scans in Spark's event logs to the workloads of the tables that they read.
+
+    Example: zskip lake import /lake --event-logs /var/log/spark
+    """
+    show(_open(tables, exclude).import_workload(event_logs), as_json)

@@ -1,0 +1,352 @@
+"""Examine one table: what queries read of it a day, what rewrites would save, and what would be best for it.
+
+Only metadata is read: the format's log or listing, the index, the journal and the recorded scans. The footers of files
+that came since are read where the index knows the others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+import time
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from zskip.advisor.advice.layout_search import find_queried_columns
+from zskip.advisor.fitting.cross_validation import ParsedWorkload
+from zskip.advisor.maintenance.bin_packing import pack
+from zskip.advisor.maintenance.planner import Batch
+from zskip.advisor.workload.reservoir import LIFE_MS
+from zskip.advisor.workload.workload import Workload, draw
+from zskip.errors import InputError, UnsupportedError, ZskipError
+from zskip.formats import HOME, OPERATIONS
+from zskip.index import BoundIndex
+from zskip.index.store.segment import INDEX_DIR
+from zskip.lake.ranking import PAY_DAYS, FileReads, Rewrite, rank_rewrites
+from zskip.lake.results import TableHealth
+from zskip.layout.workload import UNSEEN
+from zskip.predicate import columns_of
+from zskip.prune import clustering
+from zskip.records import Bools, Floats, LayoutInfo, Snapshot
+from zskip.table.advice.advise import parse_workload
+from zskip.table.handle import Handle
+from zskip.table.index_binding import bind_index
+from zskip.table.journal import read_clustering, read_journal
+from zskip.table.optimize_request import DEFAULT_FILE_SIZE
+from zskip.table.read.info import layout_of
+from zskip.table.rewrite.file_bounds import bind_fresh_index
+from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
+from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.table.workload.recording import home_of, read_workload
+
+UNRECORDED = 1.0
+"""Made-up queries a day of a table whose scans nobody records."""
+_DAY_MS = 24 * 3600 * 1000
+_MOST_QUERIES = 40
+"""Recorded queries whose reads are measured; of more, some are drawn by weight."""
+_NO_QUERIES = ParsedWorkload(predicates=(), weights=np.zeros(0))
+_MOST_COLUMNS = 3
+_OFTEN = 0.25
+"""A column is worth clustering by if queries filter by it at least so often, compared with the most filtered one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Terms:
+    """What is worth a rewrite."""
+
+    min_gain: float = 1.0
+    """Bytes to save in `PAY_DAYS` for each byte written."""
+    budget: int | None = None
+    """Bytes."""
+    reads_footers: bool = False
+    """Whether to read the footers of queried tables without an index."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Examined:
+    """A table's health, and the rewrites that pay, by what they take."""
+
+    health: TableHealth
+    snapshot: Snapshot | None = None
+    plan: PlannedTable | None = None
+    """By the table's layout, or by the columns of its queries; None where only files can be merged."""
+    rewrites: tuple[Rewrite, ...] = ()
+    """Clusterings and merges by the plan."""
+    merges: tuple[Rewrite, ...] = ()
+    """Of a table that was never clustered: what is worth merging if it stays so."""
+
+
+def make_request(terms: Terms, by: tuple[str, ...] | None, *, dry_run: bool) -> MaintenanceRequest:
+    """The request of `Table.maintain` that stands for a table of a lake."""
+    return MaintenanceRequest(
+        budget=terms.budget,
+        seconds=None,
+        target_file_size=None,
+        by=by,
+        workload=None,
+        unseen=UNSEEN,
+        refit=False,
+        dry_run=dry_run,
+    )
+
+
+Known = dict[str, tuple[object, TableHealth]]
+"""For each table the state of its files when it was examined, and its health then."""
+
+
+def examine(name: str, handle: Handle, terms: Terms, known: Known | None = None) -> Examined:
+    """Examine a table without Spark; whatever is wrong with it is its line's error.
+
+    known: earlier results, true for an hour while the table's files and zskip's own beside them stay the same.
+    """
+    try:
+        alone = dataclasses.replace(handle, spark=None, connected=None)
+        snapshot = alone.format.snapshot()
+        state = None if known is None else _state_of(alone, snapshot)
+        if known is not None and name in known and known[name][0] == state:
+            return Examined(health=known[name][1], snapshot=snapshot)
+        examined = _examine(name, alone, terms, snapshot)
+        if known is not None:
+            known[name] = state, examined.health
+        return examined
+    except Exception as error:
+        text = str(error) if isinstance(error, ZskipError | OSError) else f"{type(error).__name__}: {error}"
+        return Examined(health=TableHealth(table=name, error=text.strip() or type(error).__name__))
+
+
+def _state_of(handle: Handle, snapshot: Snapshot) -> tuple[object, ...]:
+    """All that a table's health follows from, the hour included, since old queries count less and less."""
+    files = hash((snapshot.paths, snapshot.sizes.tobytes(), snapshot.mtimes_ms.tobytes()))
+    own = [tuple(sorted(handle.home.list_dir(path))) for path in (OPERATIONS, INDEX_DIR)]
+    workload = tuple(sorted(home_of(handle).list_dir(f"{HOME}/workload")))
+    return (snapshot.version, files, *own, workload, int(time.time() // 3600))
+
+
+def examine_in_session(
+    handle: Handle, terms: Terms, by: tuple[str, ...] | None, clusters: bool, settled: Set[str]
+) -> Examined:
+    """Examine a table that is about to be rewritten, and bring its index up to date; raises what is wrong with it.
+
+    by: new clustering columns; clusters: whether more than merges is planned; settled: paths of files to leave alone.
+    """
+    if not clusters:
+        alone = dataclasses.replace(handle, spark=None)
+        return _examine(handle.storage.root, alone, terms, alone.format.snapshot())
+    request = make_request(terms, by, dry_run=False)
+    plan = plan_table(handle, request, spent=0, settled=settled, any_budget=True)
+    return _examine(handle.storage.root, handle, terms, plan.snapshot, plan)
+
+
+def _examine(name: str, handle: Handle, terms: Terms, snapshot: Snapshot, plan: PlannedTable | None = None) -> Examined:
+    """plan: the session's own, if there is one."""
+    layout = layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
+    bound = bind_index(handle, snapshot, warn=False) if plan is None else plan.bound
+    known = bound.rows >= 0
+    workload, parsed = _read_workload(handle, snapshot)
+    queries = queries_a_day(workload)
+    if not known.all() and (layout is not None or (len(parsed) and (known.any() or terms.reads_footers))):
+        bound = bind_fresh_index(handle, snapshot, writes=False)
+    problem = ""
+    by = None if layout is not None else _choose_columns(bound, parsed)
+    if plan is None and by != ():
+        try:
+            request = make_request(terms, by, dry_run=True)
+            plan = plan_table(
+                handle, request, spent=0, settled=frozenset(), any_budget=True, bound=bound, parsed=parsed
+            )
+        except (InputError, UnsupportedError) as error:
+            problem = str(error)
+    reads = measure_reads(bound, parsed, plan if layout is not None else None)
+    share = _share_served(plan, parsed)
+    rows = np.maximum(bound.rows, 0)
+    target = DEFAULT_FILE_SIZE if plan is None else plan.target
+    rewrites: tuple[Rewrite, ...] = ()
+    merges: tuple[Rewrite, ...] = ()
+    value = partial(rank_rewrites, snapshot, reads=reads, rows=rows, queries=queries, budget=terms.budget)
+    if plan is not None:
+        rewrites = value(plan.plan.batches, served=share, planned_reads=plan.plan.reads)
+    if layout is None or plan is None:
+        bins = [
+            Batch(positions=files, files=1, bytes=int(snapshot.sizes[files].sum()), saves=0.0, merges=True)
+            for files in pack(snapshot, target, -(-target // 2))
+        ]
+        merges = value(bins)
+    rewrites, merges = (tuple(r for r in some if r.pays(terms.min_gain)) for some in (rewrites, merges))
+    is_new = layout is None or plan is None
+    best = merges if is_new and sum(r.saved for r in merges) >= sum(r.saved for r in rewrites) else rewrites
+    bytes_read, files_read = queries * float(reads.share @ snapshot.sizes), queries * float(reads.share.sum())
+    health = TableHealth(
+        table=name,
+        format=handle.format.name,
+        files=len(snapshot),
+        bytes=snapshot.bytes,
+        rows=int(rows.sum()) if (bound.rows >= 0).all() else None,
+        small_files=int((snapshot.sizes < -(-target // 2)).sum()) if len(snapshot) > 1 else 0,
+        deleted_rows=_count_deleted(snapshot),
+        indexed=float(known.mean()) if len(known) else 1.0,
+        clustered_by=() if layout is None else layout.by,
+        overlap=_overlap(bound, layout),
+        queries_a_day=queries,
+        is_recorded=workload.scans > 0 or workload.recording,
+        bytes_read_a_day=bytes_read,
+        files_read_a_day=files_read,
+        bytes_read_a_day_after=bytes_read,
+        files_read_a_day_after=files_read,
+    )
+    return Examined(
+        health=_advise(health, best, is_new, plan, bool(len(parsed)), problem, known),
+        snapshot=snapshot,
+        plan=plan,
+        rewrites=rewrites,
+        merges=merges,
+    )
+
+
+def _read_workload(handle: Handle, snapshot: Snapshot) -> tuple[Workload, ParsedWorkload]:
+    """Read the recorded workload, and parse some of its queries, drawn by weight."""
+    workload = read_workload(handle)
+    drawn = dataclasses.replace(workload, queries=draw(workload.queries, _MOST_QUERIES, 0))
+    try:
+        return workload, parse_workload(handle, snapshot, drawn)[1] if drawn.queries else _NO_QUERIES
+    except InputError:  # none of them can be used
+        return workload, _NO_QUERIES
+
+
+def queries_a_day(workload: Workload) -> float:
+    """The rate of recorded queries, where recent days count more; of a table that is not recorded, `UNRECORDED`.
+
+    A workload's weights decay over LIFE_MS, so a steady rate r gives them the sum r * LIFE * (1 - exp(-age / LIFE)).
+    """
+    if not workload.scans:
+        return 0.0 if workload.recording else UNRECORDED
+    age_ms = 0.0
+    if workload.since is not None:
+        age_ms = (dt.datetime.now(dt.timezone.utc) - workload.since).total_seconds() * 1000
+    # What was recorded for an hour may be all queries of its day.
+    days = LIFE_MS / _DAY_MS * -math.expm1(-max(age_ms, _DAY_MS) / LIFE_MS)
+    return workload.weight / days
+
+
+def measure_reads(bound: BoundIndex, parsed: ParsedWorkload, plan: PlannedTable | None) -> FileReads:
+    """Which files recorded queries read; without any, made-up ones along the layout, or all files."""
+    if len(parsed):
+        masks: Bools = np.array([bound.prune(predicate).kept for predicate in parsed.predicates])
+        return FileReads(share=parsed.weights @ masks, masks=masks, weights=parsed.weights)
+    share: Floats = np.ones(len(bound.snapshot)) if plan is None else plan.plan.reads
+    return FileReads(share=share)
+
+
+def _choose_columns(bound: BoundIndex, parsed: ParsedWorkload) -> tuple[str, ...]:
+    """The columns that queries filter by most, if the files' bounds of them are known."""
+    if not len(parsed) or not (bound.rows >= 0).all():
+        return ()
+    snapshot = bound.snapshot
+    names = [f.name for f in snapshot.fields if f.type.form is not None and f.name not in snapshot.grouped_by]
+    queried = [name for name in find_queried_columns(names, parsed) if _is_bounded(bound, name)]
+    weights = [_weight_of(parsed, {name}) for name in queried]
+    often = [name for name, weight in zip(queried, weights, strict=True) if weight >= _OFTEN * weights[0]]
+    return tuple(often[:_MOST_COLUMNS])
+
+
+def _is_bounded(bound: BoundIndex, name: str) -> bool:
+    stats = bound.column((name,))
+    return stats is not None and bool(stats.bounded.any())
+
+
+def _weight_of(parsed: ParsedWorkload, names: set[str]) -> float:
+    """The share (0 to 1) of queries that filter by one of some columns."""
+    lower = {name.lower() for name in names}
+    mentions = [any(c.path[0].lower() in lower for c in columns_of(p)) for p in parsed.predicates]
+    return float(parsed.weights @ np.array(mentions, np.float64)) if mentions else 0.0
+
+
+def _share_served(plan: PlannedTable | None, parsed: ParsedWorkload) -> float:
+    """The share (0 to 1) of a table's queries that its clustering columns serve."""
+    return 1.0 if plan is None or not len(parsed) else _weight_of(parsed, set(plan.by))
+
+
+def _count_deleted(snapshot: Snapshot) -> int | None:
+    if snapshot.reading.deleted is None or not snapshot.reading.deleted.any():
+        return 0
+    deletes = {} if snapshot.reading.read_deletes is None else snapshot.reading.read_deletes()
+    counts = [None if one.rows is None else len(one.rows) for several in deletes.values() for one in several]
+    return None if not counts or None in counts else sum(filter(None, counts))
+
+
+def _overlap(bound: BoundIndex, layout: LayoutInfo | None) -> float | None:
+    stats = bound.column((layout.by[0],)) if layout is not None else None
+    if stats is None or not stats.bounded.any():
+        return None
+    info = clustering(stats.type.name, stats)
+    return info.average_depth / max(info.files, 1)
+
+
+def _advise(
+    health: TableHealth,
+    best: Sequence[Rewrite],
+    is_new: bool,
+    plan: PlannedTable | None,
+    is_queried: bool,
+    problem: str,
+    known: Bools,
+) -> TableHealth:
+    """Choose the action and its reason."""
+    if best:
+        merges = all(rewrite.merges for rewrite in best)
+        action = "compact" if is_new and merges else "maintain"
+        by: tuple[str, ...] = ()
+        if is_new and not merges:
+            assert plan is not None
+            by, action = plan.by, f"optimize by {', '.join(plan.by)}"
+        return describe_action(
+            health,
+            action,
+            by,
+            rewritten=sum(rewrite.bytes for rewrite in best),
+            saved_bytes=sum(rewrite.saved_bytes for rewrite in best),
+            saved_files=sum(rewrite.saved_files for rewrite in best),
+            saved=sum(rewrite.saved for rewrite in best),
+        )
+    unknown = int((~known).sum())
+    if unknown and health.files > 1 and health.queries_a_day > 0:
+        reason = f"nothing is known of the values in {unknown:,} of {health.files:,} files, so queries read them"
+        more = "; with an index, or survey(deep=True), it is known whether clustering pays" if is_queried else ""
+        return dataclasses.replace(health, action="index", reason=reason + more)
+    if not health.queries_a_day:
+        reason = "scans are recorded, and no query has read it"
+    else:
+        reason = problem or f"no rewrite saves in {PAY_DAYS} days what it writes"
+    return dataclasses.replace(health, reason=reason)
+
+
+def describe_action(
+    health: TableHealth,
+    action: str,
+    by: tuple[str, ...],
+    *,
+    rewritten: int,
+    saved_bytes: float,
+    saved_files: float,
+    saved: float,
+) -> TableHealth:
+    """Add an action with its effects a day to a table's health."""
+    small = f", {health.small_files:,} of {health.files:,} files are small" if health.small_files > 1 else ""
+    serves = {
+        "compact": "queries open more files than they need",
+        "maintain": "files that came since, or overlap, are read in vain",
+    }.get(action, "queries filter by these columns, and files are in no order")
+    return dataclasses.replace(
+        health,
+        action=action,
+        by=by,
+        reason=serves + small,
+        bytes_to_rewrite=rewritten,
+        saved_bytes_a_day=saved,
+        days_to_pay=rewritten / saved if saved > 0 else math.inf,
+        bytes_read_a_day_after=max(health.bytes_read_a_day - saved_bytes, 0.0),
+        files_read_a_day_after=max(health.files_read_a_day - saved_files, 0.0),
+    )

@@ -1,0 +1,167 @@
+"""The shell, SQL, event logs and the report of a lake."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tables
+from pyspark.sql import SparkSession
+
+import zskip
+from zskip import cli
+from zskip.errors import InputError, StorageError, TableNotFoundError, ZskipWarning
+from zskip.lake import workload
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name, files in (("a", 3), ("b", 9)):
+        tables.make_events(tmp_path / "lake" / name, files=files)
+    return tmp_path / "lake"
+
+
+def call(*arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    before, sys.argv = sys.argv, ["zskip", "lake", *arguments]
+    try:
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    finally:
+        sys.argv = before
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+@pytest.mark.spark
+def test_the_shell(spark: SparkSession, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = call("survey", str(root), "--exclude", "a", "--json", capsys=capsys)
+    assert (code, err) == (0, "")
+    assert [table["files"] for table in json.loads(out)["tables"]] == [9]
+    assert "compact" in call("survey", str(root), capsys=capsys)[1]
+    code, out, _ = call("maintain", str(root), "--budget", "1GB", "--dry-run", "--json", capsys=capsys)
+    assert (code, json.loads(out)["batches"]) == (0, 2)
+    (root / "c").mkdir()
+    (root / "c" / "x.parquet").write_bytes(b"nothing")
+    code, out, _ = call("maintain", str(root), "--jobs", "2", "--cluster", "auto", "--json", capsys=capsys)
+    done = json.loads(out)
+    assert (code, done["batches"], list(done["failed"])) == (1, 2, [str(root / "c")])
+    code, out, _ = call("report", str(root), "-o", str(root.parent / "page.html"), capsys=capsys)
+    assert (code, out.strip()) == (0, str(root.parent / "page.html"))
+    code, _, err = call("maintain", str(root), "--cluster", "all", capsys=capsys)
+    assert (code, "cluster='all'" in err) == (2, True)
+    code, _, err = call("import", str(root), "--event-logs", str(root / "none"), capsys=capsys)
+    assert (code, "there is nothing at" in err) == (2, True)
+    assert call("survey", "nowhere/at/all", capsys=capsys)[0] == 2
+
+
+@pytest.mark.spark
+def test_sql(spark: SparkSession, root: Path, tmp_path: Path) -> None:
+    spark.sql(f"CREATE DATABASE lake_sql LOCATION '{tmp_path}/db'")
+    try:
+        for name in ("a", "b"):
+            spark.sql(f"CREATE TABLE lake_sql.{name} USING parquet LOCATION '{root / name}'")
+        rows = zskip.sql(spark, "SHOW TABLE HEALTH IN lake_sql WITH (exclude = 'a')").collect()
+        assert [(row.table, row.files, row.action, row.error) for row in rows] == [("lake_sql.b", 9, "compact", "")]
+        assert len(zskip.sql(spark, f"SHOW TABLE HEALTH IN '{root}'").collect()) == 2
+        planned = zskip.sql(spark, "MAINTAIN TABLES IN lake_sql BUDGET '1GB' WITH (dry_run = true)").collect()
+        assert sorted((row.table, row.batches, row.error) for row in planned) == [
+            ("lake_sql.a", 1, ""),
+            ("lake_sql.b", 1, ""),
+        ]
+        done = zskip.sql(spark, "MAINTAIN TABLES IN lake_sql BUDGET '1GB'").collect()
+        assert {row.table: row.files_added for row in done} == {"lake_sql.a": 1, "lake_sql.b": 1}
+        assert spark.table("lake_sql.b").count() == tables.ROWS, "the catalog knows of the new files"
+        assert zskip.sql(spark, "MAINTAIN TABLES IN lake_sql").collect() == []
+        with pytest.raises(TableNotFoundError, match='did you mean "lake_sql"'):
+            zskip.sql(spark, "SHOW TABLE HEALTH IN lake_sq")
+        with pytest.raises(InputError, match="budget='huge' is no size"):
+            zskip.sql(spark, "MAINTAIN TABLES IN lake_sql BUDGET 'huge'")
+    finally:
+        spark.sql("DROP DATABASE lake_sql CASCADE")
+
+
+def event(root: Path, table: str, condition: str, number: int) -> str:
+    plan = {
+        "metadata": {"Location": f"InMemoryFileIndex(1 paths)[file:{root / table}]", "DataFilters": f"[{condition}]"},
+        "children": [],
+    }
+    return json.dumps(
+        {
+            "Event": "org.apache.spark.sql.execution.ui.SparkListenerSQLExecutionStart",
+            "executionId": number,
+            "time": 1_800_000_000_000 + number,
+            "sparkPlanInfo": plan,
+        }
+    )
+
+
+def test_event_logs_are_read_once_for_all_tables(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    lines = [event(root, "a", "(id#1L < 5)", 0), event(root, "b/day=1", "(id#1L < 7)", 1)]
+    lines += [event(root, "b", "(id#1L < 9)", 2), event(root, "other", "(x#1 = 1)", 3), event(root, "a", "(??#1)", 4)]
+    (tmp_path / "logs" / "app-1").write_text("\n".join(lines))
+    lake = zskip.lake(None, str(root))
+    done = lake.import_workload(str(tmp_path / "logs"))
+    assert (done.logs, done.scans, dict(done.tables)) == (1, 5, {str(root / "a"): 2, str(root / "b"): 2})
+    assert len(done.problems) == 1
+    assert "4 of 5 scans" in str(done)
+    queries = {query.where for query in zskip.open(str(root / "b")).workload().queries}
+    assert len(queries) == 2
+    again = lake.import_workload(str(tmp_path / "logs"))
+    assert again.tables == done.tables
+    assert len(zskip.open(str(root / "b")).workload().queries) == 2, "a log counts once"
+    with pytest.raises(InputError, match="have no scan of these tables"):
+        zskip.lake(None, str(root), exclude=["a"]).import_workload(str(_only(tmp_path, lines[0])))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no event log"):
+        lake.import_workload(str(tmp_path / "empty"))
+
+
+def _only(tmp_path: Path, line: str) -> Path:
+    path = tmp_path / "one.log"
+    path.write_text(line)
+    return path
+
+
+def test_record_tells_what_fails(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = zskip.lake(None, str(root))
+    lake.record(True)
+    assert all(zskip.open(str(root / name)).workload().recording for name in "ab")
+    lake.record(False)
+    record_table = workload.record_table
+
+    def refuse(handle: Any, on: bool) -> None:
+        if handle.storage.root.endswith("/b"):
+            raise StorageError("no permission")
+        record_table(handle, on)
+
+    monkeypatch.setattr(workload, "record_table", refuse)
+    with pytest.warns(ZskipWarning, match="/b are not recorded: no permission"):
+        lake.record(True)
+    assert zskip.open(str(root / "a")).workload().recording
+    with pytest.raises(StorageError, match="no table can be recorded"):
+        zskip.lake(None, str(root / "b")).record(True)
+    with pytest.raises(InputError, match="say True or False"):
+        lake.record(1)  # type: ignore[arg-type]
+
+
+def test_the_report_links_to_tables(root: Path, tmp_path: Path) -> None:
+    (root / "<b>odd & name").mkdir()
+    (root / "<b>odd & name" / "x.parquet").write_bytes(b"nothing")
+    page = zskip.lake(None, str(root)).report(tmp_path / "lake.html")
+    text = page.read_text()
+    links = re.findall(r'<a href="([^"]+)">', text)
+    assert len(links) == 2
+    for link in links:
+        assert (tmp_path / link).read_text().startswith("<!doctype html>")
+    assert "&lt;b&gt;odd &amp; name" in text
+    assert "<b>odd" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert "Nothing yet" in text
+    data = json.loads(re.findall(r'<script type="application/json" id="data">(.*?)</script>', text)[0])
+    assert len(data["figures"]["tables"]["data"][0]["x"]) == 2
+    with pytest.raises(InputError, match="is a directory"):
+        zskip.lake(None, str(root)).report(tmp_path)

@@ -1,0 +1,280 @@
+"""`Lake.maintain`: the best first, no row lost, no more than the budget, and two calls never at one table."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+import zskip
+from zskip.errors import ConflictError, InputError, StorageError
+from zskip.formats import OPERATIONS
+from zskip.lake import replan
+from zskip.lake.turns import holding_turns
+from zskip.storage import LocalStorage
+
+ROWS = 500
+
+
+def write(path: Path, files: int, seed: int = 0, start: int = 0) -> Path:
+    """Files of rows from everywhere."""
+    path.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    for i in range(start, start + files):
+        rows = {"id": np.arange(i * ROWS, (i + 1) * ROWS), "a": rng.integers(0, 10**6, ROWS)}
+        pq.write_table(pa.table(rows), path / f"came-{i:05d}.parquet")
+    return path
+
+
+def ids(spark: SparkSession, path: Path) -> list[int]:
+    return sorted(row.id for row in zskip.table(spark, str(path)).df().select("id").collect())
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Three tables of small files; the more files, the more a merge saves for its bytes."""
+    for files in (4, 8, 16):
+        write(tmp_path / "lake" / f"t{files:02d}", files)
+    return tmp_path / "lake"
+
+
+@pytest.mark.spark
+def test_the_best_of_all_tables_come_first(spark: SparkSession, root: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lake = zskip.lake(spark, str(root))
+    before = {path: ids(spark, path) for path in root.iterdir()}
+    sizes = {table.table: table.bytes for table in lake.survey().tables}
+    budget = sizes[f"{root}/t16"] + sizes[f"{root}/t08"]
+    planned = lake.maintain(budget, dry_run=True)
+    assert (planned.batches, planned.bytes_written, planned.dry_run) == (2, budget, True)
+    assert {path: ids(spark, path) for path in root.iterdir()} == before
+    assert len(list(root.rglob("*.json*"))) == 0
+    with caplog.at_level(logging.INFO, "zskip.lake"):
+        done = lake.maintain(budget)
+    decisions = [r.getMessage().partition(": ")[0] for r in caplog.records if ": merge" in r.getMessage()]
+    assert decisions[:2] == [f"{root}/t16", f"{root}/t08"]
+    assert done.stopped == "budget" or done.batches == 3, "compression leaves room for the third"
+    assert done.bytes_written <= budget
+    assert not done.failed
+    assert not done.busy
+    assert {path: ids(spark, path) for path in root.iterdir()} == before
+    by_journal = [zskip.open(str(path)).history() for path in root.iterdir()]
+    assert sum(operation.bytes_added for history in by_journal for operation in history) == done.bytes_written
+    assert sum(map(len, by_journal)) == done.batches == sum(table.batches for table in done.tables)
+    assert "bytes written" in str(done)
+    assert "t16" in str(done)
+    last = lake.maintain(budget)
+    assert last.stopped.startswith("nothing left")
+    assert lake.maintain().batches == 0
+
+
+@pytest.mark.spark
+def test_clustered_tables_keep_their_layout(spark: SparkSession, tmp_path: Path) -> None:
+    path = write(tmp_path / "lake" / "t", 8)
+    table = zskip.table(spark, str(path))
+    table.optimize("a", curve="linear", target_file_size=6_000)
+    write(path, 4, seed=1, start=8)
+    lake = zskip.lake(spark, str(tmp_path / "lake"))
+    (line,) = lake.survey().tables
+    assert (line.action, line.clustered_by, line.by) == ("maintain", ("a",), ())
+    assert line.overlap is not None
+    assert 0 < line.overlap < 1
+    before, kept = ids(spark, path), table.prune("a BETWEEN 100 AND 200").files
+    done = lake.maintain()
+    assert done.batches >= 1
+    assert ids(spark, path) == before
+    assert zskip.open(str(path)).history()[0].by == ("a",)
+    assert zskip.table(spark, str(path)).prune("a BETWEEN 100 AND 200").files < kept
+    (after,) = lake.survey().tables
+    assert after.bytes_read_a_day < line.bytes_read_a_day
+    assert after.action == "leave"
+
+
+@pytest.mark.spark
+def test_auto_clusters_what_queries_filter(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files as large as new ones: nothing but clustering helps."""
+    for module in ("zskip.lake.examine", "zskip.table.rewrite.maintenance_plan", "zskip.table.optimize_request"):
+        monkeypatch.setattr(sys.modules[module], "DEFAULT_FILE_SIZE", 100_000)
+    path = tmp_path / "lake" / "t"
+    path.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for i in range(6):
+        rows = pa.table({"a": rng.permutation(6_000), "pad": rng.integers(0, 2**62, 6_000)})
+        pq.write_table(rows, path / f"{i}.parquet", compression="none", use_dictionary=False)
+    table = zskip.table(spark, str(path))
+    table.index()
+    table.record(True)
+    for i in range(12):
+        table.df(f"a = {i * 500}").count()
+    zskip.lake(None, str(path)).record(False)
+    lake = zskip.lake(spark, str(path))
+    (line,) = lake.survey().tables
+    assert (line.action, line.by) == ("optimize by a", ("a",))
+    assert lake.maintain(dry_run=True).batches == 0, "keep leaves what was never clustered"
+    done = lake.maintain(cluster="auto")
+    assert done.batches >= 1
+    assert not done.failed
+    assert zskip.open(str(path)).info().layout.by == ("a",)  # type: ignore[union-attr]
+    assert zskip.open(str(path)).prune("a = 1500").files == 1
+    assert table.df().count() == 36_000
+
+
+@pytest.mark.spark
+def test_a_failure_is_told_and_the_next_table_goes_on(
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merge = replan.merge_batches
+
+    def refuse(handle: Any, *arguments: Any) -> None:
+        if handle.storage.root.endswith("t16"):
+            raise StorageError("the disk is full")
+        merge(handle, *arguments)
+
+    monkeypatch.setattr(replan, "merge_batches", refuse)
+    (root / "broken").mkdir()
+    (root / "broken" / "x.parquet").write_bytes(b"no Parquet")
+    done = zskip.lake(spark, str(root)).maintain(jobs=3)
+    assert done.failed.keys() == {f"{root}/t16", f"{root}/broken"}
+    assert done.failed[f"{root}/t16"] == "the disk is full"
+    assert {table.table for table in done.tables} == {f"{root}/t04", f"{root}/t08"}
+    assert "the disk is full" in str(done)
+    assert not list(root.rglob(f"{OPERATIONS}/turns/*"))
+
+
+@pytest.mark.spark
+def test_other_writers_are_planned_around(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that come and go between plan and commit: the rest is merged, and nothing is lost."""
+    path = write(tmp_path / "lake" / "t", 6)
+    merge, times = replan.merge_batches, []
+
+    def interfere(handle: Any, *arguments: Any) -> None:
+        times.append(1)
+        if len(times) == 1:
+            (path / "came-00000.parquet").unlink()
+            write(path, 1, seed=5, start=6)
+            raise ConflictError("others were faster")
+        merge(handle, *arguments)
+
+    monkeypatch.setattr(replan, "merge_batches", interfere)
+    done = zskip.lake(spark, str(path)).maintain()
+    assert (done.batches, len(times)) == (1, 2)
+    assert not done.failed
+    assert ids(spark, path) == list(range(ROWS, 7 * ROWS))
+    monkeypatch.setattr(replan, "merge_batches", lambda *_: (_ for _ in ()).throw(ConflictError("again")))
+    write(path, 3, start=7)
+    assert zskip.lake(spark, str(path)).maintain().failed == {str(path): "again"}
+
+
+@pytest.mark.spark
+def test_a_second_call_leaves_tables_that_the_first_maintains(spark: SparkSession, root: Path) -> None:
+    storage = LocalStorage(str(root / "t08"))
+    with holding_turns() as turns:
+        assert turns.take(storage)
+        done = zskip.lake(spark, str(root)).maintain()
+        assert done.busy == (f"{root}/t08",)
+        assert {t.table for t in done.tables} == {f"{root}/t04", f"{root}/t16"}
+        assert "t08" in str(done)
+    assert [t.table for t in zskip.lake(spark, str(root)).maintain().tables] == [f"{root}/t08"]
+
+
+def test_turns_end_with_their_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = LocalStorage(str(tmp_path))
+    with holding_turns() as first, holding_turns() as second:
+        assert first.take(storage)
+        assert not second.take(storage)
+        first.give_back(storage)
+        assert second.take(storage)
+        assert not first.take(storage)
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    dead = {"host": socket.gethostname(), "pid": int(ended.stdout), "started_ms": int(time.time() * 1000)}
+    far = {"host": "another", "pid": 1, "started_ms": int(time.time() * 1000)}
+    for owner, is_free in ((dead, True), (far, False)):
+        storage.write(f"{OPERATIONS}/turns/other/_owner.json", json.dumps(owner).encode())
+        with holding_turns() as turns:
+            assert turns.take(storage) is is_free, owner
+    monkeypatch.setattr(sys.modules["zskip.lake.turns"], "_LEASE_MS", 0)
+    time.sleep(0.01)
+    with holding_turns() as turns:
+        assert turns.take(storage), "nobody has renewed it"
+        turns.renew()
+    assert not storage.list_dir(f"{OPERATIONS}/turns")
+
+
+def test_of_many_that_ask_at_once_at_most_one_has_a_turn(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    storage = LocalStorage(str(tmp_path))
+
+    def ask(_: int) -> int:
+        with holding_turns() as turns:
+            if not turns.take(storage):
+                return 0
+            holders.append(1)
+            most.append(len(holders))
+            time.sleep(0.002)
+            holders.pop()
+            return 1
+
+    holders: list[int] = []
+    most: list[int] = [0]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(60)))
+    assert max(most) <= 1
+
+
+@pytest.mark.spark
+def test_a_budget_that_nothing_fits_names_the_smallest(spark: SparkSession, root: Path) -> None:
+    lake = zskip.lake(spark, str(root))
+    size = next(table.bytes for table in lake.survey().tables if table.table.endswith("t04"))
+    for dry_run in (True, False):
+        with pytest.raises(InputError, match=rf"fits no batch; the smallest that pays has {size} bytes"):
+            lake.maintain("1kB", dry_run=dry_run)
+    assert lake.maintain(size).batches == 1
+    assert lake.maintain(min_gain=1e9).batches == 0, "never what does not pay"
+
+
+@pytest.mark.spark
+def test_batches_at_once_do_not_crowd_each_other_out_of_the_budget(spark: SparkSession, root: Path) -> None:
+    lake = zskip.lake(spark, str(root))
+    budget = next(table.bytes for table in lake.survey().tables if table.table.endswith("t16"))
+    done = lake.maintain(budget, jobs=3)
+    assert {f"{root}/t16", f"{root}/t04"} <= {table.table for table in done.tables}
+    assert done.bytes_written <= budget
+
+
+@pytest.mark.spark
+def test_seconds_end_a_call(spark: SparkSession, root: Path) -> None:
+    done = zskip.lake(spark, str(root)).maintain(seconds=1e-6)
+    assert (done.stopped, done.batches) == ("seconds", 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"budget": "much"}, "budget='much' is no size"),
+        ({"budget": 0}, "budget=0 is no size"),
+        ({"seconds": 0}, "seconds=0"),
+        ({"jobs": 0}, "jobs=0"),
+        ({"jobs": True}, "jobs=True"),
+        ({"min_gain": -1}, "min_gain=-1"),
+        ({"min_gain": float("nan")}, "min_gain=nan"),
+        ({"cluster": "all"}, "cluster='all'"),
+        ({"dry_run": 1}, "dry_run=1"),
+        ({}, "needs Spark"),
+    ],
+)
+def test_bad_arguments(root: Path, arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        zskip.lake(None, str(root)).maintain(**arguments)
