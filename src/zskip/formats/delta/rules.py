@@ -24,7 +24,7 @@ def read_row_rules(schema_json: str, partition_columns: Sequence[str], configura
 
     >>> field = {"name": "a", "type": "long", "nullable": False, "metadata": {}}
     >>> read_row_rules(json.dumps({"fields": [field]}), [], {"delta.constraints.small": "a < 9"})
-    RowRules(required=['a'], given={}, checks={'CHECK constraint "small" (a < 9)': 'a < 9'}, stored=None)
+    RowRules(required=['a'], given={}, checks={'CHECK constraint "small" (a < 9)': 'a < 9'}, partitions={}, stored=None)
     """
     fields = json.loads(schema_json)["fields"]
     checks = {
