@@ -12,9 +12,9 @@ def files_read(frame: DataFrame) -> int:
     """How many files the scan of a frame with one table has chosen, as it counts them itself."""
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
-    scans = [plan] if plan.metrics().contains("numFiles") else []
     leaves = plan.collectLeaves()
-    scans += [leaves.apply(i) for i in range(leaves.size())]
+    # A plan that is not compiled may be the scan itself, and so its own leaf.
+    scans = [plan] if plan.metrics().contains("numFiles") else [leaves.apply(i) for i in range(leaves.size())]
     return sum(scan.metrics().apply("numFiles").value() for scan in scans if scan.metrics().contains("numFiles"))
 
 

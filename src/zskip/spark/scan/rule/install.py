@@ -41,7 +41,10 @@ def install(spark: SparkSession) -> JavaObject:
             # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
             others = [other for other in others if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
-            rule.install(spark._jsparkSession)
+            # By reflection: py4j may know a class of this name from a Python process before this one.
+            arguments = jvm.array("java.lang.Class", [jvm.class_of("java.lang.Object")])
+            method = rule.getClass().getMethod("install", arguments)
+            method.invoke(rule, jvm.array("java.lang.Object", [spark._jsparkSession]))
     return rule
 
 
