@@ -51,7 +51,7 @@ class _Table:
     planned_for: float = float("inf")
     is_running: bool = False
     reserved: int = 0
-    """Bytes of the batch that is being written."""
+    """Bytes of the batch that is planned or written: what is worse must not take them meanwhile."""
     has_turn: bool = False
     ended: str = ""
     """Why its turn is over: an error, `busy`, or empty."""
@@ -145,7 +145,7 @@ class _Call:
                 if taken is not None:
                     table, rewrite = taken
                     table.is_running = True
-                    table.reserved = rewrite.bytes if table.is_certain else 0
+                    table.reserved = rewrite.bytes
                     return taken
                 if not any(table.is_running for table in self._tables):
                     break
@@ -165,7 +165,7 @@ class _Call:
             if table.ended:
                 continue
             if table.is_running or (rewrite.fits(self._left()) and not rewrite.fits(self._left() - reserved)):
-                aside.append(entry)  # running batches may write less than is reserved for them
+                aside.append(entry)  # what runs may need less than is reserved for it
             elif rewrite.fits(self._left()) or self._can_be_smaller(table):
                 taken = table, rewrite
             else:
