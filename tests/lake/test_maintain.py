@@ -100,35 +100,53 @@ def test_clustered_tables_keep_their_layout(spark: SparkSession, tmp_path: Path)
     assert after.action == "leave"
 
 
-@pytest.mark.spark
-def test_auto_clusters_what_queries_filter(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files as large as new ones: nothing but clustering helps."""
+@pytest.fixture
+def filtered(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table whose queries filter by `a`; its files are as large as new ones, so that merging them saves nothing."""
     for module in ("zskip.lake.examine", "zskip.table.rewrite.maintenance_plan", "zskip.table.optimize_request"):
         monkeypatch.setattr(sys.modules[module], "DEFAULT_FILE_SIZE", 100_000)
     path = tmp_path / "lake" / "t"
     path.mkdir(parents=True)
     rng = np.random.default_rng(0)
     for i in range(6):
-        rows = pa.table({"a": rng.permutation(6_000), "pad": rng.integers(0, 2**62, 6_000)})
+        rows = pa.table({"a": rng.permutation(6_000), "b": np.arange(6_000) + 6_000 * i, "pad": rng.random(6_000)})
         pq.write_table(rows, path / f"{i}.parquet", compression="none", use_dictionary=False)
     table = zskip.table(spark, str(path))
-    table.index()
     table.record(True)
     for i in range(12):
         table.df(f"a = {i * 500}").count()
     zskip.lake(None, str(path)).record(False)
-    lake = zskip.lake(spark, str(path))
+    return path
+
+
+@pytest.mark.spark
+def test_auto_clusters_what_queries_filter(spark: SparkSession, filtered: Path) -> None:
+    zskip.table(spark, str(filtered)).index()
+    lake = zskip.lake(spark, str(filtered))
     (line,) = lake.survey().tables
     assert (line.action, line.by) == ("optimize by a", ("a",))
     assert lake.maintain(dry_run=True).batches == 0, "keep leaves what was never clustered"
     done = lake.maintain(cluster="auto")
     assert done.batches >= 1
     assert not done.failed
-    assert zskip.open(str(path)).info().layout.by == ("a",)  # type: ignore[union-attr]
-    assert zskip.open(str(path)).prune("a = 1500").files == 1
-    assert table.df().count() == 36_000
+    assert zskip.open(str(filtered)).info().layout.by == ("a",)  # type: ignore[union-attr]
+    assert zskip.open(str(filtered)).prune("a = 1500").files == 1
+    assert zskip.table(spark, str(filtered)).df().count() == 36_000
+
+
+@pytest.mark.spark
+def test_tables_of_which_nothing_is_known_are_indexed(spark: SparkSession, filtered: Path) -> None:
+    lake = zskip.lake(spark, str(filtered))
+    (line,) = lake.survey().tables
+    assert (line.action, line.indexed) == ("index", 0.0)
+    (planned,) = lake.maintain(dry_run=True).tables
+    assert (planned.batches, planned.decisions, lake.survey().tables[0].indexed) == (0, ("index its files",), 0.0)
+    (done,) = lake.maintain().tables
+    assert (done.batches, done.bytes_written, done.decisions) == (0, 0, ("index 6 files",))
+    assert zskip.open(str(filtered)).prune("b = 7000").files == 1
+    assert lake.survey().tables[0].indexed == 1.0
+    assert not lake.maintain().tables, "an index is made once"
+    assert not list(filtered.rglob(f"{OPERATIONS}/turns/*"))
 
 
 @pytest.mark.spark

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 import zskip
 from zskip.advisor.workload.reservoir import Entry, priority
+from zskip.demo.data import generate
 from zskip.table.workload.recording import add_scans
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]  # Each killed call has a JVM of its own.
@@ -42,9 +43,9 @@ def write(path: Path, number: int) -> None:
 
 
 def make_lake(root: Path, unpack: Callable[[str], Path]) -> None:
-    """Plain tables of many shapes, Delta, Hudi and Iceberg, broken and empty ones, one of 10,000 small files."""
+    """Plain tables of many shapes, TPC-H, Delta, Hudi and Iceberg, broken and empty ones, one of 10,000 small files."""
     rng = np.random.default_rng(0)
-    for i in range(40):
+    for i in range(35):
         tables.make_events(root / "events" / f"e{i:02d}", files=int(rng.integers(2, 30)), rows=2_000, seed=i)
     for i in range(2):
         tables.make_partitioned(root / "parts" / f"p{i}", rows=2_000)
@@ -52,9 +53,14 @@ def make_lake(root: Path, unpack: Callable[[str], Path]) -> None:
         for start in range(0, 200, 40):
             rows = format_tables.content(start=start)
             format_tables.DeltaMaker().append(root / "delta" / f"d{i}", rows, partitioned=i % 2 == 0)
+    for i in range(3):
+        for start in range(0, 200, 40):
+            rows = format_tables.content(start=start)
+            format_tables.IcebergMaker().append(root / "iceberg" / f"i{i}", rows, partitioned=False)
+    generate(0.01, root / "tpch")
     unpack("plain").rename(root / "hudi")
-    (root / "iceberg" / "metadata").mkdir(parents=True)
-    (root / "iceberg" / "metadata" / "00000-a.metadata.json").write_text("{}")
+    (root / "iceberg" / "none" / "metadata").mkdir(parents=True)
+    (root / "iceberg" / "none" / "metadata" / "00000-a.metadata.json").write_text("{}")
     many, first = root / "many", root / "many" / "00000.parquet"
     many.mkdir()
     pq.write_table(pa.table({"id": pa.array([0, 1], pa.int64()), "v": [1.5, 2.5]}), first)
@@ -84,12 +90,13 @@ def record_queries(path: Path) -> None:
 
 
 def content(root: Path) -> dict[str, list[int]]:
-    """All ids of each table that can be read, as zskip sees its files."""
+    """All ids (of TPC-H: all keys) of each table that can be read, as zskip sees its files."""
     found = {}
     for line in zskip.lake(None, str(root), exclude=["*/written", "*/hudi"]).survey().tables:
         if not line.error:
             files = zskip.open(line.table).files()
-            read = [pq.ParquetFile(file).read(columns=["id"])["id"].to_pylist() for file in files]
+            key = next(name for name in ("id", "l_orderkey", "o_orderkey") if name in pq.read_schema(files[0]).names)
+            read = [pq.ParquetFile(file).read(columns=[key])[key].to_pylist() for file in files]
             found[line.table] = sorted(i for ids in read for i in ids)
     return found
 

@@ -27,7 +27,7 @@ from zskip.formats import HOME, OPERATIONS
 from zskip.index import BoundIndex
 from zskip.index.store.segment import INDEX_DIR
 from zskip.lake.ranking import PAY_DAYS, FileReads, Rewrite, rank_rewrites
-from zskip.lake.results import TableHealth
+from zskip.lake.results import INDEX, TableHealth
 from zskip.layout.workload import UNSEEN
 from zskip.predicate import columns_of
 from zskip.prune import clustering
@@ -315,7 +315,7 @@ def _advise(
     if unknown and health.files > 1 and health.queries_a_day > 0:
         reason = f"nothing is known of the values in {unknown:,} of {health.files:,} files, so queries read them"
         more = "; with an index, or survey(deep=True), it is known whether clustering pays" if is_queried else ""
-        return dataclasses.replace(health, action="index", reason=reason + more)
+        return dataclasses.replace(health, action=INDEX, reason=reason + more)
     if not health.queries_a_day:
         reason = "scans are recorded, and no query has read it"
     else:

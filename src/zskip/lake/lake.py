@@ -92,6 +92,8 @@ class Lake:
     ) -> LakeMaintenance:
         """Rewrite what saves most for each byte written, whichever table it belongs to; each batch is one commit.
 
+        Tables of which `survey` says `index` are indexed first, by the footers of their files.
+
         budget: the most bytes to write, such as "1TB"; seconds: after which no batch starts; jobs: batches at the same
         time, of different tables; dry_run: predict, and change nothing; min_gain: bytes that a batch must save queries
         in 30 days for each byte it writes; cluster: "keep" maintains tables that were clustered and merges small files

@@ -1,6 +1,7 @@
 """Maintain a lake: the best batches of all tables first, each one commit, until the budget is used or nothing pays.
 
-    examine all tables without Spark -> a heap of their rewrites by bytes saved for each byte written
+    examine all tables without Spark -> index those of which nothing is known
+    -> a heap of their rewrites by bytes saved for each byte written
     take the best -> take a turn at its table -> plan that table anew with Spark -> the best again -> commit it
 
 The first look ranks the tables, and only those that come to the top are planned by the session.
@@ -17,21 +18,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from zskip.errors import ConflictError, InputError, ZskipError
-from zskip.lake.examine import Examined
+from zskip.errors import ConflictError, InputError, UnsupportedError, ZskipError
+from zskip.lake.examine import Examined, examine
 from zskip.lake.find import FoundTable
 from zskip.lake.ranking import Rewrite
 from zskip.lake.replan import Plan, commit_rewrite, plan_again, plan_of
 from zskip.lake.request import LakeRequest
-from zskip.lake.results import LakeMaintenance, TableUpkeep, show_days
+from zskip.lake.results import INDEX, LakeMaintenance, TableUpkeep, show_days
 from zskip.lake.survey import examine_all
 from zskip.lake.turns import Turns, holding_turns
+from zskip.table.refresh_index import refresh_index
 from zskip.table.rewrite.maintain import MaintenanceProgress
 from zskip.terminal import Bar, bar
 from zskip.units import show_size
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from zskip.table.handle import Handle
 
 _MOST_CONFLICTS = 5
 """Rewrites in a row that other writers may spoil before a table's turn ends."""
@@ -93,6 +97,7 @@ class _Call:
         self._request, self._started, self._turns, self._bar = request, started, turns, progress
         self._changed = threading.Condition()
         self._heap: list[tuple[float, int, _Table, Rewrite]] = []
+        self._unindexed: list[_Table] = []
         self._numbers = itertools.count()
         self._written = 0
         self._too_large: list[tuple[int, str]] = []
@@ -110,12 +115,21 @@ class _Call:
             state = _Table(found=table, plan=plan_of(one, request.cluster))
             self._tables.append(state)
             self._push(state)
-            if not state.plan.rewrites:
+            if one.health.action == INDEX:
+                self._unindexed.append(state)
+            elif not state.plan.rewrites:
                 _log.info("leave %s: %s", table.name, one.health.reason)
 
     def _push(self, table: _Table) -> None:
         for rewrite in table.plan.rewrites:
             heapq.heappush(self._heap, (-rewrite.gain, next(self._numbers), table, rewrite))
+
+    def _replace(self, table: _Table, plan: Plan) -> None:
+        """Rank a table's rewrites by a new plan."""
+        self._heap = [entry for entry in self._heap if entry[2] is not table]
+        heapq.heapify(self._heap)
+        table.plan = plan
+        self._push(table)
 
     def _left(self) -> float:
         budget = self._request.budget
@@ -126,7 +140,9 @@ class _Call:
         while (taken := self._take()) is not None:
             table, rewrite = taken
             try:
-                if self._request.dry_run:
+                if rewrite is None:
+                    self._index(table)
+                elif self._request.dry_run:
                     self._predict(table, rewrite)
                 elif table.is_certain:
                     self._commit(table, rewrite)
@@ -137,28 +153,33 @@ class _Call:
             finally:
                 self._settle(table)
 
-    def _take(self) -> tuple[_Table, Rewrite] | None:
-        """Take the best rewrite of a table that nobody works on; waits while those of others may be the last."""
+    def _take(self) -> tuple[_Table, Rewrite | None] | None:
+        """Take a table without an index, then the best rewrite of a table that nobody works on.
+
+        Waits while those of others may be the last.
+        """
         with self._changed:
             while not self._stopped:
                 taken = self._pop()
                 if taken is not None:
                     table, rewrite = taken
                     table.is_running = True
-                    table.reserved = rewrite.bytes
+                    table.reserved = 0 if rewrite is None else rewrite.bytes
                     return taken
                 if not any(table.is_running for table in self._tables):
                     break
                 self._changed.wait(_WAIT_SECONDS)
             return None
 
-    def _pop(self) -> tuple[_Table, Rewrite] | None:
+    def _pop(self) -> tuple[_Table, Rewrite | None] | None:
         aside, taken = [], None
         reserved = sum(table.reserved for table in self._tables)
         seconds = self._request.seconds
         if seconds is not None and time.monotonic() - self._started >= seconds:
             self._stopped = "seconds"
             return None
+        if self._unindexed:
+            return self._unindexed.pop(), None
         while self._heap and taken is None:
             entry = heapq.heappop(self._heap)
             table, rewrite = entry[2:]
@@ -186,21 +207,46 @@ class _Call:
         """Let the session plan a table, and rank its rewrites anew."""
         handle = table.found.handle
         assert handle is not None
-        if not table.has_turn:
-            if not self._turns.take(handle.home):
-                table.ended = "busy"
-                _log.info("leave %s: another call maintains it", table.found.name)
-                return
-            table.has_turn = True
+        if not self._take_turn(table, handle):
+            return
         budget = self._request.budget
         left = None if budget is None else max(int(budget - self._written), 1)
         plan = plan_again(handle, table.plan, self._request, left, table.progress)
         with self._changed:
-            self._heap = [entry for entry in self._heap if entry[2] is not table]
-            heapq.heapify(self._heap)
-            table.plan, table.is_certain = plan, True
+            self._replace(table, plan)
+            table.is_certain = True
             table.planned_for = float("inf") if left is None else left
-            self._push(table)
+
+    def _index(self, table: _Table) -> None:
+        """Read the footers of a table of which nothing is known, and rank its rewrites by them."""
+        handle = table.found.handle
+        assert handle is not None
+        if self._request.dry_run:
+            table.decisions.append("index its files")
+            return
+        if not self._take_turn(table, handle):
+            return
+        try:
+            index = refresh_index(handle, "footers")
+        except UnsupportedError as error:
+            _log.info("leave %s: %s", table.found.name, error)
+            return
+        table.decisions.append(f"index {index.files:,} files")
+        _log.info("%s: %s", table.found.name, table.decisions[-1])
+        examined = examine(table.found.name, handle, self._request.terms(self._request.budget))
+        if examined.health.error:
+            raise ZskipError(examined.health.error)
+        with self._changed:
+            self._replace(table, plan_of(examined, self._request.cluster))
+
+    def _take_turn(self, table: _Table, handle: Handle) -> bool:
+        """Take a turn at a table; False where another call has it."""
+        if not table.has_turn and not self._turns.take(handle.home):
+            table.ended = "busy"
+            _log.info("leave %s: another call maintains it", table.found.name)
+            return False
+        table.has_turn = True
+        return True
 
     def _commit(self, table: _Table, rewrite: Rewrite) -> None:
         handle, before = table.found.handle, table.progress.written
@@ -273,7 +319,7 @@ class _Call:
             )
         stopped = self._stopped or ("budget" if self._too_large or self._left() <= 0 else "")
         return LakeMaintenance(
-            tables=tuple(_upkeep(table) for table in self._tables if table.progress.batches),
+            tables=tuple(_upkeep(table) for table in self._tables if table.decisions),
             batches=batches,
             bytes_written=sum(table.progress.written for table in self._tables),
             failed=self._failed,

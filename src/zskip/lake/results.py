@@ -11,6 +11,8 @@ from zskip.units import show_size
 
 OPEN_COST = 4 << 20
 """Opening a file costs as much as reading so many bytes: Spark's `spark.sql.files.openCostInBytes`."""
+INDEX = "index"
+"""The action of a table of which an index would know more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,7 +103,7 @@ class TableUpkeep:
     saved_bytes_a_day: float
     """Predicted."""
     decisions: tuple[str, ...] = ()
-    """One sentence for each batch."""
+    """One sentence for the index, and one for each batch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,7 +111,7 @@ class LakeMaintenance:
     """What a maintain of a lake did, or would do."""
 
     tables: tuple[TableUpkeep, ...]
-    """Those with batches."""
+    """Those with batches or a new index."""
     batches: int
     bytes_written: int
     failed: Mapping[str, str]
