@@ -18,6 +18,7 @@ import numpy as np
 from zskip.errors import UnsupportedError
 from zskip.formats.schema import fields_from_json
 from zskip.records import Field, Partition, Snapshot
+from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import to_zskip_error
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -26,7 +27,8 @@ from zskip.spark.jvm.statuses import file_statuses, path_maker, qualify_root
 from zskip.types import DataType, Encoded, Form, encode
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _TYPE = "org.apache.spark.sql.types.DataType"
@@ -95,6 +97,28 @@ def restore_field_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
     if schema.snapshot.reading.declared is None:
         return schema
     return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.reading.declared[0]))
+
+
+def read_struct(text: str) -> StructType:
+    """Read columns from Spark's JSON."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(text))
+
+
+def name_as_stored(frame: DataFrame, stored: str) -> DataFrame:
+    """Give the first columns of a frame the names, types and metadata of others, in their order.
+
+    stored: the others, in Spark's JSON.
+    """
+    import pyspark.sql.functions as F
+
+    fields = read_struct(stored).fields
+    named = [
+        F.col(quote_identifier(name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
+        for name, field in zip(frame.columns, fields, strict=False)
+    ]
+    return frame.select(*named, *map(quote_identifier, frame.columns[len(fields) :]))
 
 
 def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:

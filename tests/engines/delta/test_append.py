@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.parquet as pq
 import pytest
 
 import zskip
@@ -76,6 +77,11 @@ def content(frame: DataFrame) -> list[str]:
     return sorted(str(row) for row in frame.collect())
 
 
+def writers(path: str) -> set[str]:
+    """The writers of all data files that are still there."""
+    return {pq.read_metadata(file).created_by.split(" version ")[0] for file in Path(path).rglob("*.parquet")}
+
+
 def check(spark: SparkSession, path: str, expected: list[str]) -> None:
     """Check the rows under Delta's reader and ours, and that no statistics hide any."""
     frame = load(spark, path)
@@ -98,6 +104,7 @@ def test_rows_are_appended_and_overwritten(engine_spark: SparkSession, tmp_path:
     assert table.append(more, batch=("stream", 1)).rows == 0
     after = sorted(before + content(more))
     check(engine_spark, path, after)
+    assert writers(path) >= {"parquet-cpp-zskip"}
     ids = load(engine_spark, path).columns[:2]
     if kind in ("deletionVectors", "mapped by name"):
         table.optimize(ids, files=6)

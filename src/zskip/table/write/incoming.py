@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from zskip.records import Ints, Snapshot
 from zskip.spark.forms import quote_identifier
 from zskip.spark.scan.logical import frame_of
 from zskip.spark.scan.relation import ORDINAL
+from zskip.spark.schema import read_struct
 from zskip.table.session import is_session_case_sensitive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from zskip.formats import RowRules
     from zskip.spark.schema import TableSchema
@@ -132,26 +131,6 @@ def find_broken_rule(error: BaseException) -> InputError | None:
         return None
     told = text.partition(_BROKEN)[2].partition(_END)[0]
     return InputError(f"a new row breaks the table's {told}; nothing was committed")
-
-
-def name_as_stored(rows: DataFrame, stored: str) -> DataFrame:
-    """The same columns with the names, types and metadata of others, in their order."""
-    import pyspark.sql.functions as F
-
-    columns = zip(rows.columns, read_struct(stored).fields, strict=True)
-    return rows.select(
-        *(
-            F.col(quote_identifier(name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
-            for name, field in columns
-        )
-    )
-
-
-def read_struct(text: str) -> StructType:
-    """Read columns from Spark's JSON."""
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(text))
 
 
 def number_partitions(

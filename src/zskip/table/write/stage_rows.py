@@ -30,7 +30,7 @@ from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.write.incoming import Incoming, name_as_stored, number_partitions
+from zskip.table.write.incoming import Incoming, number_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -213,8 +213,6 @@ def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> _Staged:
 
     with _staging(handle) as staging:
         try:
-            if writing.plan.stored is not None:
-                raise NotArrow("its files name columns otherwise, or by ids")
             return _write_through_arrow(handle, spark, writing, staging)
         except NotArrow as error:
             _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
@@ -248,6 +246,7 @@ def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing,
         frame=writing.incoming.frame,
         ordinal=ORDINAL,
         row_bytes=writing.plan.row_size or 1.0,
+        stored=writing.plan.stored,
     )
     if writing.layout is not None:
         written = job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
@@ -268,6 +267,7 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
 
     from zskip.spark.scan.logical import frame_of
     from zskip.spark.scan.relation import ORDINAL
+    from zskip.spark.schema import name_as_stored
     from zskip.spark.write.rewrite import WriteOptions, file_of, routed, write_rows, writing_session
     from zskip.spark.write.routing import route
 

@@ -23,6 +23,7 @@ from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation
+from zskip.spark.schema import read_struct
 from zskip.spark.write.rewrite import check_writable
 from zskip.table.address import open_in_catalog
 from zskip.table.advice.choose_layout import check_columns_and_curve
@@ -36,7 +37,7 @@ from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive
 from zskip.table.snapshot import open_reader
 from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
-from zskip.table.write.incoming import align, check_frame, column_key, read_struct
+from zskip.table.write.incoming import align, check_frame, column_key
 from zskip.table.write.stage_rows import StagedRows, WritePlan
 from zskip.table.write.target import WriteTarget, check_does_not_read, check_new_name, resolve_target
 

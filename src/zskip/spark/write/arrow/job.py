@@ -19,7 +19,7 @@ from zskip.records import Ints, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import lookup
 from zskip.spark.jvm.failures import text_with_causes
-from zskip.spark.schema import TableSchema
+from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import writer
@@ -263,6 +263,8 @@ class ArrowRows(_ArrowJob):
     ordinal: str
     row_bytes: float
     """Of a row in the new files, about."""
+    stored: str | None = None
+    """The new files' columns in Spark's JSON, with their names and ids there; None for the names of the frame."""
 
     def write_by_layout(self, layout: Layout, rows: int, *, sort: bool) -> RowsWritten:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
@@ -280,7 +282,7 @@ class ArrowRows(_ArrowJob):
         schema, schema_json = self._check()
         options = self._file_options(schema, schema_json, self.row_bytes)
         with self._explain_failures(), by_value(), compat.active_session(self.frame.sparkSession):
-            counted = _count(self.frame.drop(self.ordinal))
+            counted = _count(self._named().drop(self.ordinal))
             written = counted.mapInArrow(row_writer(options), WRITTEN)
             return RowsWritten(_read(compat.collect_arrow(written)), _counted(written))
 
@@ -289,13 +291,20 @@ class ArrowRows(_ArrowJob):
         options = self._file_options(schema, schema_json, self.row_bytes, None if layout is None else layout.page_order)
         cores = self.spark.sparkContext.defaultParallelism
         files_a_group = group_files(files, int(rows * self.row_bytes), cores)
-        placement = Placement(schema=schema, layout=layout, files=files, files_a_group=files_a_group, sort=sort)
+        placement = Placement(
+            schema=schema,
+            columns=self.frame.columns,
+            layout=layout,
+            files=files,
+            files_a_group=files_a_group,
+            sort=sort,
+        )
         has_spread = layout is not None and int(layout.spread.max(initial=1)) > 1
         with self._explain_failures(), by_value():
             # Names are resolved as the active session resolves them.
             with compat.active_session(self.frame.sparkSession):
                 tie = free_name("__zskip_tie", self.frame.columns)
-                hashed = with_tie(_count(self.frame), self.ordinal, tie, has_spread=has_spread)
+                hashed = with_tie(_count(self._named()), self.ordinal, tie, has_spread=has_spread)
                 shipped = route_batches(hashed.mapInArrow(row_placer(placement), SHIPPED), placement)
             # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
@@ -309,8 +318,11 @@ class ArrowRows(_ArrowJob):
         conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
         # Since Spark 4.1.
         conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY))
-        text = without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
+        text = self.stored or without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
         return arrow_schema(text), text
+
+    def _named(self) -> DataFrame:
+        return self.frame if self.stored is None else name_as_stored(self.frame, self.stored)
 
 
 def rows_session(spark: SparkSession) -> SparkSession:

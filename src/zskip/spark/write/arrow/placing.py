@@ -59,12 +59,21 @@ class Placement:
     """Which file each row goes to."""
 
     def __init__(
-        self, *, schema: pa.Schema, layout: Layout | None, files: int, files_a_group: int, sort: bool = False
+        self,
+        *,
+        schema: pa.Schema,
+        columns: Sequence[str] | None = None,
+        layout: Layout | None,
+        files: int,
+        files_a_group: int,
+        sort: bool = False,
     ) -> None:
-        """layout: None where a row's Hive partition is the number of its file; files: their number; files_a_group: how
-        many files, one after another, are one group, which takes the place of its files in the shuffle; sort: whether
-        the rows of a file are to be sorted by their keys."""
+        """columns: the table's names of the schema's columns, where files name them otherwise; layout: None where a
+        row's Hive partition is the number of its file; files: their number; files_a_group: how many files, one after
+        another, are one group, which takes the place of its files in the shuffle; sort: whether the rows of a file are
+        to be sorted by their keys."""
         self.schema = schema
+        self.columns = list(columns or schema.names)
         # As text: the pickling of Spark 3.5 loses the content of dataclasses with slots.
         self.layout = None if layout is None else layout.to_json()
         self.files = files
@@ -186,7 +195,7 @@ class _Placer:
         if self._layout is None:
             return np.broadcast_to(np.asarray(partition, np.int32), batch.num_rows), None
         fields = self._layout.fields
-        forms = [column_values(batch.column(batch.schema.get_field_index(f.name)), f.type) for f in fields]
+        forms = [column_values(batch.column(self._placement.columns.index(f.name)), f.type) for f in fields]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:
