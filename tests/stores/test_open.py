@@ -137,3 +137,20 @@ def test_an_endpoint_that_never_answers(bucket: Bucket) -> None:
         with pytest.raises(StorageError, match="does not answer"):
             zskip.open(bucket.uri("t"), storage_options=options).files("id = 1")
         assert time.monotonic() - started < 30
+
+
+def test_a_lake(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key, value in bucket.options.items():
+        monkeypatch.setenv(key.upper(), value)
+    bucket.table("lake/a/t", files=4)
+    bucket.table("lake/b/other", files=10)
+    bucket.put("lake/broken/x.parquet", b"PAR1PAR1")
+    lake = zskip.lake(None, bucket.uri("lake").replace("s3:", "s3a:"), exclude="*/other")
+    assert lake.tables == (bucket.uri("lake/a/t"), bucket.uri("lake/broken"))
+    lines = {line.table: line for line in lake.survey().tables}
+    assert (lines[bucket.uri("lake/a/t")].files, lines[bucket.uri("lake/a/t")].action) == (4, "compact")
+    assert [bool(line.error) for line in lines.values()] == [False, True]
+    assert lake.maintain(dry_run=True).batches == 1
+    assert zskip.lake(None, bucket.uri("lake/*")).tables == (
+        *(bucket.uri(f"lake/{name}") for name in ("a/t", "b/other", "broken")),
+    )

@@ -66,6 +66,18 @@ def test_a_table_lives_in_a_store(s3a_spark: SparkSession, bucket: Bucket, make:
     assert table.maintain(budget="1GB").files_removed >= 0 if make is make_delta else True
 
 
+def test_a_lake_is_maintained(s3a_spark: SparkSession, bucket: Bucket) -> None:
+    make_parquet(bucket)
+    make_delta(bucket)
+    lake = zskip.lake(s3a_spark, s3a(bucket, ""))
+    assert sorted(line.format for line in lake.survey().tables) == ["delta", "parquet"]
+    done = lake.maintain(jobs=2)
+    assert not done.failed
+    assert [table.files_removed for table in done.tables] == [10, 10]
+    assert not [name for name in bucket.names() if "/turns/" in name]
+    assert [zskip.table(s3a_spark, s3a(bucket, key)).df().count() for key in ("t a%20b", "t")] == [1000, 1000]
+
+
 def test_into_writes_a_new_table(s3a_spark: SparkSession, bucket: Bucket) -> None:
     bucket.table("t", files=4)
     zskip.table(s3a_spark, s3a(bucket, "t")).optimize(by=["id", "v"], files=2, into=s3a(bucket, "new"))
