@@ -38,8 +38,8 @@ public final class Spy implements java.util.function.Function {
 }
 """
 OUTSIDE = re.compile(
-    r"(zskip|Pinned|PinnedFiles|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
-    r"|isTimeTravel|toString|hashCode|equals|notes|listFiles|list|everything|matching|partitions|directories|byPartition"
+    r"(zskip|Pinned|PinnedFiles|Partitions|ListedFiles)\.(rootPaths|sizeInBytes|partitionSchema|inputFiles|refresh|metadataOpsTimeNs"
+    r"|isTimeTravel|toString|hashCode|equals|notes|listFiles|list|everything|matching|partitions|directories|numbered|divide"
     r"|status|path|values|size|files)|Listing\.of|(JoinCandidates?|ShownPath)\.|Rule\.(apply|guarded|mark)|ScanLog\.get|Faults\."
     r"|QueryMark\.|ScanQuery\.seq|Json\.write|FilterText\.apply|Spy"
 )

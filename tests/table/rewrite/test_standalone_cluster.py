@@ -116,7 +116,7 @@ KILLER = """
     for trouble in (kill_worker, kill_executor, be_slow):
         for side, function in sides.items():
             marker = f"{sys.argv[3]}/{trouble.__name__}-{side}"
-            setattr(job, side, lambda *given: once(function(*given), trouble, marker))
+            setattr(job, side, lambda *given, **named: once(function(*given, **named), trouble, marker))
             table = zskip.table(spark, sys.argv[2])
             result = table.optimize(by=["id", "user"], files=8)
             setattr(job, side, function)
