@@ -6,6 +6,7 @@ from zskip.predicate.arrow.write import to_pyarrow
 from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.iceberg import to_iceberg
 from zskip.predicate.opaque import register_function
+from zskip.predicate.sql.catalyst import from_catalyst
 from zskip.predicate.sql.parse import parse, parse_term
 from zskip.predicate.text import term_sql, to_sql
 from zskip.predicate.tree import (
@@ -69,6 +70,7 @@ __all__ = [
     "columns_under",
     "conjunction",
     "conjuncts",
+    "from_catalyst",
     "from_pyarrow",
     "is_opaque",
     "is_unread",

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
+from zskip.predicate.bind import TextTest, align, compare_sides, has_part, is_in
 from zskip.predicate.casts import strip_casts, to_common_type
 from zskip.predicate.like import like, like_with_any_escape
-from zskip.predicate.literals import Literal, common, compare, is_nan, is_type, never
+from zskip.predicate.literals import Literal, compare, is_type, never
 from zskip.predicate.sql.literals import Node, text_of
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.tree import (
@@ -18,7 +19,6 @@ from zskip.predicate.tree import (
     Constant,
     Contains,
     EndsWith,
-    In,
     IsNull,
     Not,
     Or,
@@ -27,18 +27,10 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
 )
-from zskip.types import INTEGERS, Encoded, Form, value_range
+from zskip.types import Form
 
-_COMPARISONS: dict[type[Node], tuple[str, str]] = {
-    exp.EQ: ("=", "="),
-    exp.LT: ("<", ">"),
-    exp.LTE: ("<=", ">="),
-    exp.GT: (">", "<"),
-    exp.GTE: (">=", "<="),
-}
-"""Operator, and the operator for exchanged sides."""
-_EXCHANGED = dict(_COMPARISONS.values())
-_TEXT_TESTS: dict[type[Node], type[StartsWith | EndsWith | Contains]] = {
+_COMPARISONS: dict[type[Node], str] = {exp.EQ: "=", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_TEXT_TESTS: dict[type[Node], TextTest] = {
     exp.StartsWith: StartsWith,
     exp.EndsWith: EndsWith,
     exp.Contains: Contains,
@@ -92,24 +84,14 @@ class Leaves:
         return Not(predicate) if predicate is not None and node.args.get("negate") else predicate
 
     def _comparison(self, node: Node) -> Predicate | None:
-        op, _ = _COMPARISONS[type(node)]
-        return self._compare(op, node.this, node.expression)
+        return self._compare(_COMPARISONS[type(node)], node.this, node.expression)
 
     def _compare(self, op: str, left: Node, right: Node) -> Predicate | None:
         """Bind `left op right` of a term and a literal in either order, or of two terms; None for anything else."""
-        left_term, right_term = self._term(left), self._term(right)
-        if left_term is not None and right_term is not None:
-            sides = to_common_type(left_term, right_term, self._timezone)
-            return None if sides is None else CompareTerms(op, *sides)
-        if left_term is not None:
-            return self._compare_with_literal(op, left_term, self._literal(right))
-        return (
-            None if right_term is None else self._compare_with_literal(_EXCHANGED[op], right_term, self._literal(left))
-        )
+        return compare_sides(op, self._side(left), self._side(right), self._timezone)
 
-    def _compare_with_literal(self, op: str, term: Term, literal: Literal | None) -> Predicate | None:
-        side = self._align(term, literal)
-        return None if side is None else compare(op, *side, self._timezone)
+    def _side(self, node: Node) -> Term | Literal | None:
+        return self._term(node) or self._literal(node)
 
     def _not_equal(self, node: Node) -> Predicate | None:
         term = self._term(node.this)
@@ -123,7 +105,7 @@ class Leaves:
         if left is not None and right is not None:
             return _null_safe_equal(left, right, self._timezone)
         term, literal_node = (left, node.expression) if left is not None else (right, node.this)
-        side = None if term is None else self._align(term, self._literal(literal_node))
+        side = None if term is None else align(term, self._literal(literal_node), self._timezone)
         if side is None:
             return None
         term, literal = side
@@ -156,9 +138,7 @@ class Leaves:
             if literal is None:
                 return None
             literals.append(literal)
-        term, casts = strip_casts(term)
-        cast_literals = common(term, literals, casts)
-        return None if cast_literals is None else build_in(term, cast_literals, self._timezone)
+        return is_in(term, literals, self._timezone)
 
     def _is(self, node: Node) -> Predicate | None:
         term = self._term(node.this)
@@ -191,10 +171,7 @@ class Leaves:
 
     def _text_test(self, node: Node) -> Predicate | None:
         leaf = _TEXT_TESTS[type(node)]
-        term, literal = self._term(node.this), self._literal(node.expression)
-        if term is None or literal is None or term.type.name != "string" or literal.kind not in ("string", "null"):
-            return None
-        return Constant(None) if literal.kind == "null" else leaf(term, str(literal.value).encode())
+        return has_part(leaf, self._term(node.this), self._literal(node.expression))
 
     def _like(self, node: Node) -> Predicate | None:
         term_and_pattern = self._pattern(node)
@@ -241,19 +218,6 @@ class Leaves:
         exp.Dot: _boolean_column,
     }
 
-    def _align(self, term: Term, literal: Literal | None) -> tuple[Term, Literal] | None:
-        """Align a term and a literal: strip casts that change nothing, add those that Spark adds."""
-        if literal is None:
-            return None
-        if term.type.name == "date" and literal.kind in ("timestamp", "timestamp_ntz"):
-            wider = self._terms.cast(term, literal.kind.upper())
-            return None if wider is None else (wider, literal)
-        inner, casts = strip_casts(term)
-        if not casts:
-            return term, literal
-        cast_literals = common(inner, [literal], casts)
-        return None if cast_literals is None else (inner, cast_literals[0])
-
     def _term(self, node: Node) -> Term | None:
         return self._terms.find(node)
 
@@ -272,27 +236,6 @@ def _null_safe_equal(left: Term, right: Term, timezone: str) -> Predicate | None
 
 def _unknown(node: Node) -> Unknown:
     return Unknown(text_of(node))
-
-
-def build_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:
-    """Build `term IN (...)`; None if some value cannot be compared exactly."""
-    values: set[Encoded] = set()
-    extra: list[Predicate] = []
-    least, most = value_range(term.type) if term.type.name in INTEGERS else (0, -1)
-    for literal in literals:
-        if least < most and isinstance(literal.value, int) and literal.kind == "int":
-            if least <= literal.value <= most:
-                values.add(literal.value)
-            continue
-        equal = compare("=", term, literal, timezone)
-        if equal is None:
-            return None
-        if isinstance(equal, Compare) and not is_nan(equal.value):
-            values.add(equal.value)
-        elif equal != never(term) and equal not in extra:
-            extra.append(equal)
-    membership = In(term, tuple(sorted(values)))
-    return Or((membership, *extra)) if extra else membership
 
 
 def _operands(node: Node, kind: type[Node]) -> list[Node]:

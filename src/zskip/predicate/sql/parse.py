@@ -19,18 +19,16 @@ from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import MOST_DIGITS, Literal
 from zskip.predicate.nullness import equals
 from zskip.predicate.opaque import NAMES
+from zskip.predicate.sql.junctions import shorten
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.sql.tokens import (
-    LongList,
     Token,
-    ends_in_list,
     has_plain_units,
     is_deep,
     long_list,
     mark_calls,
-    shorten,
     split,
     tokens_of,
     truth_test,
@@ -40,8 +38,6 @@ from zskip.predicate.tree import Not, Predicate, Term, Unknown, nodes
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
 _TEXTS = {TokenType.STRING, TokenType.NUMBER}
-_WHOLE_LIST = re.compile(r"[^'\"`]* IN \((-?\d{1,18}L?(?:, -?\d{1,18}L?){19,})\)\)*", re.ASCII)
-"""A text that ends in a long list of whole numbers, as Catalyst prints it."""
 
 
 def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = False) -> Predicate:
@@ -59,10 +55,7 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     Not(child=Compare(op='>=', term=Column(path=('a',), type=DataType(name='integer')), value=7))
     """
     try:
-        try:
-            return _Text(sql, columns, timezone, lenient, is_cut=lenient).predicate()
-        except _NoListError:
-            return _Text(sql, columns, timezone, lenient).predicate()
+        return _Text(sql, columns, timezone, lenient).predicate()
     except PredicateError:
         if not lenient:
             raise
@@ -83,28 +76,22 @@ def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
     return _Text(sql, columns, timezone, lenient=False).term()
 
 
-class _NoListError(Exception):
-    """A list that was cut from a text is a part of something else."""
+def parse_side(sql: str, columns: Columns, *, timezone: str) -> Term | Literal | None:
+    """Read one side of a comparison that Catalyst printed; None if it is not understood."""
+    try:
+        return _Text(sql, columns, timezone, lenient=True).side()
+    except (PredicateError, ValueError, ArithmeticError, RecursionError):
+        return None
 
 
 class _Text:
     """One text, split at its ANDs and ORs; sqlglot reads the leaves."""
 
-    def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool, *, is_cut: bool = False) -> None:
-        """is_cut: read a list of whole numbers at the end without sqlglot, which sees only its first.
-
-        `predicate` then raises _NoListError if the list is a part of something else.
-        """
+    def __init__(self, sql: str, columns: Columns, timezone: str, lenient: bool) -> None:
         self._sql = sql
         self._lenient = lenient
         self._escapes = _STRANGE_ESCAPE.match(sql) is not None
-        whole = _WHOLE_LIST.fullmatch(sql) if is_cut else None
-        self._list_start = -1 if whole is None else whole.start(1)
-        numbers = [] if whole is None else whole[1].split(", ")
-        self._numbers = [Literal("int", int(number.rstrip("L"))) for number in numbers]
-        # Blanks keep the places of tokens.
-        cut = sql if whole is None else sql[: whole.start(1)] + numbers[0].ljust(len(whole[1])) + sql[whole.end(1) :]
-        self._tokens = tokens_of(cut)
+        self._tokens = tokens_of(sql)
         # Versions of sqlglot differ in what they make of these.
         mark_calls(self._tokens, NAMES)
         odd_units = not has_plain_units(self._tokens, _UNITS)
@@ -116,11 +103,17 @@ class _Text:
         """Parse the text as a predicate."""
         return split(self._sql, self._tokens, self._leaf)
 
+    def side(self) -> Term | Literal | None:
+        """Parse the text as a term or a literal; None if it is neither."""
+        if is_deep(self._tokens) or (self._escapes and any(map(self._has_strange_escape, self._tokens))):
+            return None
+        node = self._parse(self._tokens)
+        return self._terms.find(node) or self._terms.literal(node)
+
     def term(self) -> Term:
         """Parse the text as a term."""
-        has_strange_escapes = self._escapes and any(map(self._has_strange_escape, self._tokens))
-        term = None if has_strange_escapes or is_deep(self._tokens) else self._terms.find(self._parse(self._tokens))
-        if term is None:
+        term = self.side()
+        if term is None or isinstance(term, Literal):
             raise PredicateError(
                 f'"{shorten(self._sql, 200)}" is no column and no expression that can be indexed; take a column, a '
                 'function that zskip knows of columns of the right types, such as "lower(email)", or register your own'
@@ -134,7 +127,7 @@ class _Text:
                 return Unknown(shorten(sql, 200), "a string with escapes")
             if is_deep(tokens):
                 return Unknown(shorten(sql, 200), "nested too deeply")
-            listed = self._whole_list(tokens) or long_list(tokens)
+            listed = long_list(tokens)
             if listed is None:
                 predicate = self._leaves.read(self._parse(tokens))
                 return self._truth_test(tokens) or predicate if _is_partial(predicate) else predicate
@@ -143,7 +136,7 @@ class _Text:
             if self._lenient and membership is not None and self._terms.find(membership.this) is None:
                 # The list takes long to read and would not change this.
                 return Unknown(shorten(sql, 200), "not supported")
-            literals = self._literals(listed.elements) if listed.elements else self._numbers
+            literals = self._literals(listed.elements)
             return self._leaves.read(node if literals else self._parse(tokens), literals)
         except RecursionError:
             return Unknown(shorten(sql, 200), "nested too deeply")
@@ -151,15 +144,6 @@ class _Text:
             if not self._lenient:
                 raise
             return Unknown(sql)
-
-    def _whole_list(self, tokens: list[Token]) -> LongList | None:
-        """The list that was cut from the text; None where it is in another leaf."""
-        start = next((i for i, token in enumerate(tokens) if token.start == self._list_start), None)
-        if start is None:
-            return None
-        if not ends_in_list(tokens, start):
-            raise _NoListError
-        return LongList(tokens, [])
 
     def _has_strange_escape(self, token: Token) -> bool:
         """Whether a token is a string with escapes that sqlglot may read differently; names have no escapes."""

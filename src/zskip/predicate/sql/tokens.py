@@ -15,7 +15,8 @@ from sqlglot import TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import PredicateError
-from zskip.predicate.tree import And, Not, Or, Predicate, Unknown
+from zskip.predicate.sql.junctions import Part, join, shorten
+from zskip.predicate.tree import And, Or, Predicate
 
 Token = Any
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE}
@@ -26,8 +27,6 @@ _PREFIX = {TokenType.DASH, TokenType.PLUS, TokenType.NOT, TokenType.TILDE}
 _NOT_IN_SPARK = {TokenType.DAMP, TokenType.XOR}
 """Operators that Spark does not have; text with one is not split."""
 _DEEPEST_LEAF = 50
-_DEEPEST = 100
-"""The deepest nesting of operators, since later walks along the tree are recursive."""
 
 
 def tokens_of(sql: str) -> list[Token]:
@@ -39,11 +38,6 @@ def tokens_of(sql: str) -> list[Token]:
     if any(token.token_type is TokenType.SEMICOLON for token in tokens):
         raise PredicateError(f'cannot read the predicate "{shorten(sql)}": it holds a semicolon; give one condition')
     return tokens
-
-
-def shorten(sql: str, most: int = 500) -> str:
-    """Cut a long text for people."""
-    return sql if len(sql) <= most else f"{sql[:most]}..."
 
 
 def split(sql: str, tokens: list[Token], leaf: Callable[[list[Token]], Predicate]) -> Predicate:
@@ -66,7 +60,7 @@ def split(sql: str, tokens: list[Token], leaf: Callable[[list[Token]], Predicate
         if start == index:
             leaf(tokens)  # It usually reports what is missing.
             raise PredicateError(f'cannot read the predicate "{shorten(sql)}": a part is missing')
-        part = _Part(leaf(tokens[start:index]), 0)
+        part = Part(leaf(tokens[start:index]), 0)
         while True:
             group.add(part.negate() if negated else part)
             if index < group.end:
@@ -93,47 +87,23 @@ def is_deep(tokens: list[Token]) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    predicate: Predicate
-    depth: int
-
-    def negate(self) -> _Part:
-        if isinstance(self.predicate, Not):
-            return _Part(self.predicate.child, self.depth - 1)
-        return _Part(Not(self.predicate), self.depth + 1)
-
-
 @dataclass(slots=True)
 class _Group:
     """The content of two parentheses: a disjunction of conjunctions."""
 
     end: int
     negated: bool = False
-    parts: list[list[_Part]] = field(default_factory=lambda: [[]])
+    parts: list[list[Part]] = field(default_factory=lambda: [[]])
 
-    def add(self, part: _Part) -> None:
+    def add(self, part: Part) -> None:
         self.parts[-1].append(part)
 
     def join(self, alternative: bool) -> None:
         if alternative:
             self.parts.append([])
 
-    def close(self, sql: str) -> _Part:
-        return _join(Or, [_join(And, parts, sql) for parts in self.parts], sql)
-
-
-def _join(kind: type[And | Or], parts: list[_Part], sql: str) -> _Part:
-    """Join parts under one operator, flattening parts under the same operator."""
-    if len(parts) == 1:
-        return parts[0]
-    children: list[Predicate] = []
-    for part in parts:
-        children += part.predicate.children if isinstance(part.predicate, kind) else [part.predicate]
-    depth = max(part.depth - isinstance(part.predicate, kind) for part in parts) + 1
-    if depth > _DEEPEST:
-        return _Part(Unknown(shorten(sql, 200), "nested too deeply"), 0)
-    return _Part(kind(tuple(children)), depth)
+    def close(self, sql: str) -> Part:
+        return join(Or, [join(And, parts, sql) for parts in self.parts], sql)
 
 
 def _pairs(tokens: list[Token]) -> dict[int, int] | None:
@@ -245,20 +215,12 @@ def long_list(tokens: list[Token]) -> LongList | None:
         return None
     start = next((index for index, token in enumerate(tokens) if token.token_type is TokenType.IN), len(tokens))
     opening = start + 1
-    if not ends_in_list(tokens, opening + 1):
+    if not 1 < opening < len(tokens) or (_pairs(tokens) or {}).get(opening) != len(tokens) - 1:
         return None
     parts = list(elements(tokens[opening + 1 : -1]))
     if len(parts) < _LONG or not all(parts) or parts[0][0].token_type in _QUERY:
         return None
     return LongList([*tokens[: opening + 1], *parts[0], tokens[-1]], parts)
-
-
-def ends_in_list(tokens: list[Token], start: int) -> bool:
-    """Whether a leaf ends in `IN (...)`; start: the first token of the list."""
-    opening = start - 1
-    if not 0 < opening < len(tokens) or tokens[opening - 1].token_type is not TokenType.IN:
-        return False
-    return (_pairs(tokens) or {}).get(opening) == len(tokens) - 1
 
 
 def elements(tokens: list[Token]) -> Iterator[list[Token]]:

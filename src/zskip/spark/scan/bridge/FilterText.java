@@ -6,32 +6,32 @@ import java.util.function.Function;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.TimeZoneAwareExpression;
 import org.apache.spark.sql.internal.SQLConf;
 import scala.collection.JavaConverters;
 
-/** The text of filters, their columns, and which of them do not mean what their text says. */
+/** Filters as JSON: their trees, their columns, and which of them do not mean what they say. */
 public final class FilterText implements Function {
-  private static final Pattern CALLS =
-    Pattern.compile("\\w\\(|AS (?:DATE|TIMESTAMP)|INTERVAL", Pattern.CASE_INSENSITIVE);
   private static final String SPARK = "org.apache.spark.sql.catalyst.expressions.";
   private static final Pattern USERS = Pattern.compile(".*\\.(?:ScalaUDF|ApplyFunction|PythonUDF)[^.]*");
 
-  /** The same of a Scala Seq of expressions, as JSON. */
-  public Object apply(Object filters) { return Json.write(of((scala.collection.Seq) filters)); }
+  /** The same of a Scala Seq of expressions. */
+  public Object apply(Object filters) { return of((scala.collection.Seq) filters); }
 
-  static Map of(scala.collection.Seq filters) {
+  static String of(scala.collection.Seq filters) {
     List all = JavaConverters.seqAsJavaList(filters);
     // Catalyst writes timestamps in the zone of the session that is active in this thread.
     String zone = SQLConf.get().sessionLocalTimeZone();
-    List texts = new ArrayList();
+    List trees = new ArrayList();
     Map columns = new LinkedHashMap();
     List foreign = new ArrayList();
     for (int i = 0; i < all.size(); i++) {
       Expression filter = (Expression) all.get(i);
-      String text = filter.sql();
-      texts.add(text);
-      if (CALLS.matcher(text).find() && isForeign(filter, zone)) foreign.add(Integer.valueOf(i));
+      FilterTree tree = new FilterTree();
+      trees.add(tree.of(filter));
+      if (!tree.isPlain && isForeign(filter, zone)) foreign.add(Integer.valueOf(i));
       List references = JavaConverters.seqAsJavaList(filter.references().toSeq());
       for (int k = 0; k < references.size(); k++) {
         Attribute column = (Attribute) references.get(k);
@@ -40,13 +40,13 @@ public final class FilterText implements Function {
     }
     Map described = new LinkedHashMap();
     described.put("zone", zone);
-    described.put("sql", texts);
+    described.put("trees", trees);
     described.put("columns", columns);
     described.put("foreign", foreign);
-    return described;
+    return Json.write(described);
   }
 
-  /** Whether a function keeps another time zone than the session's, which it does not print, or is not Spark's. */
+  /** Whether a function keeps another time zone than the session's, or is not Spark's, or a text is not valid. */
   private static boolean isForeign(Expression node, String zone) {
     String name = node.getClass().getName();
     if (!name.startsWith(SPARK) || USERS.matcher(name).matches()) return true;
@@ -54,6 +54,9 @@ public final class FilterText implements Function {
       scala.Option function = ((TimeZoneAwareExpression) node).timeZoneId();
       if (function.isDefined() && !zone.equals(function.get())) return true;
     }
+    if (node instanceof Literal && FilterTree.isMangled(((Literal) node).value())) return true;
+    List listed = node instanceof InSet ? JavaConverters.seqAsJavaList(((InSet) node).hset().toSeq()) : new ArrayList();
+    for (int i = 0; i < listed.size(); i++) if (FilterTree.isMangled(listed.get(i))) return true;
     List children = JavaConverters.seqAsJavaList(node.children());
     for (int i = 0; i < children.size(); i++) {
       if (isForeign((Expression) children.get(i), zone)) return true;

@@ -47,11 +47,11 @@ final class Json {
 
   static BitSet bits(String text) { return BitSet.valueOf(Base64.getDecoder().decode(text)); }
 
-  /** A plain value as it is, filters as their text; other values as the number of their argument. */
+  /** A plain value as it is, filters as JSON in a text; other values as the number of their argument. */
   private static Object described(Object value, int argument) {
     if (value == null || value instanceof String || value instanceof Number || value instanceof Boolean) return value;
-    boolean isFilters = value instanceof scala.collection.Seq;
-    Map described = isFilters ? FilterText.of((scala.collection.Seq) value) : new LinkedHashMap();
+    Map described = new LinkedHashMap();
+    if (value instanceof scala.collection.Seq) described.put("filters", FilterText.of((scala.collection.Seq) value));
     described.put("argument", Integer.valueOf(argument));
     return described;
   }

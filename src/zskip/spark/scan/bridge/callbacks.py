@@ -48,7 +48,9 @@ def _argument(value: Any, originals: Callable[[], JavaObject]) -> Any:
     if not isinstance(value, dict):
         return value
     number = value["argument"]
-    return Filters.read(value, lambda: originals()[number]) if "sql" in value else originals()[number]
+    if "filters" not in value:
+        return originals()[number]
+    return Filters(described=value["filters"], expressions=lambda: originals()[number])
 
 
 def java_callback(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:

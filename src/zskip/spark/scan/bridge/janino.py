@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
@@ -14,6 +15,7 @@ from zskip.spark.scan.bridge.class_cache import key_of, read_classes, write_clas
 
 _log = logging.getLogger("zskip.plans")
 _lock = threading.Lock()
+OBJECT = "java.lang.Object"
 _KNOWN = "scan/"
 """Begins the names under which a `Jvm` knows what is made here."""
 
@@ -39,6 +41,16 @@ def new_instance(jvm: Jvm, name: str, *arguments: Any) -> JavaObject:
 def singleton(jvm: Jvm, name: str) -> JavaObject:
     """The one object of a class of zskip's Java whose constructor takes nothing; raises what `new_instance` raises."""
     return jvm.once(f"{_KNOWN}{name}", lambda: new_instance(jvm, name))
+
+
+def invoke(jvm: Jvm, target: JavaObject, name: str, types: Sequence[str], *arguments: Any) -> JavaObject:
+    """Call a public method of an object of zskip's Java, by reflection on its own class.
+
+    py4j keeps methods by the names of classes, and may know a class of this name from a Python process before this
+    one in the same JVM. types: of the parameters, as in `Jvm.class_of`.
+    """
+    method = target.getClass().getMethod(name, jvm.array("java.lang.Class", [jvm.class_of(kind) for kind in types]))
+    return method.invoke(target, jvm.array("java.lang.Object", arguments))
 
 
 def is_compiled(jvm: Jvm) -> bool:

@@ -22,7 +22,7 @@ from zskip.prune import Decided, Outcomes
 from zskip.records import ALL_NULL, Bools, ColumnStats, Field, Ints, PruneResult
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.filters import Filters, read_filters
-from zskip.spark.scan.bridge.janino import singleton
+from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def ask_spark(jvm: Jvm, conditions: Callable[[], JavaObject]) -> Ask:
 
     def ask(rows: list[list[Row] | None] | None) -> list[Any]:
         text = None if rows is None else json.dumps(rows)
-        answers: list[Any] = json.loads(singleton(jvm, "Constants").apply(jvm.to_list(conditions()), text))
+        answers: list[Any] = json.loads(
+            invoke(jvm, singleton(jvm, "Constants"), "apply", (OBJECT, OBJECT), jvm.to_list(conditions()), text)
+        )
         return answers
 
     return ask
@@ -75,7 +77,7 @@ def prune_filters(
     predicate = filters.predicate(fields, case_sensitive=case_sensitive)
     if ask is None:
         return stats.prune(predicate)
-    parts = predicate.children if isinstance(predicate, And) and len(filters.sql) > 1 else (predicate,)
+    parts = predicate.children if isinstance(predicate, And) and len(filters) > 1 else (predicate,)
     return prune(stats, predicate, parts, filters.columns.values(), ask)
 
 

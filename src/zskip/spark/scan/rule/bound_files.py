@@ -158,7 +158,7 @@ class BoundFiles:
         """The files that filters leave; Spark has applied the partition filters to what it lists."""
         started = time.perf_counter()
         result = self._prune(data_filters)
-        leaves = () if not partition_filters.sql else _partition_leaves(listing, partition_filters)
+        leaves = () if not partition_filters else _partition_leaves(listing, partition_filters)
         return Choice(
             listing=listing,
             pin=self._pin(listing),
@@ -175,7 +175,7 @@ class BoundFiles:
 
     def _prune(self, filters: Filters) -> PruneResult:
         everything = np.ones(len(self.index.snapshot), np.bool_)
-        if not filters.sql:
+        if not filters:
             return PruneResult(kept=everything, full=everything)
         try:
             fields = (*self.index.snapshot.fields, *self.index.snapshot.partition_fields)
@@ -244,7 +244,7 @@ class BoundFiles:
                 self._on_scan(report)
             if self._on_filters is not None:
                 filters = (choice.partition_filters, choice.data_filters)
-                self._on_filters([part for part in filters if part.sql], report)
+                self._on_filters([part for part in filters if part], report)
         except Exception:
             _log.exception("the callback for scan reports failed")
 

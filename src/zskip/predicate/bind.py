@@ -1,0 +1,86 @@
+"""Leaves of terms and literals, whoever read those: the same for SQL text and for Catalyst's own trees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from zskip.predicate.casts import cast_term, strip_casts, to_common_type
+from zskip.predicate.literals import Literal, common, compare, is_nan, never
+from zskip.predicate.tree import (
+    Compare,
+    CompareTerms,
+    Constant,
+    Contains,
+    EndsWith,
+    In,
+    Or,
+    Predicate,
+    StartsWith,
+    Term,
+)
+from zskip.types import INTEGERS, Encoded, value_range
+
+Side: TypeAlias = "Term | Literal | None"
+"""One side of a comparison; None if it is not understood."""
+TextTest: TypeAlias = type[StartsWith | EndsWith | Contains]
+_EXCHANGED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def compare_sides(op: str, left: Side, right: Side, timezone: str) -> Predicate | None:
+    """Bind `left op right` of a term and a literal in either order, or of two terms; None for anything else."""
+    if left is None or right is None:
+        return None
+    if isinstance(left, Literal):
+        return None if isinstance(right, Literal) else compare_sides(_EXCHANGED[op], right, left, timezone)
+    if isinstance(right, Literal):
+        side = align(left, right, timezone)
+        return None if side is None else compare(op, *side, timezone)
+    sides = to_common_type(left, right, timezone)
+    return None if sides is None else CompareTerms(op, *sides)
+
+
+def align(term: Term, literal: Literal | None, timezone: str) -> tuple[Term, Literal] | None:
+    """Align a term and a literal: strip casts that change nothing, add those that Spark adds."""
+    if literal is None:
+        return None
+    if term.type.name == "date" and literal.kind in ("timestamp", "timestamp_ntz"):
+        wider = cast_term(term, literal.kind.upper(), timezone)
+        return None if wider is None else (wider, literal)
+    inner, casts = strip_casts(term)
+    if not casts:
+        return term, literal
+    cast_literals = common(inner, [literal], casts)
+    return None if cast_literals is None else (inner, cast_literals[0])
+
+
+def is_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:
+    """Bind `term IN (...)`; None if some value cannot be compared exactly."""
+    term, casts = strip_casts(term)
+    of_one_type = common(term, list(literals), casts)
+    if of_one_type is None:
+        return None
+    values: set[Encoded] = set()
+    extra: list[Predicate] = []
+    least, most = value_range(term.type) if term.type.name in INTEGERS else (0, -1)
+    for literal in of_one_type:
+        if least < most and isinstance(literal.value, int) and literal.kind == "int":
+            if least <= literal.value <= most:
+                values.add(literal.value)
+            continue
+        equal = compare("=", term, literal, timezone)
+        if equal is None:
+            return None
+        if isinstance(equal, Compare) and not is_nan(equal.value):
+            values.add(equal.value)
+        elif equal != never(term) and equal not in extra:
+            extra.append(equal)
+    membership = In(term, tuple(sorted(values)))
+    return Or((membership, *extra)) if extra else membership
+
+
+def has_part(leaf: TextTest, term: Term | None, literal: Literal | None) -> Predicate | None:
+    """Bind a test of a string's start, end or parts; None for other types."""
+    if term is None or literal is None or term.type.name != "string" or literal.kind not in ("string", "null"):
+        return None
+    return Constant(None) if literal.kind == "null" else leaf(term, str(literal.value).encode())

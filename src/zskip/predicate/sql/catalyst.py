@@ -1,0 +1,161 @@
+"""Reads filters as `FilterTree.java` writes them: known shapes of Catalyst's trees, and SQL text for the rest.
+
+Literals come as values, so nothing is printed and parsed again; leaves are those of the reader of texts (`bind.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from zskip.errors import ColumnError
+from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in
+from zskip.predicate.casts import cast_term, sql_name, strip_casts
+from zskip.predicate.columns import Attributes, name_parts
+from zskip.predicate.literals import Literal
+from zskip.predicate.sql.junctions import Part, join, shorten
+from zskip.predicate.sql.literals import cast_literal
+from zskip.predicate.sql.parse import parse, parse_side
+from zskip.predicate.tree import (
+    And,
+    Compare,
+    Contains,
+    EndsWith,
+    IsNull,
+    Or,
+    Predicate,
+    StartsWith,
+    Term,
+    Unknown,
+)
+from zskip.types import DataType
+
+Node = Sequence[Any]
+"""The kind of a node, and what belongs to it."""
+_DEEPEST_CAST = 16
+_TEXT_TESTS: dict[str, TextTest] = {"starts": StartsWith, "ends": EndsWith, "contains": Contains}
+_INTEGERS = ("byte", "short", "integer", "long")
+
+
+def from_catalyst(node: Node, attributes: Attributes, *, timezone: str) -> Predicate:
+    """Read a filter; parts that are not understood are Unknown.
+
+    timezone: the session's, in which texts write timestamps.
+
+    >>> from zskip.records import Field
+    >>> from zskip.types import DataType
+    >>> attributes = Attributes([Field(name="a", type=DataType("integer"))], {"t.a": "a"})
+    >>> node = ["compare", "(t.a > 3)", ">", ["column", "t.a"], ["literal", "integer", 3]]
+    >>> from_catalyst(node, attributes, timezone="UTC")
+    Compare(op='>', term=Column(path=('a',), type=DataType(name='integer')), value=3)
+    """
+    return _Reader(attributes, timezone).part(node).predicate
+
+
+def text_of(node: Node) -> str:
+    """The SQL of a filter, for people: long lists are cut.
+
+    >>> text_of(["not", ["and", [["sql", "a"], ["sql", "b"]]]])
+    '(NOT (a AND b))'
+    """
+    kind = node[0]
+    if kind in ("and", "or"):
+        return "(" + f" {kind.upper()} ".join(map(text_of, node[1])) + ")"
+    if kind == "not":
+        return f"(NOT {text_of(node[1])})"
+    return str(node[1])
+
+
+class _Reader:
+    """Reads the nodes of one filter."""
+
+    def __init__(self, attributes: Attributes, timezone: str) -> None:
+        self._attributes = attributes
+        self._timezone = timezone
+        self._depth = 0
+
+    def part(self, node: Node) -> Part:
+        """Read a node."""
+        kind = node[0]
+        if kind in ("and", "or"):
+            return join(And if kind == "and" else Or, [self.part(part) for part in node[1]], "...")
+        if kind == "not":
+            return self.part(node[1]).negate()
+        if kind == "not null":
+            return self.part(("null", *node[1:])).negate()
+        text = node[1]
+        if kind == "sql":
+            return Part(parse(text, self._attributes, timezone=self._timezone, lenient=True), 0)
+        handler = self._HANDLERS.get(kind)
+        predicate = None if handler is None else handler(self, kind, *node[2:])
+        return Part(Unknown(shorten(text)) if predicate is None else predicate, 0)
+
+    def _compare(self, _: str, op: str, left: Node, right: Node) -> Predicate | None:
+        return compare_sides(op, self._side(left), self._side(right), self._timezone)
+
+    def _in(self, _: str, side: Node, data_type: str, values: Sequence[Any]) -> Predicate | None:
+        term = self._term(side)
+        if term is None:
+            return None
+        literals = [self._literal(data_type, value) for value in values]
+        if None in literals:
+            return None
+        return is_in(term, [literal for literal in literals if literal is not None], self._timezone)
+
+    def _is_null(self, _: str, side: Node) -> Predicate | None:
+        term = self._term(side)
+        return None if term is None else IsNull(strip_casts(term)[0])
+
+    def _text_test(self, kind: str, left: Node, right: Node) -> Predicate | None:
+        literal = self._side(right)
+        return has_part(_TEXT_TESTS[kind], self._term(left), literal if isinstance(literal, Literal) else None)
+
+    def _is_true(self, _: str, side: Node) -> Predicate | None:
+        term = self._term(side)
+        return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
+
+    _HANDLERS: dict[str, Callable[..., Predicate | None]] = {  # noqa: RUF012
+        "compare": _compare,
+        "in": _in,
+        "null": _is_null,
+        "true": _is_true,
+        **dict.fromkeys(_TEXT_TESTS, _text_test),
+    }
+
+    def _term(self, node: Node) -> Term | None:
+        side = self._side(node)
+        return None if isinstance(side, Literal) else side
+
+    def _side(self, node: Node) -> Side:
+        kind = node[0]
+        if kind == "literal":
+            return self._literal(node[1], node[2])
+        if kind == "column":
+            try:
+                return self._attributes.find([*name_parts(node[1]), *node[2:]])
+            except ColumnError:
+                return None
+        if kind == "cast":
+            casts = [node[2]]
+            while (node := node[1])[0] == "cast":
+                casts.append(node[2])
+            term = self._term(node) if len(casts) <= _DEEPEST_CAST else None
+            for target in reversed(casts):
+                term = None if term is None else cast_term(term, target.replace(",", ", "), self._timezone)
+            return term
+        return parse_side(node[1], self._attributes, timezone=self._timezone)
+
+    def _literal(self, data_type: str, value: Any) -> Literal | None:
+        if value is None:
+            return Literal("null", sql_name(DataType(data_type)))
+        if data_type in _INTEGERS:
+            return Literal("int", value)
+        if data_type.startswith("decimal"):
+            return Literal("decimal", decimal.Decimal(value))
+        if data_type == "double":
+            return Literal("double", float(value))
+        if data_type == "float":
+            return cast_literal(Literal("string", value), "FLOAT", self._timezone)
+        return Literal(data_type, base64.b64decode(value) if data_type == "binary" else value)

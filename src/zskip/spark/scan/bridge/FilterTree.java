@@ -1,0 +1,229 @@
+import java.time.LocalDate;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.And;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BinaryComparison;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.Contains;
+import org.apache.spark.sql.catalyst.expressions.EndsWith;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.In;
+import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Not;
+import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.StartsWith;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.NumericType;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.collection.JavaConverters;
+
+/** A filter as lists that `catalyst.py` reads: known shapes with the values of literals, the rest as text. */
+final class FilterTree {
+  private static final int DEEPEST = 100;
+  private static final int LONG = 20;
+  private static final int MOST_CHARACTERS = 500;
+  private static final List OPERATORS = Arrays.asList(
+    new Object[] {"EqualTo", "=", "LessThan", "<", "LessThanOrEqual", "<=", "GreaterThan", ">", "GreaterThanOrEqual", ">="});
+  /** Types to which a cast has one name in SQL, whichever version prints it. */
+  private static final Set CASTS = new HashSet(Arrays.asList(new Object[] {
+    "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "BINARY", "STRING", "DATE", "TIMESTAMP",
+    "TIMESTAMP_NTZ"}));
+  /** Of which no reader of texts makes a term, whatever is in them. */
+  private static final Set NO_TERMS = new HashSet(Arrays.asList(new Object[] {
+    "Remainder", "Pmod", "Divide", "IntegralDivide", "Murmur3Hash", "XxHash64", "Abs", "Sqrt", "Pow", "Exp", "Log",
+    "Coalesce", "If", "CaseWhen", "RLike", "RegExpReplace", "RegExpExtract", "Size", "ArrayContains", "ElementAt"}));
+
+  /** Whether there are but columns, literals and functions that are read here. */
+  boolean isPlain = true;
+
+  Object of(Expression node) { return of(node, 0); }
+
+  private Object of(Expression node, int depth) {
+    if (depth > DEEPEST) return unknown(node);
+    Class kind = node.getClass();
+    if (kind == And.class || kind == Or.class) {
+      List operands = operands(node, kind);
+      List parts = new ArrayList();
+      for (int i = 0; i < operands.size(); i++) parts.add(of((Expression) operands.get(i), depth + 1));
+      return list(new Object[] {kind == And.class ? "and" : "or", parts});
+    }
+    if (kind == Not.class) return list(new Object[] {"not", of(child(node, 0), depth + 1)});
+    if (kind == IsNull.class) return list(new Object[] {"null", text(node), side(child(node, 0))});
+    if (kind == IsNotNull.class) {
+      return list(new Object[] {"not null", text(node), side(child(node, 0))});
+    }
+    Object leaf = leaf(node, kind);
+    return leaf == null ? text("sql", node) : leaf;
+  }
+
+  /** A comparison, a list, a test of texts, or a boolean column; null for others. */
+  private Object leaf(Expression node, Class kind) {
+    int operator = OPERATORS.indexOf(kind.getSimpleName());
+    if (node instanceof BinaryComparison && operator >= 0) {
+      Expression left = child(node, 0);
+      Expression right = child(node, 1);
+      if (isNoTerm(left) || isNoTerm(right)) return unknown(node);
+      return list(new Object[] {"compare", text(node), OPERATORS.get(operator + 1), side(left), side(right)});
+    }
+    if (kind == In.class) return in(node, child(node, 0), literals((In) node));
+    if (kind == InSet.class) {
+      Expression value = child(node, 0);
+      List values = JavaConverters.seqAsJavaList(((InSet) node).hset().toSeq());
+      return in(node, value, values(values, value.dataType()));
+    }
+    if (kind == StartsWith.class) return test("starts", node);
+    if (kind == EndsWith.class) return test("ends", node);
+    if (kind == Contains.class) return test("contains", node);
+    boolean isColumn = kind == AttributeReference.class || kind == GetStructField.class;
+    return isColumn ? list(new Object[] {"true", text(node), side(node)}) : null;
+  }
+
+  private Object test(String kind, Expression node) {
+    return list(new Object[] {kind, text(node), side(child(node, 0)), side(child(node, 1))});
+  }
+
+  /** values: null where some are not known. */
+  private Object in(Expression node, Expression value, List values) {
+    if (isNoTerm(value)) return unknown(node);
+    if (values == null) return null;
+    return list(new Object[] {"in", text(node), side(value), type(value.dataType()), values});
+  }
+
+  private static List literals(In in) {
+    List written = JavaConverters.seqAsJavaList(in.list());
+    DataType type = child(in, 0).dataType();
+    List values = new ArrayList();
+    for (int i = 0; i < written.size(); i++) {
+      if (!(written.get(i) instanceof Literal) || !((Literal) written.get(i)).dataType().equals(type)) return null;
+      values.add(((Literal) written.get(i)).value());
+    }
+    return values(values, type);
+  }
+
+  /** Values of a type as JSON holds them; null where some are not known. */
+  private static List values(List values, DataType type) {
+    if (type(type) == null) return null;
+    List all = new ArrayList();
+    for (int i = 0; i < values.size(); i++) {
+      Object value = value(values.get(i), type);
+      if (value == null && values.get(i) != null) return null;
+      all.add(value);
+    }
+    return all;
+  }
+
+  /** A term or a literal; the text of others. */
+  private Object side(Expression node) {
+    if (node instanceof Literal) {
+      Literal literal = (Literal) node;
+      Object value = literal.value() == null ? null : value(literal.value(), literal.dataType());
+      if (value != null) return list(new Object[] {"literal", type(literal.dataType()), value});
+    }
+    if (node.getClass() == AttributeReference.class) return new ArrayList(list(new Object[] {"column", node.sql()}));
+    if (node.getClass() == GetStructField.class) {
+      Object child = side(child(node, 0));
+      if (((List) child).get(0).equals("column")) {
+        ((List) child).add(((GetStructField) node).extractFieldName());
+        return child;
+      }
+    }
+    if (node.getClass() == Cast.class) {
+      String target = node.dataType().sql();
+      if (CASTS.contains(target) || node.dataType() instanceof DecimalType) {
+        if (!(node.dataType() instanceof NumericType)) isPlain = false;
+        return list(new Object[] {"cast", side(child(node, 0)), target});
+      }
+    }
+    return text("side", node);
+  }
+
+  private Object text(String kind, Expression node) {
+    isPlain = false;
+    return list(new Object[] {kind, node.sql()});
+  }
+
+  private static Object unknown(Expression node) { return list(new Object[] {"unknown", text(node)}); }
+
+  private static boolean isNoTerm(Expression node) { return NO_TERMS.contains(node.getClass().getSimpleName()); }
+
+  /** A leaf for people, without the most of a long list. */
+  private static String text(Expression node) {
+    if (node.getClass() == InSet.class) {
+      InSet set = (InSet) node;
+      return cut(child(node, 0), JavaConverters.seqAsJavaList(set.hset().toSeq()));
+    }
+    if (node.getClass() == In.class && ((In) node).list().size() > LONG) {
+      return cut(child(node, 0), JavaConverters.seqAsJavaList(((In) node).list()));
+    }
+    String text = node.sql();
+    return text.length() > MOST_CHARACTERS ? text.substring(0, MOST_CHARACTERS) + "..." : text;
+  }
+
+  private static String cut(Expression value, List values) {
+    StringBuilder text = new StringBuilder("(").append(value.sql()).append(" IN (");
+    for (int i = 0; i < values.size() && i < LONG; i++) {
+      Object one = values.get(i);
+      Expression literal = one instanceof Expression ? (Expression) one : new Literal(one, value.dataType());
+      text.append(i == 0 ? "" : ", ").append(literal.sql());
+    }
+    return text.append(values.size() > LONG ? ", ...))" : "))").toString();
+  }
+
+  /** The operands of a chain of one operator, without recursion, since chains may be thousands long. */
+  private static List operands(Expression node, Class kind) {
+    List operands = new ArrayList();
+    ArrayDeque todo = new ArrayDeque();
+    todo.push(node);
+    while (!todo.isEmpty()) {
+      Expression next = (Expression) todo.pop();
+      if (next.getClass() == kind) {
+        todo.push(child(next, 1));
+        todo.push(child(next, 0));
+      } else {
+        operands.add(next);
+      }
+    }
+    return operands;
+  }
+
+  /** The name of a type whose values are known here; null for others. */
+  private static String type(DataType type) {
+    String name = type.typeName();
+    return type instanceof DecimalType || NAMES.contains(name) ? name : null;
+  }
+
+  private static final Set NAMES = new HashSet(Arrays.asList(new Object[] {
+    "byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp",
+    "timestamp_ntz"}));
+
+  /** A value as JSON holds it, decimals and floats as text; null where a text would be another value. */
+  private static Object value(Object value, DataType type) {
+    String name = type(type);
+    if (value == null || name == null) return null;
+    if (value instanceof byte[]) return java.util.Base64.getEncoder().encodeToString((byte[]) value);
+    if (name.equals("date")) return LocalDate.ofEpochDay(((Integer) value).longValue()).toString();
+    if (isMangled(value)) return null;
+    return value instanceof Boolean || value instanceof Number && !isText(name) ? value : value.toString();
+  }
+
+  /** Whether a value is bytes that are no text: then its text has other ones. */
+  static boolean isMangled(Object value) {
+    return value instanceof UTF8String && !UTF8String.fromString(value.toString()).equals(value);
+  }
+
+  private static boolean isText(String name) { return name.equals("float") || name.equals("double"); }
+
+  private static Expression child(Expression node, int i) { return (Expression) node.children().apply(i); }
+
+  private static List list(Object[] items) { return Arrays.asList(items); }
+}
