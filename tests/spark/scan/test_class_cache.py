@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.bridge import janino
+from zskip.spark.scan.bridge.janino import OBJECT, invoke, singleton
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,3 +74,11 @@ def test_without_a_place_for_them_they_are_compiled(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     for _ in range(2):
         assert seven(7) == (7, True)
+
+
+def test_objects_answer_whichever_process_compiled_their_classes_first(spark: SparkSession) -> None:
+    """py4j keeps methods by the names of classes; the next Python of a JVM compiles others of the same names."""
+    gateway = spark.sparkContext._gateway
+    for jvm in (Jvm(gateway), Jvm(gateway)):
+        described = invoke(jvm, singleton(jvm, "FilterText"), "apply", [OBJECT], jvm.seq_of())
+        assert json.loads(described)["trees"] == []

@@ -15,8 +15,8 @@ from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback, threads
-from zskip.spark.scan.bridge.janino import new_instance
-from zskip.spark.scan.logical import frame_of
+from zskip.spark.scan.bridge.janino import invoke, new_instance
+from zskip.spark.scan.logical import PLAN, frame_of
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
 from zskip.spark.scan.rule.install import install
 from zskip.spark.schema import TableSchema
@@ -112,10 +112,11 @@ def prune_listing(spark: SparkSession, frame: DataFrame, pruning: Pruning) -> Da
     frame: of the whole table. Raises UnsupportedError for sessions that give no access to their JVM.
     """
     check_session(spark)
-    files = _bound_files(spark, pruning)
+    jvm, files = Jvm.of(spark), _bound_files(spark, pruning)
     root = qualify_root(pruning.index.snapshot.root)
     plan = frame._jdf.queryExecution().analyzed()
-    return frame_of(spark, install(spark).bind(plan, root, files.to_java(), pruning.is_watched))
+    rule, types = install(spark), (PLAN, "java.lang.String", "java.util.List", "boolean")
+    return frame_of(spark, invoke(jvm, rule, "bind", types, plan, root, files.to_java(), pruning.is_watched))
 
 
 def partition_columns(frame: DataFrame) -> frozenset[str]:

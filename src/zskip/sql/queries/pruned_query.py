@@ -14,7 +14,8 @@ from zskip.formats.parquet.log import finish, list_pending
 from zskip.records import ScanReport
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.hadoop import storage_for
-from zskip.spark.scan.logical import frame_of, is_command
+from zskip.spark.scan.bridge.janino import invoke
+from zskip.spark.scan.logical import PLAN, frame_of, is_command
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import latest
 from zskip.table.workload.recording import record_session
@@ -69,7 +70,15 @@ def prune_query(spark: SparkSession, frame: DataFrame, *, explain: bool = False)
         # Commands in it have run, and are no more than their results here.
         plan = execution.commandExecuted()
         caches_nothing = spark._jsparkSession.sharedState().cacheManager().isEmpty()
-        marked, described = rule.mark(plan, None if caches_nothing else execution.withCachedData(), explain)
+        marked, described = invoke(
+            Jvm.of(spark),
+            rule,
+            "mark",
+            (PLAN, PLAN, "boolean"),
+            plan,
+            None if caches_nothing else execution.withCachedData(),
+            explain,
+        )
         tables = tuple(QueryTable(**table) for table in json.loads(described))
     except Exception as error:
         _log.warning("the query is left to Spark\n%s", traceback.format_exc())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from zskip.spark.jvm.compat import check_session
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.callbacks import java_callback, threads
-from zskip.spark.scan.bridge.janino import new_instance
+from zskip.spark.scan.bridge.janino import OBJECT, invoke, new_instance
 from zskip.spark.scan.rule.open_index import IndexOpener
 
 if TYPE_CHECKING:
@@ -41,10 +41,7 @@ def install(spark: SparkSession) -> JavaObject:
             # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
             others = [other for other in others if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
-            # By reflection: py4j may know a class of this name from a Python process before this one.
-            arguments = jvm.array("java.lang.Class", [jvm.class_of("java.lang.Object")])
-            method = rule.getClass().getMethod("install", arguments)
-            method.invoke(rule, jvm.array("java.lang.Object", [spark._jsparkSession]))
+            invoke(jvm, rule, "install", [OBJECT], spark._jsparkSession)
     return rule
 
 

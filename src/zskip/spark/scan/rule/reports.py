@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from zskip.records import ScanReport
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.bridge.janino import is_compiled, singleton
+from zskip.spark.scan.bridge.janino import invoke, is_compiled, singleton
 from zskip.spark.scan.listings.choice import Choice
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def collect_scans(jvm: Jvm) -> None:
     if not is_compiled(jvm):
         return
     with _collecting:
-        for scan in json.loads(singleton(jvm, "ScanLog").get()):
+        for scan in json.loads(invoke(jvm, singleton(jvm, "ScanLog"), "get", [])):
             add_scan(scan)
 
 
