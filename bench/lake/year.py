@@ -12,8 +12,8 @@ from, for each table its tail with those of its smallest runs that save most for
   not pay in 30 days is left. What a rewrite saves is known with an error (--noise), as predictions have it.
 - round robin: one table after the other, where it stopped the night before.
 - largest first: the tables with the most bytes.
-- AutoComp (arXiv 2504.04186): 0.7 of the normalized number of small files that go, minus 0.3 of the normalized cost; the
-  weights are the defaults of LinkedIn's OpenHouse (SimpleWeightedSumDataLayoutStrategyScorer).
+- AutoComp (arXiv 2504.04186): 0.7 of the normalized number of small files that go, minus 0.3 of the normalized cost;
+  the weights are the defaults of LinkedIn's OpenHouse (SimpleWeightedSumDataLayoutStrategyScorer).
 - oracle: the real queries of the coming weeks, and exact savings.
 """
 
