@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from job_groups import jobs_without_group
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -147,3 +150,26 @@ def test_the_first_file_is_first_in_javas_order(spark: SparkSession, tmp_path: P
         pq.write_table(pa.table({column: [1]}), tmp_path / "t" / name)
     with warnings.catch_warnings():
         assert check(spark, tmp_path / "t").columns == ["early"]
+
+
+@pytest.mark.parametrize("setting", ["binaryAsString", "int96AsTimestamp", "inferTimestampNTZ.enabled"])
+@pytest.mark.parametrize("value", ["true", "false"])
+def test_columns_are_read_without_a_job(
+    spark: SparkSession, tmp_path: Path, settings: Callable[[str, str], None], setting: str, value: str
+) -> None:
+    """The footer of one file says in the driver what Spark's own job finds in it."""
+    settings(f"spark.sql.parquet.{setting}", value)
+    (tmp_path / "t").mkdir()
+    moment = pa.array([dt.datetime(2024, 1, 1)], pa.timestamp("us"))
+    columns = {"a": [1], "bytes": [b"x"], "list": [[{"q": 1}]], "zoned": moment.cast(pa.timestamp("us", "UTC"))}
+    pq.write_table(pa.table({**columns, "plain": moment, "d": [decimal.Decimal("1.50")]}), tmp_path / "t" / "a.parquet")
+    old = pa.table({"old": moment.cast(pa.timestamp("ns"))})
+    (tmp_path / "o").mkdir()
+    pq.write_table(old, tmp_path / "o" / "a.parquet", use_deprecated_int96_timestamps=True)
+    refused = (setting, value) == ("int96AsTimestamp", "false")
+    for path in (tmp_path / "t", *([] if refused else [tmp_path / "o"])):
+        snapshot = snapshot_of(path)
+        before = jobs_without_group(spark.sparkContext)
+        data = read_schema(spark, snapshot).data
+        assert jobs_without_group(spark.sparkContext) == before
+        assert data.json() == spark.read.parquet(str(path))._jdf.schema().json()

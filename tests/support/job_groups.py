@@ -18,3 +18,9 @@ def job_group(context: Any, group: str, description: str = "test") -> Iterator[N
     finally:
         for name in _PROPERTIES:
             context.setLocalProperty(name, None)
+
+
+def jobs_without_group(context: Any) -> set[int]:
+    """The latest jobs of no group, once Spark's listeners have heard of all."""
+    context._jsc.sc().listenerBus().waitUntilEmpty()
+    return set(context.statusTracker().getJobIdsForGroup())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+_log = logging.getLogger("zskip")
 _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _TYPE = "org.apache.spark.sql.types.DataType"
 _PARTITION_PATH = "org.apache.spark.sql.execution.datasources.PartitionPath"
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet"
 _OBJECT = "java.lang.Object"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
 _FIELD_ID = "parquet.field.id"
@@ -153,25 +156,53 @@ def _row_of_int(jvm: Jvm) -> JavaObject:
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
     """The schema that `spark.read.parquet` infers, from the first file in the order of Java's strings or from all."""
     state = spark._jsparkSession.sessionState()
-    first = np.ones(len(snapshot), np.bool_)
-    if not state.conf().isParquetSchemaMergingEnabled():
-        first[:] = False
-        first[min(range(len(snapshot)), key=lambda i: snapshot.paths[i].encode("utf-16-be", "surrogatepass"))] = True
-    files = file_statuses(jvm, snapshot.select(first))
-    for summary in _summaries(spark, jvm, snapshot.root):
+    summaries = _summaries(spark, jvm, snapshot.root)
+    if summaries or state.conf().isParquetSchemaMergingEnabled():
+        schema = _infer(spark, jvm, snapshot, summaries)
+    else:
+        one = np.zeros(len(snapshot), np.bool_)
+        one[min(range(len(snapshot)), key=lambda i: snapshot.paths[i].encode("utf-16-be", "surrogatepass"))] = True
+        first = snapshot.select(one)
+        read = _read_footer(spark, jvm, first)
+        schema = _infer(spark, jvm, first, []) if read is None else read
+    schema = schema.asNullable()
+    jvm.module("org.apache.spark.sql.util.SchemaUtils").checkSchemaColumnNameDuplication(
+        schema, state.conf().caseSensitiveAnalysis()
+    )
+    return schema
+
+
+def _read_footer(spark: SparkSession, jvm: Jvm, file: Snapshot) -> JavaObject | None:
+    """What `_infer` finds in one file, without a job of Spark's; None where that has to say what is wrong."""
+    state = spark._jsparkSession.sessionState()
+    path = jvm.find("org.apache.hadoop.fs.Path")(f"{qualify_root(file.root).rstrip('/')}/{file.paths[0]}")
+    try:
+        metadata = jvm.call("org.apache.parquet.hadoop.ParquetFileReader", "readFooter")(
+            state.newHadoopConf(),
+            path,
+            jvm.find("org.apache.parquet.format.converter.ParquetMetadataConverter").SKIP_ROW_GROUPS,
+        )
+        footer = jvm.find("org.apache.parquet.hadoop.Footer")(path, metadata)
+        converter = jvm.find(f"{_PARQUET}.ParquetToSparkSchemaConverter")(state.conf())
+        return jvm.call(f"{_PARQUET}.ParquetFileFormat", "readSchemaFromFooter")(footer, converter)
+    except Exception:
+        _log.debug("Spark has to read the footer of %s", file.paths[0], exc_info=True)
+        return None
+
+
+def _infer(spark: SparkSession, jvm: Jvm, snapshot: Snapshot, summaries: Sequence[JavaObject]) -> JavaObject:
+    """Let Spark infer the schema of files, by a job."""
+    files = file_statuses(jvm, snapshot)
+    for summary in summaries:
         files.add(summary)
-    parquet = jvm.find("org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat")()
+    parquet = jvm.find(f"{_PARQUET}.ParquetFileFormat")()
     try:
         option = parquet.inferSchema(spark._jsparkSession, jvm.empty_map, jvm.seq(files))
     except Exception as error:
         raise to_zskip_error(f'infer the columns of "{snapshot.root}"', error) from error
     if option.isEmpty():
         raise UnsupportedError(f'Spark finds no schema in "{snapshot.root}"; write its first file again')
-    schema = option.get().asNullable()
-    jvm.module("org.apache.spark.sql.util.SchemaUtils").checkSchemaColumnNameDuplication(
-        schema, state.conf().caseSensitiveAnalysis()
-    )
-    return schema
+    return option.get()
 
 
 def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:

@@ -62,7 +62,7 @@ def split_name(spark: SparkSession, name: str) -> tuple[str, ...]:
         parts = spark._jsparkSession.sessionState().sqlParser().parseMultipartIdentifier(name)
     except Exception:
         return ()
-    return tuple(str(part) for part in Jvm.of(spark).to_list(parts))
+    return tuple(str(part) for part in Jvm.of(spark).items(parts))
 
 
 def is_missing(error: Exception) -> bool:

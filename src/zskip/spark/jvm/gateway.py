@@ -148,6 +148,11 @@ class Jvm:
         """A `java.util.List` from a Scala Seq."""
         return self.call("scala.collection.JavaConverters", "seqAsJavaList")(seq)
 
+    def items(self, seq: JavaObject) -> list[JavaObject]:
+        """The few items of a Scala Seq; py4j's own iterators end in an exception, which takes a hundred calls."""
+        items = self.to_list(seq)
+        return [items.get(i) for i in range(items.size())]
+
     def collect(self, stream: JavaObject) -> JavaObject:
         """A `java.util.List` of a stream's items."""
         return stream.collect(self.once("toList", lambda: self.call("java.util.stream.Collectors", "toList")()))

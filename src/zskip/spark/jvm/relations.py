@@ -55,7 +55,7 @@ def read_relation(jvm: Jvm, leaf: JavaObject) -> FileRelation | str | None:
         return "it is a stream"
     if files.fileFormat().getClass().getName() != _PARQUET:
         return f"its format is {files.fileFormat().toString()}, not parquet"
-    roots = [str(path.toString()) for path in jvm.to_list(files.location().rootPaths())]
+    roots = [str(path.toString()) for path in jvm.items(files.location().rootPaths())]
     catalog = leaf.catalogTable()
     relation = FileRelation(
         leaf=leaf,
@@ -80,7 +80,7 @@ def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
         return "another program chooses its files"
     if not files.bucketSpec().isEmpty():
         return "it is bucketed"
-    options = {str(key).lower() for key in jvm.to_list(files.options().keys().toSeq())}
+    options = {str(key).lower() for key in jvm.items(files.options().keys().toSeq())}
     strange = sorted(key for key in options - _HARMLESS if not key.startswith("parquet."))
     if strange:
         return f"it is read with the option {strange[0]}"

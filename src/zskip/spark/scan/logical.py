@@ -36,7 +36,7 @@ def is_command(jvm: Jvm, plan: JavaObject) -> bool:
             return True
         # Only these may stand above a command.
         if node.nodeName() in ("WithCTE", "UnresolvedWith", "CTERelationDef", "Union", "SubqueryAlias"):
-            todo.extend(jvm.to_list(node.children()))
+            todo.extend(jvm.items(node.children()))
     return False
 
 
@@ -72,8 +72,8 @@ def _scans(spark: SparkSession, jvm: Jvm, frame: DataFrame) -> Iterator[JavaObje
     execution = frame._jdf.queryExecution()
     mode = jvm.module("org.apache.spark.sql.execution.CommandExecutionMode").SKIP()
     plans = [execution.sparkPlan()]
-    for subquery in jvm.to_list(execution.optimizedPlan().subqueriesAll()):
+    for subquery in jvm.items(execution.optimizedPlan().subqueriesAll()):
         subquery.setAnalyzed()
         plans.append(spark._jsparkSession.sessionState().executePlan(subquery, mode).sparkPlan())
     for plan in plans:
-        yield from jvm.to_list(plan.collectLeaves())
+        yield from jvm.items(plan.collectLeaves())

@@ -112,8 +112,8 @@ def check_does_not_read(df: DataFrame, target: WriteTarget) -> None:
     handle = target.existing
     assert handle is not None, "only a table that exists is overwritten"
     jvm, plan = Jvm.of(df.sparkSession), df._jdf.queryExecution().analyzed()
-    for node in [plan, *jvm.to_list(plan.subqueriesAll())]:
-        for leaf in jvm.to_list(node.collectLeaves()):
+    for node in [plan, *jvm.items(plan.subqueriesAll())]:
+        for leaf in jvm.items(node.collectLeaves()):
             if any(_is_inside(source, handle, target.name) for source in _sources(jvm, leaf)):
                 raise InputError(
                     f'the DataFrame reads "{target.name}", which it would overwrite; write to another target, or use '
@@ -125,7 +125,7 @@ def _sources(jvm: Jvm, leaf: JavaObject) -> list[str]:
     """The paths, or the name, of the table that a leaf of a plan reads."""
     kind = str(leaf.getClass().getSimpleName())
     if kind == "LogicalRelation" and leaf.relation().getClass().getSimpleName() == "HadoopFsRelation":
-        return [str(path.toString()) for path in jvm.to_list(leaf.relation().location().rootPaths())]
+        return [str(path.toString()) for path in jvm.items(leaf.relation().location().rootPaths())]
     if kind == "HiveTableRelation":
         return [str(leaf.tableMeta().location().toString())]
     if kind.startswith("DataSourceV2"):

@@ -36,10 +36,8 @@ def install(spark: SparkSession) -> JavaObject:
         rule, methods = jvm.once("scan/rule", lambda: _new_rule(jvm)), spark._jsparkSession.experimental()
         rules = methods.extraOptimizations()
         if not rules.contains(rule):
-            present = jvm.to_list(rules)
-            others = [present.get(i) for i in range(present.size())]
             # Another rule of ours, of a Python process before this one, would keep what scans did to itself.
-            others = [other for other in others if other.getClass().getName() != rule.getClass().getName()]
+            others = [other for other in jvm.items(rules) if other.getClass().getName() != rule.getClass().getName()]
             getattr(methods, "extraOptimizations_$eq")(jvm.seq_of(*others, rule))
             invoke(jvm, rule, "install", [OBJECT], spark._jsparkSession)
     return rule
