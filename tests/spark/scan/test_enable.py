@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -13,6 +15,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import tiers
+from job_groups import jobs_without_group
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -274,6 +277,31 @@ def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
     finally:
         spark.conf.unset("spark.sql.adaptive.enabled")
     assert found == [(10, 5)] * queries
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM t WHERE id < 250",
+        "SELECT * FROM t WHERE v = 3 ORDER BY id DESC LIMIT 3",
+        "SELECT * FROM t LIMIT 3",
+        "SELECT count(*), max(id) FROM t WHERE id < 250",
+        "SELECT * FROM t JOIN (SELECT id AS k FROM t WHERE v = 3 AND id < 90) ON id = k",
+        "SELECT * FROM t WHERE id = (SELECT max(id) FROM t WHERE v < 3) AND v IN (SELECT v FROM t WHERE id < 9)",
+    ],
+)
+def test_to_explain_a_query_runs_nothing(spark: SparkSession, path: Path, query: str) -> None:
+    spark.read.parquet(str(path)).createOrReplaceTempView("t")
+    before = jobs_without_group(spark.sparkContext)
+    for mode in ("simple", "extended", "formatted", "cost", "codegen"):
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            spark.sql(query).explain(mode=mode)
+        assert "zskip" in text.getvalue() or mode == "codegen"
+    for kind in ("", "EXTENDED", "FORMATTED", "COST"):
+        spark.sql(f"EXPLAIN {kind} {query}").collect()
+    assert jobs_without_group(spark.sparkContext) == before
+    spark.range(9).count()
+    assert jobs_without_group(spark.sparkContext) > before
 
 
 def test_twice_and_other_sessions(spark: SparkSession, path: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import random_joins
 import tiers
-from job_groups import job_group
+from job_groups import job_group, jobs_without_group
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -284,8 +284,7 @@ ONE = "SELECT id FROM fact JOIN dim ON k = di WHERE y = 3"
 
 def test_explain_asks_for_no_keys(spark: SparkSession, star: Star, asked: None) -> None:
     star.views("fact")
-    tracker = spark.sparkContext.statusTracker()
-    before = tracker.getJobIdsForGroup()
+    before = jobs_without_group(spark.sparkContext)
     with mock.patch.object(BoundFiles, "list_files", side_effect=AssertionError("listed")) as listed:
         for mode in ("simple", "extended", "formatted", "cost", "codegen"):
             with contextlib.redirect_stdout(io.StringIO()):
@@ -294,7 +293,7 @@ def test_explain_asks_for_no_keys(spark: SparkSession, star: Star, asked: None) 
         frame._jdf.queryExecution().optimizedPlan().stats()
         frame._jdf.queryExecution().executedPlan().toString()
     assert not listed.called
-    assert tracker.getJobIdsForGroup() == before
+    assert jobs_without_group(spark.sparkContext) == before
     frame.collect()
     assert last(star).files == 5
 
