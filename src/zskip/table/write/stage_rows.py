@@ -5,6 +5,7 @@ partitions -> sample -> layout -> write through Arrow -> check the rows of each 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Iterator, Mapping
@@ -13,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from zskip.errors import ConflictError
 from zskip.formats import RowRules, StagedFile, list_data_files
@@ -122,27 +122,28 @@ def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: Writ
 
 def _measure_rows(incoming: Incoming, plan: WritePlan) -> WritePlan:
     """Learn the bytes of a row from the first rows where no files tell."""
+    from pyspark.errors import UnsupportedOperationException
+
     from zskip.spark.jvm.compat import collect_arrow
     from zskip.spark.scan.relation import ORDINAL
+    from zskip.spark.shipping import by_value
+    from zskip.spark.write.arrow.rows import MEASURED, row_measurer
 
     if plan.row_size is not None and plan.page_rows is not None:
         return plan
-    first = incoming.frame.drop(ORDINAL).limit(_FIRST_ROWS)
-    try:
-        rows = collect_arrow(first)
-        sink = pa.BufferOutputStream()
-        pq.write_table(rows, sink, compression=plan.compression.codec.replace("uncompressed", "none"))
-        metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-    except (pa.ArrowException, TypeError, ValueError):
-        # Types that Arrow does not know.
+    first, codec = incoming.frame.drop(ORDINAL).limit(_FIRST_ROWS), plan.compression.codec
+    sizes: list[dict[str, int]] = []
+    with contextlib.suppress(pa.ArrowException, TypeError, ValueError, UnsupportedOperationException), by_value():
+        measure = row_measurer(codec.replace("uncompressed", "none"))
+        sizes = collect_arrow(first.mapInArrow(measure, MEASURED)).to_pylist()
+    if not sizes:  # No rows, or types that Arrow does not know.
         return dataclasses.replace(plan, row_size=float(first._jdf.schema().defaultSize()), page_rows=MOST_ROWS)
-    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-    size = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
+    rows, size = (sum(one[name] for one in sizes) for name in ("rows", "bytes"))
     return dataclasses.replace(
         plan,
-        row_size=size / max(rows.num_rows, 1),
+        row_size=size / rows,
         # zstd takes a column without its dictionary in as few bytes; with other codecs, large pages keep dictionaries.
-        page_rows=page_rows(size, rows.num_rows, rows.num_columns) if plan.compression.codec == "zstd" else MOST_ROWS,
+        page_rows=page_rows(size, rows, len(first.columns)) if codec == "zstd" else MOST_ROWS,
     )
 
 

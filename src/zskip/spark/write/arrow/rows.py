@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from zskip.spark.shipping import lighten_worker
 from zskip.spark.write.arrow.columns import as_type
 from zskip.spark.write.arrow.merging import write_in_order
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
@@ -13,6 +15,9 @@ from zskip.spark.write.arrow.writing import FileOptions
 
 _DICTIONARY_BYTES, _FEW_ROWS = 8 << 10, 1024
 """A text column keeps dictionaries of at most so many bytes; few rows say nothing about their number of values."""
+MEASURED = "rows long, bytes long"
+_MEASURED_BYTES = 64 << 20
+"""Of rows in memory, that are measured."""
 
 
 class RowColumns:
@@ -52,3 +57,30 @@ def row_writer(options: FileOptions) -> Callable[[Iterable[pa.RecordBatch]], Ite
             yield from write_in_order(options, options.reach(), task, rows)
 
     return write
+
+
+def row_measurer(codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` that tells how many bytes the first rows of each task take in a file.
+
+    It gives nothing where there are no rows, and of types that pyarrow does not write. codec: as pyarrow names it.
+    """
+
+    def measure(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        lighten_worker()
+        first: list[pa.RecordBatch] = []
+        for batch in batches:
+            if sum(one.nbytes for one in first) < _MEASURED_BYTES:
+                first.append(batch)
+        if not first:
+            return
+        sink = pa.BufferOutputStream()
+        try:
+            pq.write_table(pa.Table.from_batches(first), sink, compression=codec)
+        except pa.ArrowException:
+            return
+        metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        size = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
+        yield pa.record_batch({"rows": [metadata.num_rows], "bytes": [size]})
+
+    return measure
