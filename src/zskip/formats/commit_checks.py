@@ -64,6 +64,8 @@ def read_staged_footers(
 def check_rows(old: Snapshot, new: Iterable[tuple[str, int]]) -> None:
     """Raise ConflictError if a partition would change its row count, as far as the log knows it, or is not an old one.
 
+    The log does not know it where rows are deleted beside the files.
+
     new: the partition's directory and the rows of each file.
     """
     used_partitions = np.unique(old.partition_of)
@@ -75,8 +77,9 @@ def check_rows(old: Snapshot, new: Iterable[tuple[str, int]]) -> None:
         counts[directory] += rows
     if old.known is None:
         return
+    known = np.where(old.reading.deleted, -1, old.known.rows) if old.reading.deleted is not None else old.known.rows
     for directory, partition in directories.items():
-        known_rows = old.known.rows[old.partition_of == partition]
+        known_rows = known[old.partition_of == partition]
         if (known_rows >= 0).all() and int(known_rows.sum()) != counts[directory]:
             raise ConflictError(
                 f'the log of "{old.root}" says that partition "{directory}" has {int(known_rows.sum())} rows, but '

@@ -10,7 +10,7 @@ import dataclasses
 import decimal
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,8 @@ import numpy as np
 from zskip.errors import UnsupportedError
 from zskip.formats.schema import fields_from_json
 from zskip.records import Field, Partition, Snapshot
-from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm import compat
+from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.failures import to_zskip_error
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import translate_errors
@@ -118,10 +118,22 @@ def name_as_stored(frame: DataFrame, stored: str) -> DataFrame:
 
     fields = read_struct(stored).fields
     named = [
-        F.col(quote_identifier(name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
+        F.col(quote_name([name])).cast(field.dataType).alias(field.name, metadata=field.metadata)
         for name, field in zip(frame.columns, fields, strict=False)
     ]
-    return frame.select(*named, *map(quote_identifier, frame.columns[len(fields) :]))
+    return frame.select(*named, *(quote_name([name]) for name in frame.columns[len(fields) :]))
+
+
+def complete(stored: str, frame: DataFrame, ids: Mapping[str, int] | None = None) -> str:
+    """Add a frame's further columns to the first ones, in Spark's JSON.
+
+    ids: in files, of further columns that have one.
+    """
+    struct, fields = json.loads(stored), json.loads(frame.schema.json())["fields"]
+    for field in fields[len(struct["fields"]) :]:
+        field_id = (ids or {}).get(field["name"])
+        struct["fields"].append(field | {"metadata": {} if field_id is None else {_FIELD_ID: field_id}})
+    return json.dumps(struct)
 
 
 def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:

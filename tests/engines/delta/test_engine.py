@@ -72,7 +72,7 @@ def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path:
     table = zskip.table(engine_spark, path)
     assert content(table.df()) == before
     result = table.optimize(["id", second], files=12)
-    assert result.version == version + 1
+    assert (result.version, result.writer) == (version + 1, "arrow")
     assert content(load(engine_spark, path)) == content(table.df()) == before
     assert content(load(engine_spark, path, versionAsOf=version)) == before
     assert content(engine_spark.sql(by_id.format(path))) == identities
@@ -105,8 +105,28 @@ def test_deleted_rows_stay_deleted(engine_spark: SparkSession, tmp_path: Path) -
     assert content(load(engine_spark, path)) == content(table.df()) == before
 
 
+def test_a_table_of_a_feature_that_zskip_does_not_know(engine_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    engine_spark.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, k BIGINT, v VARIANT, p STRING) USING delta PARTITIONED BY (p) "
+        "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    engine_spark.sql(
+        f"INSERT INTO delta.`{path}` SELECT id, id * 7919 % 1000, parse_json(concat('{{\"a\": ', id, '}}')), "
+        "IF(id % 2 = 0, 'x', NULL) FROM range(0, 1000, 1, 4)"
+    )
+    engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 3")
+    rows = load(engine_spark, path).selectExpr("id", "k", "to_json(v) AS v", "p")
+    before = content(rows)
+    table = zskip.table(engine_spark, path)
+    result = table.optimize(["k", "id"], files=4)
+    assert (result.rows, result.writer, result.files_after) == (900, "spark", 4)
+    after = load(engine_spark, path).selectExpr("id", "k", "to_json(v) AS v", "p")
+    assert content(after) == before
+
+
 @pytest.mark.parametrize("kind", ["deletionVectors", "columnMapping", "rowTracking"])
-def test_small_files_are_merged_by_delta_itself(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_small_files_are_merged(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     make(engine_spark, path, kind, partitioned=True)
     engine_spark.sql(f"INSERT INTO delta.`{path}` SELECT * FROM delta.`{path}` WHERE id < 60")
@@ -128,13 +148,13 @@ def test_small_files_are_merged_by_delta_itself(engine_spark: SparkSession, tmp_
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
     """Do something when the rewrite has read the table and is about to commit."""
-    commit = writers.EngineWriter.commit
+    commit = writers.FileWriter.commit
 
     def late(writer: Any, info: Any) -> Any:
         work()
         return commit(writer, info)
 
-    monkeypatch.setattr(writers.EngineWriter, "commit", late)
+    monkeypatch.setattr(writers.FileWriter, "commit", late)
 
 
 def test_an_append_meanwhile_is_kept(

@@ -11,8 +11,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import typed_tables
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, ListType, MapType, NestedField, StringType, StructType, UUIDType
 
 from zskip.errors import StorageError
+from zskip.formats.iceberg.values import stored_schema
 from zskip.index.collect.footers import NAN_STATISTICS, FooterReader
 from zskip.index.collect.trust import judge
 from zskip.layout.fit import fit
@@ -31,7 +35,7 @@ from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
-from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions
+from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions, write_parquet
 from zskip.types import DataType, Form
 
 SEED = 3
@@ -602,3 +606,38 @@ def test_types_that_arrow_does_not_hold() -> None:
     nested = '{"type": "array", "elementType": "interval day", "containsNull": true}'
     with pytest.raises(NotArrow, match='column "v" holds values of type interval day'):
         arrow_schema(f'{{"fields": [{{"name": "v", "type": {nested}, "nullable": true, "metadata": {{}}}}]}}')
+
+
+def test_files_hold_what_iceberg_asks_of_columns_and_their_parts(tmp_path: Path) -> None:
+    by_name = MapType(6, StringType(), 7, UUIDType(), value_required=False)
+    iceberg = Schema(
+        NestedField(1, "u", UUIDType()),
+        NestedField(2, "f", FixedType(4)),
+        NestedField(3, "l", ListType(4, StructType(NestedField(5, "m", by_name)), element_required=False)),
+    )
+    schema = arrow_schema(stored_schema(iceberg))
+    uuids = [b"%016d" % (i % 7) for i in range(1_000)]
+    rows = pa.record_batch(
+        {"a": uuids, "b": [u[-4:] for u in uuids], "c": [[{"m": [("k", u)]}] for u in uuids]},
+        pa.schema([("a", pa.binary()), ("b", pa.binary()), ("c", pa.list_(nested(pa.map_(pa.string(), pa.binary()))))]),
+    )
+    (tmp_path / "staged").mkdir()
+    options = FileOptions(
+        reach=lambda: DiskAccess(str(tmp_path)),
+        directory="staged",
+        schema=schema,
+        codec="zstd",
+        level=None,
+        page_rows=100,
+        row_bytes=50.0,
+        metadata={},
+    )
+    table = join_sorted([RowColumns(schema).convert(rows)], schema, options.sort)
+    written = write_parquet(options, options.reach(), 0, table).to_pylist()[0]
+    path = tmp_path / "staged" / written["name"]
+    assert pyarrow_to_schema(pq.read_schema(path)) == iceberg
+    assert [u.bytes for u in pq.read_table(path)["u"].to_pylist()] == uuids
+
+
+def nested(kind: pa.DataType) -> pa.DataType:
+    return pa.struct([("m", kind)])

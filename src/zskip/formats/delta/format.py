@@ -20,7 +20,7 @@ from zskip.errors import (
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live
-from zskip.formats.delta.columns import paths_in_new_files, sound_fields, stored_paths
+from zskip.formats.delta.columns import Path, paths_in_new_files, sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     APPEND,
     OVERWRITE,
@@ -56,6 +56,7 @@ _KEPT_METADATA = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS")
 _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the version that the rewrite was based on."""
 _TRIES = 50
+_ACTIONS = {REWRITE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
 _LOG = logging.getLogger("zskip.delta")
 
 
@@ -131,13 +132,16 @@ class DeltaFormat:
                 return table, pa.table(table.get_add_actions())
 
     def check_replaceable(self) -> None:
-        """Raise UnsupportedError if the protocol demands more of a commit than zskip does."""
-        _check_writable(self._storage.root, self._open())
+        """Raise UnsupportedError if the table asks more of a rewrite than zskip keeps, or nobody here can commit."""
+        self._choose_log(self._open(), REWRITE)
 
-    def unsupported_feature(self) -> str | None:
-        """The feature for which only Delta Lake itself can read or rewrite the table, if any."""
-        table = self._open()
-        return _unwritable(self._storage.root, table)
+    def unknown_feature(self) -> str | None:
+        """The feature for which only Delta Lake's own writer knows what files have to be, if any."""
+        return unknown_to_session(self._open().protocol())
+
+    def tracks_rows(self) -> bool:
+        """Whether rows may have ids that a rewrite has to keep."""
+        return "rowTracking" in (self._open().protocol().writer_features or ())
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
@@ -153,8 +157,15 @@ class DeltaFormat:
         live.
         """
         operation, old = dict(info or {}), base.select(removed)
-        configuration = self._open().metadata().configuration
-        new = describe_files(self._storage, old, added, configuration, operation.get("by", ()))
+        table = self._open()
+        new = describe_files(
+            self._storage,
+            old,
+            added,
+            table.metadata().configuration,
+            operation.get("by", ()),
+            stored=_paths_in_new_files(table),
+        )
         version = self._move_and_commit(old, new, added, operation)
         assert version is not None, "only batches are left out"
         return version
@@ -170,21 +181,26 @@ class DeltaFormat:
         self._choose_log(table, OVERWRITE if overwrites else APPEND)
 
     def _choose_log(self, table: DeltaTable, mode: str) -> SessionLog | None:
-        """Choose who commits new rows: the session's Delta Lake, or `deltalake` for None; raises UnsupportedError."""
+        """Choose who commits: the session's Delta Lake, or `deltalake` for None; raises UnsupportedError."""
         root, protocol, configuration = self._storage.root, table.protocol(), table.metadata().configuration
-        rule = unappendable(table.schema().to_json())
+        rule = None if mode == REWRITE else unappendable(table.schema().to_json())
         if rule is not None:
             raise _unappendable(root, rule)
         feature = unwritable(protocol) or unreadable(protocol) or read_by_delta(protocol, configuration)
-        if feature is None and mode == OVERWRITE:
+        if feature is None and mode != APPEND:
             feature = _unwritable(root, table)
         if feature is None:
             return None
         unknown = unknown_to_session(protocol)
-        if unknown is not None:
+        if unknown is not None and mode != REWRITE:
             raise _unappendable(root, unknown)
         if self._log is None:
-            raise refusal(root, "append to" if mode == APPEND else "overwrite", feature)
+            raise refusal(root, _ACTIONS[mode], feature)
+        if unknown is not None:
+            raise UnsupportedError(
+                f'zskip cannot rewrite the Delta table "{root}", which uses {unknown}: zskip does not know what its '
+                "files have to be. Cluster it with Delta's own OPTIMIZE. Nothing was written"
+            )
         self._log.check(None)
         return self._log
 
@@ -225,10 +241,9 @@ class DeltaFormat:
     ) -> int | None:
         table = self._open()
         self._choose_log(table, mode)
-        metadata, rules = table.metadata(), _row_rules(table)
-        stored = None if rules.stored is None else paths_in_new_files(table.schema().to_json())
-        by = info.get("by", ())
-        new = describe_files(self._storage, old, added, metadata.configuration, by, rules.required, stored)
+        configuration, required, by = table.metadata().configuration, _row_rules(table).required, info.get("by", ())
+        stored = _paths_in_new_files(table)
+        new = describe_files(self._storage, old, added, configuration, by, required, stored)
         return self._move_and_commit(old, new, added, info, mode=mode, batch=batch)
 
     def last_batch(self, application: str) -> int | None:
@@ -272,9 +287,7 @@ class DeltaFormat:
         for _ in range(_TRIES):
             table = self._open()
             current = self._read(table)
-            if mode == REWRITE:
-                _check_writable(root, table)
-            log = None if mode == REWRITE else self._choose_log(table, mode)
+            log = self._choose_log(table, mode)
             if mode == OVERWRITE:
                 old = dataclasses.replace(current, version=old.version, reading=old.reading)
             check_live(current, old)
@@ -289,6 +302,8 @@ class DeltaFormat:
                 if last is not None and last >= batch.version:
                     return None
             try:
+                if log is not None and mode == REWRITE:
+                    return log.replace_files(old, new, rewrite, info)
                 if log is not None:
                     return log.add_rows(current, new, rewrite, info, mode=mode, batch=batch)
                 commit_transaction(table, self._storage, old, new, rewrite, info, mode=mode, batch=batch)
@@ -301,6 +316,9 @@ class DeltaFormat:
                     version = committed_version(newest, rewrite, old.version)
                 if version is not None:
                     return version
+                if log is not None and mode == REWRITE:
+                    # Delta Lake itself tries again after a commit of another writer that changes nothing here.
+                    raise
                 if newest.version() == current.version:
                     raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
                 continue
@@ -361,12 +379,6 @@ def _unwritable(root: str, table: DeltaTable) -> str | None:
     return feature or _read_by_delta(table, deleted_files(table, root, paths))
 
 
-def _check_writable(root: str, table: DeltaTable) -> None:
-    feature = _unwritable(root, table)
-    if feature is not None:
-        raise refusal(root, "rewrite", feature)
-
-
 def _unappendable(root: str, reason: str) -> UnsupportedError:
     return UnsupportedError(
         f'zskip cannot append to the Delta table "{root}", which has {reason}: only Delta Lake keeps that for new '
@@ -378,6 +390,12 @@ def _unappendable(root: str, reason: str) -> UnsupportedError:
 def _row_rules(table: DeltaTable) -> RowRules:
     metadata = table.metadata()
     return read_row_rules(table.schema().to_json(), metadata.partition_columns, metadata.configuration)
+
+
+def _paths_in_new_files(table: DeltaTable) -> Mapping[Path, Path] | None:
+    """The paths of columns in new files, by those in the table; None where they are the same."""
+    is_mapped = mapping_mode(table.metadata().configuration) != "none"
+    return paths_in_new_files(table.schema().to_json()) if is_mapped else None
 
 
 def _last_batch(table: DeltaTable, application: str) -> int | None:

@@ -12,10 +12,17 @@ from zskip.records import Snapshot
 
 
 class SessionLog(Protocol):
-    """Commits new rows to one table by Delta Lake's own transactions."""
+    """Commits to one table by Delta Lake's own transactions."""
 
     def check(self, compression: Compression | None) -> None:
         """Raise UnsupportedError where this version of Delta Lake could not; compression: has no part in it."""
+
+    def replace_files(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
+        """Commit files with the same rows, which are in place, for those of `old`; returns the new version.
+
+        Raises ConflictError, and changes nothing, if another writer has changed one of these since the version of
+        `old`.
+        """
 
     def add_rows(
         self,

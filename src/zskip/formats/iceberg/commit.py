@@ -39,6 +39,8 @@ _MOST_VERSION = 2
 _CHANGED_TYPES = (UUIDType, FixedType)
 """Types that Spark reads, and would write, as other types; Arrow writes times that are not nested as times."""
 _ID = b"PARQUET:field_id"
+HIDDEN_IDS = {"_row_id": 2147483540, "_last_updated_sequence_number": 2147483539}
+"""The ids of the columns that follow a row through rewrites, in tables of version 3."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,11 +85,14 @@ class BatchHeldError(ZskipError):
     """The table holds a batch already."""
 
 
-def check_rewritable(contents: Contents) -> None:
-    """Raise UnsupportedError for a table that zskip's own rewrite would change, or that nobody can rewrite."""
+def check_rewritable(contents: Contents, *, in_session: bool) -> None:
+    """Raise UnsupportedError for a table that zskip's own rewrite would change, or that nobody can rewrite.
+
+    in_session: whether Iceberg's runtime in the session commits.
+    """
     check_partition_columns(contents)
     feature = find_unsupported_feature(contents)
-    if feature is not None:
+    if feature is not None and not in_session:
         raise UnsupportedError(
             f'only Iceberg itself rewrites the table "{contents.storage.root}", which has {feature}: start Spark with '
             "spark.jars.packages=org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0 (as fits the version of "
@@ -227,7 +232,7 @@ def prepare_rewrite(
 
 def _has_ids(storage: Storage, path: str, schema: Schema) -> bool:
     """Whether a file's columns have their ids; raises CorruptFileError if some have other ids or none."""
-    ids = index_by_name(schema)
+    ids = index_by_name(schema) | HIDDEN_IDS
     with storage.open(path) as stream:
         file_ids = dict(_ids(pq.read_schema(stream), ""))
     for name, field_id in file_ids.items():

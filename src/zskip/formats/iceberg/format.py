@@ -101,24 +101,19 @@ class IcebergFormat:
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the catalog is unknown, or a rewrite would lose something."""
-        self._need_catalog()
-        contents = self._contents()
+        catalog = self._need_catalog()
+        contents = self._contents_for_session()
         from zskip.formats.iceberg.commit import check_rewritable
 
-        check_rewritable(contents)
+        check_rewritable(contents, in_session=catalog.in_session)
 
     def unsupported_feature(self) -> str | None:
-        """The feature for which only Iceberg in the session can rewrite the table, if any.
-
-        Raises UnsupportedError for tables that it cannot rewrite either.
-        """
+        """The feature for which only Iceberg in the session reads or commits a rewrite, if any."""
         if self._catalog is None or not self._catalog.in_session:
             return None
-        from zskip.formats.iceberg.commit import check_partition_columns, find_unsupported_feature
+        from zskip.formats.iceberg.commit import find_unsupported_feature
 
-        contents = self._contents_for_session()
-        check_partition_columns(contents)
-        return find_unsupported_feature(contents)
+        return find_unsupported_feature(self._contents_for_session())
 
     def stage(self) -> str:
         """Create a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""
@@ -170,6 +165,12 @@ class IcebergFormat:
 
         return read_row_rules(self._contents_for_session(), self._need_catalog().table.partition(".")[0])
 
+    def stored_columns(self) -> str:
+        """The columns of new files with the ids and types that Iceberg gives them, in Spark's JSON."""
+        from zskip.formats.iceberg.values import stored_schema
+
+        return stored_schema(self._metadata().schema())
+
     def overwrite(self, base: Snapshot, added: Sequence[StagedFile], info: Mapping[str, Any] | None = None) -> int:
         """Commit the staged files in place of all live ones, as one snapshot of the operation `overwrite`."""
         self.check_appendable()
@@ -192,12 +193,10 @@ class IcebergFormat:
         """mode: as in `commit.Rewrite`."""
         catalog = self._need_catalog()
         known: Contents | None = None
-        # New rows need no reader of the old ones.
-        has_own_reader = mode != "replace" and catalog.in_session
 
         def read(current: CurrentTable) -> Contents:
             nonlocal known
-            known = self._contents(current, known, has_own_reader=has_own_reader)
+            known = self._contents(current, known, has_own_reader=catalog.in_session)
             return known
 
         contents = reread_contents(read, catalog.current())

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyiceberg.conversions import to_bytes
 from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector, compute_statistics_plan
 from pyiceberg.schema import Schema
-from pyiceberg.types import BinaryType, DecimalType, PrimitiveType, StringType, StructType
+from pyiceberg.types import BinaryType, DecimalType, FixedType, PrimitiveType, StringType, StructType, UUIDType
 from pyiceberg.utils.truncate import truncate_upper_bound_binary_string, truncate_upper_bound_text_string
 
 from zskip.formats.base import StagedFile
@@ -118,6 +118,10 @@ def _bound(value: Encoded, data_type: DataType, collector: StatisticsCollector, 
     if isinstance(kind, BinaryType):
         data = bytes(value)  # type: ignore[arg-type]
         return truncate_upper_bound_binary_string(data, length) if upper else data[:length]
+    if isinstance(kind, FixedType | UUIDType):
+        # Not of UUIDs, which writers compare in more than one way.
+        data = bytes(value)  # type: ignore[arg-type]
+        return data if isinstance(kind, FixedType) and len(data) == len(kind) else None
     if data_type.form is Form.FLOAT:
         number = float(value)
         # Zeros of either sign are equal for Spark, but not for Iceberg.

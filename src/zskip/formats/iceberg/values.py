@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -54,8 +54,10 @@ _SPARK: dict[type[IcebergType], str] = {
     TimeType: "long",
 }
 """As Spark reads the files: it does not know Parquet's UUIDs, and reads times as microseconds."""
-_TIME = {"iceberg.type": "time"}
-"""Spark's metadata of a column whose values only Arrow writes as times."""
+_TYPE = "iceberg.type"
+"""The key in Spark's metadata of a column whose values only Arrow writes as what they are."""
+_PARTS = "zskip.parts"
+"""The key in Spark's metadata of a column for the parts of lists and maps, by their paths."""
 _WIDTHS: dict[type[IcebergType], tuple[int, ...]] = {
     BooleanType: (1,),
     IntegerType: (4,),
@@ -90,8 +92,7 @@ class LiveFile:
 def spark_schema(schema: Schema) -> str:
     """Convert a schema to Spark's JSON; every column may be null.
 
-    Includes the column ids for Spark to write into files, except in schemas with lists or maps, whose elements Spark
-    would give no ids.
+    Includes the ids of columns for files, except in schemas with lists or maps, whose elements Spark would give no ids.
 
     >>> json.loads(spark_schema(Schema(NestedField(1, "a", LongType()))))["fields"]
     [{'name': 'a', 'type': 'long', 'nullable': True, 'metadata': {'parquet.field.id': 1}}]
@@ -100,27 +101,58 @@ def spark_schema(schema: Schema) -> str:
     return json.dumps(_spark_type(schema.as_struct(), with_ids))
 
 
-def _spark_type(kind: IcebergType, with_ids: bool) -> Any:
+def stored_schema(schema: Schema) -> str:
+    """The same with what only Arrow writes into files: ids of all parts of lists and maps, UUIDs and fixed sizes.
+
+    >>> schema = Schema(NestedField(1, "a", ListType(2, UUIDType())))
+    >>> json.loads(stored_schema(schema))["fields"][0]["metadata"]["zskip.parts"]
+    {'element': {'parquet.field.id': 2, 'iceberg.type': 'uuid'}}
+    """
+    return json.dumps(_spark_type(schema.as_struct(), True, for_arrow=True))
+
+
+def _spark_type(kind: IcebergType, with_ids: bool, *, for_arrow: bool = False) -> Any:
     if isinstance(kind, StructType):
-        fields = [
-            {
-                "name": f.name,
-                "type": _spark_type(f.field_type, with_ids),
-                "nullable": True,
-                "metadata": ({_FIELD_ID: f.field_id} if with_ids else {})
-                | (_TIME if isinstance(f.field_type, TimeType) else {}),
-            }
-            for f in kind.fields
-        ]
+        fields = []
+        for field in kind.fields:
+            metadata = _metadata(field.field_id, field.field_type, with_ids, for_arrow)
+            parts = dict(_parts(field.field_type, "")) if for_arrow else {}
+            fields.append(
+                {
+                    "name": field.name,
+                    "type": _spark_type(field.field_type, with_ids, for_arrow=for_arrow),
+                    "nullable": True,
+                    "metadata": metadata | ({_PARTS: parts} if parts else {}),
+                }
+            )
         return {"type": "struct", "fields": fields}
     if isinstance(kind, ListType):
-        return {"type": "array", "elementType": _spark_type(kind.element_type, with_ids), "containsNull": True}
+        element = _spark_type(kind.element_type, with_ids, for_arrow=for_arrow)
+        return {"type": "array", "elementType": element, "containsNull": True}
     if isinstance(kind, MapType):
-        key, value = _spark_type(kind.key_type, with_ids), _spark_type(kind.value_type, with_ids)
+        key, value = (_spark_type(k, with_ids, for_arrow=for_arrow) for k in (kind.key_type, kind.value_type))
         return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
     if isinstance(kind, DecimalType):
         return f"decimal({kind.precision},{kind.scale})"
     return _SPARK[type(kind)]
+
+
+def _metadata(field_id: int, kind: IcebergType, with_ids: bool, for_arrow: bool) -> dict[str, Any]:
+    """Spark's metadata of a column."""
+    is_other = isinstance(kind, TimeType) or (for_arrow and isinstance(kind, UUIDType | FixedType))
+    return ({_FIELD_ID: field_id} if with_ids else {}) | ({_TYPE: str(kind)} if is_other else {})
+
+
+def _parts(kind: IcebergType, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The metadata of the parts of a list or map, which in Spark have none, by their paths."""
+    parts: list[tuple[str, int, IcebergType]] = []
+    if isinstance(kind, ListType):
+        parts = [("element", kind.element_id, kind.element_type)]
+    elif isinstance(kind, MapType):
+        parts = [("key", kind.key_id, kind.key_type), ("value", kind.value_id, kind.value_type)]
+    for name, field_id, part in parts:
+        yield prefix + name, _metadata(field_id, part, True, True)
+        yield from _parts(part, f"{prefix}{name}.")
 
 
 def read_statistics(files: Sequence[LiveFile], schema: Schema, fields: Sequence[Field]) -> Known:

@@ -1,4 +1,4 @@
-"""The protocol of a table format's own writer in the session, which a rewrite uses."""
+"""The protocol of a table format's own writer in the session, for rewrites whose files only it can write."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class EngineCommit:
     version: int
     sizes: tuple[int, ...]
     """Bytes of each added file."""
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...]
     """Names of the added files, without directories."""
-    rows: int | None = None
-    """Rows in the added files; None where they are those of the old files, deleted ones included."""
+    rows: int
+    """Rows in the added files."""
 
 
 class Engine(Protocol):

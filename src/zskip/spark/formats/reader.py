@@ -14,7 +14,8 @@ import numpy as np
 
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import MetadataReader, TableFormat
-from zskip.records import Bools, Partition, Snapshot
+from zskip.formats.compression import Compression
+from zskip.records import Bools, Ints, Partition, Snapshot
 from zskip.spark.collect.statistics import FilePositions, number_rows
 from zskip.spark.formats.base import Engine
 from zskip.spark.jvm.compat import private_session
@@ -84,8 +85,23 @@ class Reader(MetadataReader):
 
     @property
     def engine(self) -> Engine | None:
-        """What commits a rewrite of the rows; None where zskip writes the files and the format commits them."""
+        """What writes and commits a rewrite of the rows; None where zskip writes files and the format commits them."""
         return None
+
+    @property
+    def files_hold_rows(self) -> bool:
+        """Whether all that a rewrite keeps is in the files, under the names of the table's columns."""
+        return self.feature is None
+
+    def check_rewritable(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError, with the reason and the way out, where a rewrite could not be committed; only reads.
+
+        compression: the one requested, if any.
+        """
+        if self.engine is None:
+            self._table.check_replaceable()
+        else:
+            self.engine.check(compression)
 
     @property
     def filters_itself(self) -> bool:
@@ -145,12 +161,23 @@ class Reader(MetadataReader):
         return scan(self._spark, self.schema)
 
     def live_rows(self, session: SparkSession) -> DataFrame:
-        """The rows of the files without deleted ones, with the number of each row's partition in `ORDINAL`.
+        """The rows of the files without deleted ones, with the number of each row's partition in `ORDINAL`, the last.
 
-        Has the hidden columns that a rewrite must keep. Columns that the files hold under the name of a partition
-        column keep what the files say.
+        Has the columns of files, then the hidden ones that a rewrite must keep. Columns that the files hold under the
+        name of a partition column keep what the files say.
         """
         return scan(session, partition_by_ordinal(session, self.schema, ORDINAL))
+
+    def stored_columns(self, live: DataFrame) -> str | None:
+        """The columns of files with the rows of `live_rows`, in Spark's JSON; None where they are those of the frame.
+
+        live: as `live_rows` gives it.
+        """
+        return None
+
+    def count_live_rows(self, stored: Ints) -> Ints:
+        """(files,) the rows of each file without deleted ones; stored: (files,) all rows that it holds."""
+        return stored
 
     def stored_rows(self, files: Bools, settings: Mapping[str, str]) -> DataFrame:
         """All rows in some files, deleted ones too, in a private session; what cannot be read is an error.

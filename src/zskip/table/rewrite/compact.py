@@ -22,7 +22,7 @@ from zskip.table.journal import record_operation
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.rewrite.writers import MergedFiles, Rewrite, choose_engine, rewrite_in_place
+from zskip.table.rewrite.writers import Rewrite, choose_engine, rewrite_in_place
 from zskip.table.session import merges_schemas
 from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import FileIdentity, LiveFiles, identify_files
@@ -84,8 +84,7 @@ def compact(handle: Handle, target: int, smallest: int, where: str | None) -> Co
     info = {"operation": "compact", "where": where, "target_file_size": target, "min_file_size": smallest}
     try:
         for start in range(0, len(bins), BINS_AT_ONCE):
-            # The format's own code must commit on top of the version that it reads.
-            reader = open_reader(handle) if start and reader.engine is not None else reader
+            reader = open_reader(handle) if start else reader
             commit = _merge(spark, handle, reader, bins[start : start + BINS_AT_ONCE], info, timer)
             commits += [] if commit is None else [commit]
     finally:
@@ -156,7 +155,7 @@ def _merge(
             return None
         try:
             rewrite = _rewrite(handle, reader, live, timer)
-            info_with_rows = {**info, "rows": int(rewrite.partition_rows.sum())}
+            info_with_rows = {**info, "rows": int(rewrite.rows.sum())}
             committed = rewrite_in_place(spark, handle, rewrite, info_with_rows, timer)
         except (ConflictError, CorruptFileError, StorageError) as error:
             reader = open_reader(handle)
@@ -171,7 +170,7 @@ def _merge(
             version=committed.version,
             added=committed.sizes,
             removed=tuple(base.sizes.tolist()),
-            rows=info_with_rows["rows"] if committed.rows is None else committed.rows,
+            rows=committed.rows,
             directories=frozenset(base.partitions[i].directory for i in np.unique(base.partition_of).tolist()),
         )
     return None
@@ -185,6 +184,8 @@ def _live_bins(snapshot: Snapshot, bins: Sequence[Sequence[FileIdentity]]) -> li
 
 
 def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTimer) -> Rewrite:
+    from zskip.spark.write.arrangement import MergedFiles
+
     with timer.step("footers"):
         snapshot = reader.snapshot.take(np.concatenate(bins))
         merge = merges_schemas(handle, snapshot)
@@ -197,9 +198,8 @@ def _rewrite(handle: Handle, reader: Reader, bins: Sequence[Ints], timer: StepTi
     return Rewrite(
         reader=reader.select(snapshot),
         arrangement=merged,
-        partition_rows=np.bincount(snapshot.partition_of, footers.rows, len(snapshot.partitions)).astype(np.int64),
+        rows=footers.rows,
         compression=Compression(codec=footers.codec or "zstd"),
-        file_rows=np.add.reduceat(footers.rows, edges[:-1]),
     )
 
 

@@ -49,14 +49,11 @@ from zskip.table.rewrite.file_selection import select_partitions, select_unchang
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import (
     ENGINE_WRITES,
-    ClusteredRows,
-    EngineWriter,
-    FileWriter,
     Rewrite,
-    Writer,
     choose_engine,
     not_through_arrow,
     open_target,
+    open_writer,
 )
 from zskip.table.session import is_case_sensitive, merges_schemas
 from zskip.table.snapshot import open_reader, read_snapshot
@@ -123,11 +120,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, timer)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
-        writer: Writer = (
-            FileWriter(spark, handle.storage, target, replaces=request.into is None, writer=request.writer)
-            if engine is None
-            else EngineWriter(spark, plan.reader, engine)
-        )
+        writer = open_writer(spark, handle, target, engine, request.writer)
         try:
             with timer.step("sample"):
                 sample = _sample(spark, plan, request)
@@ -146,7 +139,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         result = dataclasses.replace(
             _result(handle, plan, request, timer),
             version=committed.version,
-            rows=int(plan.footers.rows.sum()) if committed.rows is None else committed.rows,
+            rows=committed.rows,
             files_after=len(committed.sizes),
             bytes_after=sum(committed.sizes),
             predicted_share_before=before,
@@ -245,10 +238,12 @@ def _sample(spark: SparkSession, plan: _Plan, request: OptimizeRequest) -> Sampl
 
 
 def _rewrite(plan: _Plan, layout: Layout, request: OptimizeRequest) -> Rewrite:
+    from zskip.spark.write.arrangement import ClusteredRows
+
     return Rewrite(
         reader=plan.reader,
         arrangement=ClusteredRows(layout=layout, sort_within_files=request.sort_within_files),
-        partition_rows=plan.partition_rows,
+        rows=plan.footers.rows,
         compression=plan.compression,
         page_rows=plan.page_rows,
     )

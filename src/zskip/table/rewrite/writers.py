@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats import StagedFile, list_data_files, new_table
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
-from zskip.layout.layout import Layout
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
 from zskip.storage import FileInfo, Storage
@@ -25,81 +23,14 @@ from zskip.table.optimize_request import ARROW, AUTO, SPARK
 from zskip.table.rewrite.step_timer import StepTimer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from zskip.spark.formats import Engine, EngineCommit, Reader
-    from zskip.spark.write.arrow.job import ArrowRewrite, Written
+    from zskip.spark.write.arrangement import Arrangement
+    from zskip.spark.write.arrow.job import ArrowRows
 
 ENGINE_WRITES = "the format's own code in the session writes its files"
 _log = logging.getLogger("zskip")
-
-
-class Arrangement(Protocol):
-    """Which rows each new file holds, and in which order."""
-
-    @property
-    def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
-        """(files,) the number of each new file's partition in the snapshot."""
-
-    def write(self, job: ArrowRewrite) -> list[Written]:
-        """Write the files through Arrow; raises NotArrow where only Spark can."""
-
-    def rows(self, session: SparkSession, reader: Reader) -> DataFrame:
-        """The rows of the files to rewrite; Spark's partition i is file i. `session` is a `writing_session`."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class ClusteredRows:
-    """Rows in the order of a layout."""
-
-    layout: Layout
-    sort_within_files: bool
-
-    @property
-    def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
-        """(files,) the layout's own."""
-        return self.layout.partition_of_file
-
-    def write(self, job: ArrowRewrite) -> list[Written]:
-        """Write each row to its file."""
-        return job.write_by_layout(self.layout, sort=self.sort_within_files)
-
-    def rows(self, session: SparkSession, reader: Reader) -> DataFrame:
-        """Route each row to its file."""
-        from zskip.spark.scan.relation import ORDINAL
-        from zskip.spark.write.rewrite import routed
-
-        return routed(reader.live_rows(session), ORDINAL, self.layout, sort=self.sort_within_files)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MergedFiles:
-    """The rows of some files one after another, unchanged."""
-
-    bins: Sequence[Ints]
-    """The numbers of the files that each new file replaces, all in one partition."""
-    partition_of_file: npt.NDArray[np.integer[Any]]
-
-    def write(self, job: ArrowRewrite) -> list[Written]:
-        """Write each bin in one task."""
-        return job.write_merged(self.bins)
-
-    def rows(self, session: SparkSession, reader: Reader) -> DataFrame:
-        """Read the files of each bin in one task."""
-        from zskip.spark.scan.relation import ORDINAL
-        from zskip.spark.write.merge import as_one_partition, side_by_side
-
-        one = as_one_partition(session)
-        return side_by_side([_select(reader, numbers).live_rows(one).drop(ORDINAL) for numbers in self.bins])
-
-
-def _select(reader: Reader, numbers: Ints) -> Reader:
-    """Select some files of one partition, as a table with that partition only."""
-    files = reader.snapshot.take(numbers)
-    partition = files.partitions[int(files.partition_of[0])]
-    return reader.select(
-        dataclasses.replace(files, partitions=(partition,), partition_of=np.zeros(len(numbers), np.int32))
-    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -109,13 +40,11 @@ class Rewrite:
     reader: Reader
     """Of the files to rewrite only."""
     arrangement: Arrangement
-    partition_rows: Ints
-    """(partitions,)."""
+    rows: Ints
+    """(files,) rows in each file, deleted ones too."""
     compression: Compression
     page_rows: int = MOST_ROWS
     """The most rows in a page of a new file."""
-    file_rows: Ints | None = None
-    """(files,) rows that each new file must have, where that is known."""
 
 
 class Writer(Protocol):
@@ -150,10 +79,7 @@ def choose_engine(
                 f"{handle.format.name}; leave into= out: the versions of the table before the rewrite stay"
             )
         return None
-    if reader.engine is None:
-        handle.format.check_replaceable()
-    else:
-        reader.engine.check(compression)
+    reader.check_rewritable(compression)
     return reader.engine
 
 
@@ -194,15 +120,19 @@ class FileWriter:
         self.writer_reason = ""
         self._staging = target.format.stage()
         self._base: Snapshot
+        self._reader: Reader | None = None
+        self._rows = 0
         self._staged: Sequence[StagedFile] = ()
 
     def write(self, rewrite: Rewrite) -> None:
-        """Write the new files and check that they hold every row of each partition."""
+        """Write the new files and check that they hold every live row of each partition."""
         from zskip.spark.write.rewrite import describe_jobs
 
-        self._base = snapshot = rewrite.reader.snapshot
+        self._reader, self._base = rewrite.reader, rewrite.reader.snapshot
+        snapshot = self._base
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             written = self._write(rewrite)
+            live = rewrite.reader.count_live_rows(rewrite.rows)
         numbers = [number for number, _ in written]
         files = [file for _, file in written]
         target = self._target
@@ -210,8 +140,9 @@ class FileWriter:
             footer.rows for footer in read_footers(target.storage, [(f.path, f.size) for f in files], target.workers)
         ]
         partitions = [int(rewrite.arrangement.partition_of_file[number]) for number in numbers]
-        _check_rows(rewrite, np.bincount(partitions, rows, len(rewrite.partition_rows)).astype(np.int64))
-        _check_file_rows(rewrite, np.bincount(numbers, rows, len(rewrite.arrangement.partition_of_file)))
+        _check_rows(rewrite, live, np.bincount(partitions, rows, len(snapshot.partitions)).astype(np.int64))
+        _check_file_rows(rewrite, live, np.bincount(numbers, rows, len(rewrite.arrangement.partition_of_file)))
+        self._rows = sum(rows)
         self._staged = [
             StagedFile(path=file.path, directory=snapshot.partitions[p].directory, size=file.size)
             for file, p, n in zip(files, partitions, rows, strict=True)
@@ -220,24 +151,20 @@ class FileWriter:
 
     def _write(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
         """Write the new files; returns their numbers in the arrangement."""
-        from zskip.spark.write.arrow.schema import NotArrow, find_arrow_only_column
+        from zskip.spark.write.arrow.schema import NotArrow
 
-        declared = rewrite.reader.snapshot.reading.declared
-        column = None if declared is None else find_arrow_only_column(declared[0])
         if self._requested == SPARK:
-            if column is not None:
-                raise UnsupportedError(f'Spark would write column "{column}" as another type; leave writer="spark" out')
             self.writer_reason = 'writer="spark"'
             return self._write_by_spark(rewrite)
         try:
             files = self._write_through_arrow(rewrite)
         except NotArrow as error:
-            if self._requested == ARROW or column is not None:
-                raise not_through_arrow(rewrite.reader.snapshot.root, error.reason, column) from error
-            _log.info("%s: Spark writes the new files: %s", rewrite.reader.snapshot.root, error.reason)
             self.writer_reason = error.reason
+            if self._requested == ARROW:
+                raise not_through_arrow(self._base.root, error.reason) from error
+            _log.info("%s: Spark writes the new files: %s", self._base.root, error.reason)
             # Tasks that go on nevertheless have no directory to leave files in.
-            self.abort()
+            self._target.format.abort(self._staging)
             self._staging = self._target.format.stage()
             return self._write_by_spark(rewrite)
         self.writer = ARROW
@@ -247,30 +174,58 @@ class FileWriter:
         from zskip.spark.schema import restore_field_ids
         from zskip.spark.write.arrow.job import ArrowRewrite
 
-        job = ArrowRewrite(
-            spark=self._spark,
-            schema=restore_field_ids(self._spark, rewrite.reader.schema),
-            source=self._source,
-            target=self._target.storage,
-            staging=self._staging,
-            compression=rewrite.compression,
-            page_rows=rewrite.page_rows,
-            rows=int(rewrite.partition_rows.sum()),
-        )
-        written = {file.name: file.file for file in rewrite.arrangement.write(job)}
+        rows = int(rewrite.rows.sum())
+        if rewrite.reader.files_hold_rows:
+            job = ArrowRewrite(
+                spark=self._spark,
+                schema=restore_field_ids(self._spark, rewrite.reader.schema),
+                source=self._source,
+                target=self._target.storage,
+                staging=self._staging,
+                compression=rewrite.compression,
+                page_rows=rewrite.page_rows,
+                rows=rows,
+            )
+            reported = rewrite.arrangement.write_files(job)
+        else:
+            reported = rewrite.arrangement.write_rows(self._rows_job(rewrite, rows), rows)
+        written = {file.name: file.file for file in reported}
         # What other attempts have left there is not among them.
         files = list_data_files(self._target.storage, self._staging)
         return [(written[name], f) for f in files if (name := f.path.rpartition("/")[2]) in written]
 
+    def _rows_job(self, rewrite: Rewrite, rows: int) -> ArrowRows:
+        from zskip.spark.scan.relation import ORDINAL
+        from zskip.spark.write.arrow.job import ArrowRows, rows_session
+
+        live = rewrite.arrangement.live_rows(rows_session(self._spark), rewrite.reader)
+        return ArrowRows(
+            spark=self._spark,
+            target=self._target.storage,
+            staging=self._staging,
+            compression=rewrite.compression,
+            page_rows=rewrite.page_rows,
+            frame=live,
+            ordinal=ORDINAL,
+            row_bytes=self._base.bytes / max(rows, 1),
+            stored=rewrite.reader.stored_columns(live),
+        )
+
     def _write_by_spark(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
-        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.scan.relation import ORDINAL
+        from zskip.spark.schema import name_as_stored, restore_field_ids
         from zskip.spark.write.rewrite import WriteOptions, file_of, write_rows, writing_session
 
         options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
         session = writing_session(self._spark, by_name=self._base.reading.declared is not None)
-        reader = rewrite.reader.with_schema(restore_field_ids(session, rewrite.reader.schema))
-        frame = rewrite.arrangement.rows(session, reader)
-        write_rows(frame, self._target.storage.uri(self._staging), options)
+        reader, arrangement = rewrite.reader, rewrite.arrangement
+        if reader.files_hold_rows:
+            reader = reader.with_schema(restore_field_ids(session, reader.schema))
+        live = arrangement.live_rows(session, reader)
+        rows, stored = arrangement.routed(live, ORDINAL), reader.stored_columns(live)
+        _check_spark_writes(self._base, stored, self.writer_reason)
+        rows = rows if stored is None else name_as_stored(rows, stored)
+        write_rows(rows, self._target.storage.uri(self._staging), options)
         files = list_data_files(self._target.storage, self._staging)
         return [(file_of(file.path.rpartition("/")[2]), file) for file in files]
 
@@ -280,24 +235,31 @@ class FileWriter:
 
         replaced = np.full(len(self._base), self._replaces)
         version = self._target.format.replace(self._base, replaced, self._staged, info)
+        self._release()
+        if not self._staged:
+            self._target.format.abort(self._staging)
         return EngineCommit(
             version=version,
             sizes=tuple(file.size for file in self._staged),
             names=tuple(file.path.rpartition("/")[2] for file in self._staged),
+            rows=self._rows,
         )
 
     def abort(self) -> None:
         """Remove the staged files."""
+        self._release()
         self._target.format.abort(self._staging)
+
+    def _release(self) -> None:
+        if self._reader is not None:
+            self._reader.release()
 
 
 class EngineWriter:
     """Hands rows, already routed to their files, to the engine."""
 
-    def __init__(self, spark: SparkSession, reader: Reader, engine: Engine) -> None:
-        """reader: of the table; engine: the one that commits what it reads."""
+    def __init__(self, spark: SparkSession, engine: Engine) -> None:
         self._spark = spark
-        self._reader = reader
         self._engine = engine
         self.writer = SPARK
         self.writer_reason = ENGINE_WRITES
@@ -310,30 +272,41 @@ class EngineWriter:
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the engine write the rows and commit them."""
         from zskip.spark.formats import RoutedRows
+        from zskip.spark.scan.relation import ORDINAL
         from zskip.spark.write.rewrite import describe_jobs, writing_session
 
         rewrite, snapshot = self._rewrite, self._rewrite.reader.snapshot
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
+            arrangement = rewrite.arrangement
+            live = arrangement.live_rows(writing_session(self._spark), rewrite.reader)
             rows = RoutedRows(
-                frame=rewrite.arrangement.rows(writing_session(self._spark), rewrite.reader),
-                partition_of_file=rewrite.arrangement.partition_of_file,
+                frame=arrangement.routed(live, ORDINAL),
+                partition_of_file=arrangement.partition_of_file,
                 rows=self._count_rows(),
                 compression=rewrite.compression,
                 page_rows=rewrite.page_rows,
             )
-            committed = self._engine.commit(snapshot, rows, info)
-        self._reader.release()
-        return committed
+            return self._engine.commit(snapshot, rows, info)
 
     def _count_rows(self) -> int:
-        """The rows of the files; where other files change them, the engine's own reader counts."""
-        if self._rewrite.reader.snapshot.reading.changed is None:
-            return int(self._rewrite.partition_rows.sum())
-        return self._rewrite.reader.live_rows(self._spark).count()
+        """The live rows of the files; where other files change them, the engine's own reader counts."""
+        reader = self._rewrite.reader
+        if reader.snapshot.reading.changed is None:
+            return int(reader.count_live_rows(self._rewrite.rows).sum())
+        return reader.live_rows(self._spark).count()
 
     def abort(self) -> None:
-        """Let go of what was read; an engine cleans up after a failed commit itself."""
-        self._reader.release()
+        """Do nothing: an engine cleans up after a failed commit itself."""
+
+
+def open_writer(spark: SparkSession, handle: Handle, target: Handle, engine: Engine | None, writer: str) -> Writer:
+    """Choose who writes a rewrite's files; engine, writer: as `choose_engine` and `Table.optimize` have them.
+
+    target: the table itself, or another one, to which the rows are copied.
+    """
+    if engine is not None:
+        return EngineWriter(spark, engine)
+    return FileWriter(spark, handle.storage, target, replaces=target is handle, writer=writer)
 
 
 def rewrite_in_place(
@@ -344,12 +317,7 @@ def rewrite_in_place(
     timer: StepTimer,
 ) -> EngineCommit:
     """Write the new files of one rewrite and commit them in place of the old, or change nothing."""
-    reader, engine = rewrite.reader, rewrite.reader.engine
-    writer: Writer = (
-        FileWriter(spark, handle.storage, handle, replaces=True)
-        if engine is None
-        else EngineWriter(spark, reader, engine)
-    )
+    writer = open_writer(spark, handle, handle, rewrite.reader.engine, AUTO)
     try:
         with timer.step("rewrite"):
             writer.write(rewrite)
@@ -360,28 +328,40 @@ def rewrite_in_place(
         raise
 
 
-def not_through_arrow(root: str, reason: str, column: str | None = None) -> UnsupportedError:
-    """The error for writer="arrow", or for a column that Spark would write as another type."""
-    way_out = 'leave writer="arrow" out'
+def not_through_arrow(root: str, reason: str) -> UnsupportedError:
+    """The error for writer="arrow"."""
+    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')
+
+
+def _check_spark_writes(snapshot: Snapshot, stored: str | None, reason: str) -> None:
+    """Raise UnsupportedError for a column that Spark would write otherwise; reason: why Arrow does not write."""
+    from zskip.spark.write.arrow.schema import find_arrow_only_column
+
+    declared = stored or (snapshot.reading.declared or (None,))[0]
+    column = None if declared is None else find_arrow_only_column(declared)
     if column is not None:
-        way_out = f'Spark would write column "{column}" as another type: rewrite it with another engine'
-    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; {way_out}')
-
-
-def _check_rows(rewrite: Rewrite, written: Ints) -> None:
-    if not np.array_equal(written, rewrite.partition_rows):
-        first = int(np.argmax(written != rewrite.partition_rows))
-        raise ConflictError(
-            f'partition "{rewrite.reader.snapshot.partitions[first].directory}" has {rewrite.partition_rows[first]} '
-            f"rows but {written[first]} were written; nothing was committed. If nobody else writes to the table, "
-            "report this"
+        raise UnsupportedError(
+            f'Arrow has to rewrite "{snapshot.root}", and does not ({reason}): Spark would write column "{column}" as '
+            "another type, or its parts without ids; change that, or rewrite it with another engine"
         )
 
 
-def _check_file_rows(rewrite: Rewrite, written: npt.NDArray[np.integer[Any]]) -> None:
-    if rewrite.file_rows is not None and not np.array_equal(written, rewrite.file_rows):
-        first = int(np.argmax(written != rewrite.file_rows))
+def _check_rows(rewrite: Rewrite, live: Ints, written: Ints) -> None:
+    snapshot = rewrite.reader.snapshot
+    expected = np.bincount(snapshot.partition_of, live, len(snapshot.partitions)).astype(np.int64)
+    if not np.array_equal(written, expected):
+        first = int(np.argmax(written != expected))
         raise ConflictError(
-            f'a new file of "{rewrite.reader.snapshot.root}" should have {rewrite.file_rows[first]} rows but has '
+            f'partition "{snapshot.partitions[first].directory}" has {expected[first]} rows but {written[first]} were '
+            "written; nothing was committed. If nobody else writes to the table, report this"
+        )
+
+
+def _check_file_rows(rewrite: Rewrite, live: Ints, written: npt.NDArray[np.integer[Any]]) -> None:
+    expected = rewrite.arrangement.file_rows(live)
+    if expected is not None and not np.array_equal(written, expected):
+        first = int(np.argmax(written != expected))
+        raise ConflictError(
+            f'a new file of "{rewrite.reader.snapshot.root}" should have {expected[first]} rows but has '
             f"{int(written[first])}; nothing was committed. If nobody else writes to the table, report this"
         )

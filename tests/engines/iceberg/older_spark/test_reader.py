@@ -61,7 +61,7 @@ def test_a_table_with_deletes_and_renamed_columns(engine_spark: SparkSession, ve
         spark.conf.unset("spark.zskip.joins")
     rows = sorted(map(str, spark.sql(f"SELECT *, {ids} FROM {name}").collect()))
     assert table.df().count() == len(rows)
-    assert table.optimize(["id", "w"]).writer == "spark"
+    assert table.optimize(["id", "w"]).writer == "arrow"
     assert sorted(map(str, spark.sql(f"SELECT *, {ids} FROM {name}").collect())) == rows
     assert spark.sql(f"SELECT * FROM {name}.delete_files").count() == 0
     assert table.verify(queries=4).mismatches == ()

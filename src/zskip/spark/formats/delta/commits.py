@@ -10,7 +10,8 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -46,7 +47,7 @@ _METHODS = {
     "actions.AddFile.removeWithTimestamp": {2},
     "DeltaOperations$Optimize.copy": {5},
 }
-"""The methods of Delta that a rewrite calls, and their numbers of arguments."""
+"""The methods of Delta that commits and rewrites call, and their numbers of arguments."""
 _WRITE_SETTINGS = {
     "spark.databricks.delta.stats.collect": "true",
     "spark.databricks.delta.optimizeWrite.enabled": "false",
@@ -56,7 +57,7 @@ _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 
 
 class DeltaEngine:
-    """Rewrites a Delta table through the session's Delta Lake."""
+    """Commits to a Delta table by the session's Delta Lake."""
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self._spark = spark
@@ -71,60 +72,60 @@ class DeltaEngine:
             missing = [str(error).splitlines()[0]]
         if missing:
             raise UnsupportedError(
-                f'the session\'s Delta Lake, which has to rewrite "{self._root}", is not supported '
+                f'the session\'s Delta Lake, which has to commit to "{self._root}", is not supported '
                 f"({missing[0]}); load delta-spark 4.4. Nothing was written"
             )
 
     def commit(self, base: Snapshot, rows: RoutedRows, info: Mapping[str, Any]) -> EngineCommit:
-        """Write the rows and commit them in place of the files of `base`, in a transaction on its version."""
-        session, jvm = rows.frame.sparkSession, Jvm.of(self._spark)
-        rewrite = {MARK: {"rewrite": uuid.uuid4().hex, **info}}
-        settings = {
-            **_WRITE_SETTINGS,
-            **rows.compression.settings,
-            "parquet.page.row.count.limit": str(rows.page_rows),
-            "spark.sql.parquet.compression.codec": rows.compression.codec,
-            _USER_METADATA: json.dumps(rewrite),
-        }
-        for name, value in settings.items():
-            session.conf.set(name, value)
-        with active_session(session):
-            log, version = open_version(session, base)
+        """Let Delta Lake write the rows, too, where a table has features that ask for something in its files."""
+        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
+        with self._session(uuid.uuid4().hex, info) as session:
+            version, transaction = self._begin(session, base)
             old = read_files(session, version, base)
-            expected = _count_rows(old)
-            if expected is None:
-                expected = int(log.createDataFrame(version, jvm.seq_of(*old), False, jvm.none).count())
-            transaction = log.startTransaction(jvm.none, jvm.some(version))
             transaction.trackFilesRead(jvm.seq_of(*old))
-            files = transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of())
-            added = [clear_data_change(file) for file in jvm.to_list(files)]
+            writing = rows.frame.sparkSession
+            for name, value in {
+                **_WRITE_SETTINGS,
+                **rows.compression.settings,
+                "parquet.page.row.count.limit": str(rows.page_rows),
+                "spark.sql.parquet.compression.codec": rows.compression.codec,
+            }.items():
+                writing.conf.set(name, value)
+            with active_session(writing):
+                files = jvm.to_list(transaction.writeFiles(rows.frame._jdf, jvm.none, True, jvm.seq_of()))
+            added = [clear_data_change(file) for file in files]
             try:
-                written_rows = _count_rows(added)
-                if written_rows != expected:
+                written = sum(int(file.numLogicalRecords().get()) for file in added)
+                if written != rows.rows:
                     raise ConflictError(
-                        f'"{self._root}" has {expected} rows in the files to rewrite, but {written_rows} were written; '
+                        f'"{self._root}" has {rows.rows} rows in the files to rewrite, but {written} were written; '
                         "nothing was committed. If nobody else writes to the table, report this"
                     )
-                now_ms = int(time.time() * 1000)
-                actions = [file.removeWithTimestamp(now_ms, False) for file in old] + added
-                number = transaction.commit(jvm.seq_of(*actions), _operation(jvm, info.get("by", ())))
+                removed = [file.removeWithTimestamp(now_ms, False) for file in old]
+                number = transaction.commit(jvm.seq_of(*removed, *added), _operation(jvm, info.get("by", ())))
             except Exception as error:
-                text = "" if isinstance(error, ConflictError) else text_with_causes(error)
-                if text and not _CONFLICT.search(text):
-                    # The commit may have succeeded: its files stay, and VACUUM deletes them if no version names them.
-                    raise
-                self._remove(added)
-                if not text:
-                    raise
-                raise ConflictError(
-                    f'another writer changed "{self._root}" since the rewrite read it; nothing was committed, '
-                    f"call again ({_CONFLICT.search(text)[0]})"  # type: ignore[index]
-                ) from error
+                # Another failure may have been a commit: VACUUM deletes files that no version names.
+                if isinstance(error, ConflictError) or _CONFLICT.search(text_with_causes(error)):
+                    for file in added:
+                        self._storage.delete(relative_path(str(file.path()), self._root))
+                raise
         return EngineCommit(
             version=int(number),
             sizes=tuple(int(file.size()) for file in added),
             names=tuple(relative_path(str(file.path()), self._root).rpartition("/")[2] for file in added),
+            rows=written,
         )
+
+    def replace_files(self, old: Snapshot, new: Sequence[NewFile], rewrite: str, info: Mapping[str, Any]) -> int:
+        """Commit files with the same rows in place of others, in a transaction on the version of `old`."""
+        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
+        with self._session(rewrite, info) as session:
+            version, transaction = self._begin(session, old)
+            files = read_files(session, version, old)
+            transaction.trackFilesRead(jvm.seq_of(*files))
+            removed = [file.removeWithTimestamp(now_ms, False) for file in files]
+            added = self._parse(_add_action(file, self._storage, changes=False) for file in new)
+            return int(transaction.commit(jvm.seq_of(*removed, *added), _operation(jvm, info.get("by", ()))))
 
     def add_rows(
         self,
@@ -137,26 +138,34 @@ class DeltaEngine:
         batch: BatchId | None,
     ) -> int | None:
         """Commit files of new rows in a transaction on the version `current`; see `SessionLog`."""
+        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
+        actions = [_add_action(file, self._storage, changes=True) for file in new]
+        with self._session(rewrite, info) as session:
+            _, transaction = self._begin(session, current)
+            if batch is not None:
+                # Another commit of this application is a conflict from here on.
+                if int(transaction.txnVersion(batch.application)) >= batch.version:
+                    return None
+                number = {"appId": batch.application, "version": batch.version, "lastUpdated": now_ms}
+                actions.append({"txn": number})
+            old = jvm.to_list(transaction.filterFiles()) if mode == OVERWRITE else ()
+            removed = [file.removeWithTimestamp(now_ms, True) for file in old]
+            partition_by = [field.name for field in current.partition_fields]
+            operation = _write_operation(jvm, mode, partition_by)
+            return int(transaction.commit(jvm.seq_of(*removed, *self._parse(actions)), operation))
+
+    @property
+    def _storage(self) -> Storage:
+        return storage_for(self._spark, self._root)
+
+    @contextmanager
+    def _session(self, rewrite: str, info: Mapping[str, Any]) -> Iterator[SparkSession]:
+        """An active session whose commits tell of a rewrite; raises Delta's errors as errors of zskip."""
         told = json.dumps({MARK: {"rewrite": rewrite, **info}})
         session = private_session(self._spark, {**_WRITE_SETTINGS, _USER_METADATA: told})
-        jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
-        actions = [_add_action(file, storage_for(self._spark, self._root)) for file in new]
         try:
             with active_session(session):
-                log, version = open_version(session, current)
-                transaction = log.startTransaction(jvm.none, jvm.some(version))
-                if batch is not None:
-                    # Another commit of this application is a conflict from here on.
-                    if int(transaction.txnVersion(batch.application)) >= batch.version:
-                        return None
-                    number = {"appId": batch.application, "version": batch.version, "lastUpdated": now_ms}
-                    actions.append({"txn": number})
-                parse = jvm.module(f"{DELTA}.actions.Action").fromJson
-                added = [parse(json.dumps(action)) for action in actions]
-                old = jvm.to_list(transaction.filterFiles()) if mode == OVERWRITE else ()
-                removed = [file.removeWithTimestamp(now_ms, True) for file in old]
-                partition_by = [field.name for field in current.partition_fields]
-                return int(transaction.commit(jvm.seq_of(*removed, *added), _write_operation(jvm, mode, partition_by)))
+                yield session
         except Py4JJavaError as error:
             text = text_with_causes(error)
             conflict = _CONFLICT.search(text)
@@ -167,16 +176,15 @@ class DeltaEngine:
                 ) from error
             raise StorageError(f'Delta Lake cannot commit to "{self._root}": {root_cause(text)}') from error
 
-    def _remove(self, files: Sequence[JavaObject]) -> None:
-        storage = storage_for(self._spark, self._root)
-        for file in files:
-            storage.delete(relative_path(str(file.path()), self._root))
+    def _begin(self, session: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, JavaObject]:
+        """Delta's snapshot of a version, and a transaction on it."""
+        jvm = Jvm.of(self._spark)
+        log, version = open_version(session, snapshot)
+        return version, log.startTransaction(jvm.none, jvm.some(version))
 
-
-def _count_rows(files: Sequence[JavaObject]) -> int | None:
-    """Number of rows without deleted ones; None where the log does not know."""
-    counts = [file.numLogicalRecords() for file in files]
-    return None if any(count.isEmpty() for count in counts) else sum(int(count.get()) for count in counts)
+    def _parse(self, actions: Iterable[Mapping[str, Any]]) -> list[JavaObject]:
+        parse = Jvm.of(self._spark).module(f"{DELTA}.actions.Action").fromJson
+        return [parse(json.dumps(action)) for action in actions]
 
 
 def _argument_counts(jvm: Jvm, name: str) -> set[int]:
@@ -188,8 +196,8 @@ def _argument_counts(jvm: Jvm, name: str) -> set[int]:
     return {len(match[1].split(",")) for match in matches if match is not None}
 
 
-def _add_action(file: NewFile, storage: Storage) -> dict[str, Any]:
-    """The line of Delta's log for a new file."""
+def _add_action(file: NewFile, storage: Storage, *, changes: bool) -> dict[str, Any]:
+    """The line of Delta's log for a new file; changes: whether its rows are new."""
     stat = storage.stat(file.target)
     if stat is None or stat.size != file.staged.size:
         raise StorageError(f'"{storage.uri(file.target)}" is gone; nothing was committed, call again')
@@ -199,7 +207,7 @@ def _add_action(file: NewFile, storage: Storage) -> dict[str, Any]:
             "partitionValues": file.partition,
             "size": stat.size,
             "modificationTime": stat.mtime_ms,
-            "dataChange": True,
+            "dataChange": changes,
             "stats": file.statistics,
         }
     }

@@ -19,6 +19,7 @@ from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.relation import ORDINAL, Pruning
+from zskip.spark.schema import complete
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,19 +32,19 @@ class DeltaReader(Reader):
 
     @cached_property
     def engine(self) -> DeltaEngine | None:
-        """Delta Lake, for tables that have what only it keeps in a rewrite."""
-        if is_loaded(self._spark) and self._table.unsupported_feature() is not None:
-            return DeltaEngine(self._spark, self._storage.root)
-        return None
+        """Delta Lake, for tables with features of which zskip does not know what they ask of files."""
+        if not is_loaded(self._spark) or self._table.unknown_feature() is None:
+            return None
+        return DeltaEngine(self._spark, self._storage.root)
+
+    @cached_property
+    def files_hold_rows(self) -> bool:
+        """Whether there are no deletion vectors, no other names in files, and no ids of rows."""
+        return super().files_hold_rows and not self._table.tracks_rows() and self.engine is None
 
     @property
     def _reads_stored(self) -> bool:
         return is_loaded(self._spark)
-
-    @property
-    def footers_count(self) -> bool:
-        """Whether footers tell of the rows: not where Delta Lake reads them."""
-        return super().footers_count and self.engine is None
 
     def frame(self, prune: Callable[[Snapshot], Pruning]) -> DataFrame:
         """The rows as users see them, of which each query reads the files that its filters leave."""
@@ -63,14 +64,27 @@ class DeltaReader(Reader):
         """The rows of the files without deleted ones, with the columns by which Delta tracks rows, if it does."""
         from pyspark.sql import DataFrame
 
-        if self.engine is None:
+        if self.files_hold_rows or not is_loaded(session):
             return super().live_rows(session)
         with active_session(session):
             log, version = open_version(session, self.snapshot)
             files, jvm = read_files(session, version, self.snapshot), Jvm.of(session)
             frame = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
             frame = jvm.call(f"{DELTA}.RowTracking", "preserveRowTrackingColumns")(frame, version)
-            return _add_partition_numbers(DataFrame(frame, session), self.snapshot)
+            numbered = _add_partition_numbers(DataFrame(frame, session), self.snapshot)
+            # Delta Lake's own writer puts rows into their partitions by these columns.
+            names = [] if self.engine is not None else [field.name for field in self.snapshot.partition_fields]
+            return numbered.drop(*names)
+
+    def stored_columns(self, live: DataFrame) -> str | None:
+        """The columns of files, with their names and ids there, where columns are mapped."""
+        stored = self._table.row_rules().stored
+        return None if stored is None else complete(stored, live.drop(ORDINAL))
+
+    def count_live_rows(self, stored: Ints) -> Ints:
+        """(files,) the rows that the log counts."""
+        deleted = self.count_deleted_rows(self.snapshot)
+        return stored if deleted is None else stored - deleted
 
     def _read_stored(self, session: SparkSession) -> DataFrame:
         from pyspark.sql import DataFrame
@@ -84,7 +98,7 @@ class DeltaReader(Reader):
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints | None:
         """(files,) the rows in the deletion vector of each file."""
-        if snapshot.reading.feature is None or self.engine is None:
+        if snapshot.reading.feature is None or not is_loaded(self._spark):
             return None
         with active_session(self._spark):
             files = read_files(self._spark, open_version(self._spark, snapshot)[1], snapshot)

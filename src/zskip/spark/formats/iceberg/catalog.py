@@ -170,11 +170,16 @@ class SessionCatalog:
         """The `RewriteFiles` of a rewrite, validated from the snapshot that was read, or what adds new rows."""
         if rewrite.mode != REPLACE:
             return self._prepare_new_rows(table, contents, rewrite)
-        snapshot_id = contents.metadata.current_snapshot_id
-        removed = self._find_removed(table, snapshot_id, contents, rewrite)
-        operation = table.newRewrite().validateFromSnapshot(snapshot_id)
+        snapshot = self._find_read(table, contents, rewrite)
+        removed, dangling = self._find_removed(table, snapshot, contents, rewrite)
+        operation = table.newRewrite().validateFromSnapshot(snapshot.snapshotId())
+        if snapshot.sequenceNumber():
+            # Equality deletes that come later apply to the new files, and earlier ones do not.
+            operation.dataSequenceNumber(snapshot.sequenceNumber())
         for key, value in rewrite.summary.items():
             operation.set(key, value)
+        for delete in dangling:
+            operation.deleteFile(delete)
         file_in_partition: dict[str, JavaObject] = {}
         for i, path in enumerate(rewrite.old.paths):
             operation.deleteFile(removed[path])
@@ -211,23 +216,49 @@ class SessionCatalog:
             add(self._describe(table, f"{root}/{file.target}", file, None, rewrite.spec, values))
         return operation
 
+    def _find_read(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
+        """Iceberg's snapshot that the rewrite has read; in version 1, where nothing is deleted, the current one."""
+        current = table.snapshot(contents.metadata.current_snapshot_id)
+        snapshots = table.snapshots().iterator()
+        while rewrite.old.version and current.sequenceNumber() != rewrite.old.version and snapshots.hasNext():
+            current = snapshots.next()
+        if rewrite.old.version and current.sequenceNumber() != rewrite.old.version:
+            raise ConflictError(
+                f'the snapshot of "{self._table}" that was read has expired; nothing was committed, call again'
+            )
+        return current
+
     def _find_removed(
-        self, table: JavaObject, snapshot_id: int | None, contents: Contents, rewrite: Rewrite
-    ) -> dict[str, JavaObject]:
-        """Iceberg's own `DataFile`s of the files to remove, by path relative to the table."""
+        self, table: JavaObject, snapshot: JavaObject, contents: Contents, rewrite: Rewrite
+    ) -> tuple[dict[str, JavaObject], Sequence[JavaObject]]:
+        """Iceberg's own `DataFile`s of the files to remove, by path relative to the table.
+
+        And the delete files and deletion vectors of the snapshot that apply to no other file.
+        """
         paths = {live.data.file_path: live.path for live in contents.files}
         old_paths, data_files = set(rewrite.old.paths), {}
-        tasks = table.newScan().useSnapshot(snapshot_id).planFiles()
+        dangling = self._read_delete_files(table, snapshot)
+        tasks = table.newScan().useSnapshot(snapshot.snapshotId()).planFiles()
         try:
             iterator = tasks.iterator()
             while iterator.hasNext():
-                file = iterator.next().file()
-                path = paths.get(file.location())
+                task = iterator.next()
+                path = paths.get(task.file().location())
                 if path in old_paths:
-                    data_files[path] = file.copy()
+                    data_files[path] = task.file().copy()
+                elif not dangling.isEmpty():
+                    dangling.removeAll(task.deletes())
         finally:
             tasks.close()
-        return data_files
+        return data_files, items_of(dangling)
+
+    def _read_delete_files(self, table: JavaObject, snapshot: JavaObject) -> JavaObject:
+        """All live delete files and deletion vectors of a snapshot."""
+        files = self._jvm.call(f"{ICEBERG}.util.DeleteFileSet", "create")()
+        read = self._jvm.call(f"{ICEBERG}.ManifestFiles", "readDeleteManifest")
+        for manifest in items_of(snapshot.deleteManifests(table.io())):
+            files.addAll(read_all(self._jvm, read(manifest, table.io(), table.specs())))
+        return files
 
     def _describe(
         self,
@@ -276,6 +307,22 @@ class SessionCatalog:
                 f"cannot {action} {name}: {_cause(error)[:300]}; check that the catalog runs and that the session's "
                 "spark.sql.catalog properties are correct. Nothing was committed"
             ) from error
+
+
+def items_of(items: JavaObject) -> list[JavaObject]:
+    """The items of a Java collection."""
+    iterator, result = items.iterator(), []
+    while iterator.hasNext():
+        result.append(iterator.next())
+    return result
+
+
+def read_all(jvm: Jvm, items: JavaObject) -> JavaObject:
+    """A `java.util.List` from one of Iceberg's `CloseableIterable`s."""
+    try:
+        return jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(items.iterator())
+    finally:
+        items.close()
 
 
 def _message(error: Py4JJavaError | CapturedException) -> str:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import IcebergFormat, TableFormat
+from zskip.formats.compression import Compression
+from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.schema import fields_from_json
 from zskip.records import Ints, Snapshot
 from zskip.spark.formats.iceberg.catalog import SessionCatalog
-from zskip.spark.formats.iceberg.commits import IcebergEngine
+from zskip.spark.formats.iceberg.runtime import check_runtime
 from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
 from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
-from zskip.spark.scan.relation import Pruning
+from zskip.spark.scan.relation import ORDINAL, Pruning
+from zskip.spark.schema import complete
 from zskip.storage import Storage
 
 if TYPE_CHECKING:
@@ -41,14 +44,18 @@ class IcebergReader(Reader):
         self._tasks = None if self._catalog is None else ScanTasks(spark, storage, self._catalog)
 
     @cached_property
-    def engine(self) -> IcebergEngine | None:
-        """The session's Iceberg, for tables that have what only it keeps in a rewrite."""
-        return None if self._table.unsupported_feature() is None else self._own_engine()
+    def files_hold_rows(self) -> bool:
+        """Whether there are no deletes, no other names in files, no ids of rows, and no types that Spark changes."""
+        return self._tasks is None or self._table.unsupported_feature() is None
 
-    def _own_engine(self) -> IcebergEngine | None:
-        if self._catalog is None or self._tasks is None:
-            return None
-        return IcebergEngine(self._spark, self._catalog, self._tasks)
+    def check_rewritable(self, compression: Compression | None) -> None:
+        """Raise UnsupportedError, with the reason and the way out, where a rewrite could not be committed; only reads.
+
+        compression: as in `Reader.check_rewritable`.
+        """
+        super().check_rewritable(compression)
+        if self._catalog is not None and not self.files_hold_rows:
+            check_runtime(self._spark, self._catalog)
 
     @property
     def shown(self) -> Snapshot:
@@ -76,7 +83,7 @@ class IcebergReader(Reader):
     @property
     def footers_count(self) -> bool:
         """Whether footers tell of the rows: not where Iceberg reads them."""
-        return super().footers_count and self.engine is None
+        return super().footers_count and self.files_hold_rows
 
     @property
     def indexes_files(self) -> bool:
@@ -112,21 +119,30 @@ class IcebergReader(Reader):
 
     def live_rows(self, session: SparkSession) -> DataFrame:
         """The rows of the files without deleted ones, with the ids of rows in tables that have them."""
-        if self.engine is None or self._tasks is None:
+        if self.files_hold_rows or self._tasks is None:
             return super().live_rows(session)
         return self._tasks.read_live(session, self.snapshot)
+
+    def stored_columns(self, live: DataFrame) -> str | None:
+        """The columns of files with their ids there."""
+        return None if self.files_hold_rows else complete(self._table.stored_columns(), live.drop(ORDINAL), HIDDEN_IDS)
+
+    def count_live_rows(self, stored: Ints) -> Ints:
+        """(files,) the rows of each file without deleted ones."""
+        if self.files_hold_rows or self._tasks is None:
+            return stored
+        return self._tasks.count_live_rows(self._spark, self.snapshot)
 
     def _read_stored(self, session: SparkSession) -> DataFrame:
         if self.feature is None or self._tasks is None:
             return super()._read_stored(session)
-        engine = self._own_engine()
-        assert engine is not None, "the session reads the table"
-        engine.check(None)
+        assert self._catalog is not None, "the session reads the table"
+        check_runtime(self._spark, self._catalog)
         return self._tasks.read_stored(session, self.snapshot)
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints | None:
         """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
-        if snapshot.reading.feature is None or self.engine is None or self._tasks is None:
+        if snapshot.reading.feature is None or self._tasks is None:
             return None
         return self._tasks.count_deleted_rows(snapshot)
 

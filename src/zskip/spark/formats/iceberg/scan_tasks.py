@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import ConflictError, UnsupportedError
+from zskip.errors import ConflictError
 from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Ints, Snapshot
-from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog
+from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog, items_of, read_all
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.relation import ORDINAL
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from zskip.storage import Storage
 
@@ -28,6 +29,8 @@ _READ_ID = "scan-task-set-id"
 """The option that names a staged set; with Spark 4.1 its name as that of a table is enough."""
 _TASKS, _CONTENT, _LIST = f"{ICEBERG}.FileScanTask", f"{ICEBERG}.ContentScanTask", "java.util.List"
 _FILE = f"{ICEBERG}.ContentFile"
+_UUID = '"uuid"'
+"""In the JSON of types."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -66,7 +69,7 @@ class ScanTasks:
 
     def _read_tasks(self, table: JavaObject, snapshot: JavaObject) -> TableVersion:
         jvm, handles = self._jvm, self._jvm.handles
-        tasks = self.read_all(table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
+        tasks = read_all(jvm, table.newScan().useSnapshot(snapshot.snapshotId()).planFiles())
         location = handles.chain(
             handles.virtual(_CONTENT, "file", _FILE), handles.virtual(_FILE, "location", "java.lang.String")
         )
@@ -82,9 +85,10 @@ class ScanTasks:
         )
 
     def read_live(self, session: SparkSession, snapshot: Snapshot) -> DataFrame:
-        """The rows in a snapshot's files without the deleted ones, with the number of each row's partition.
+        """The rows in a snapshot's files without the deleted ones, with values as the files have them.
 
-        In tables of version 3 with the columns `_row_id` and `_last_updated_sequence_number`.
+        The number of each row's partition comes last, in tables of version 3 after the columns `_row_id` and
+        `_last_updated_sequence_number`.
         """
         import pyspark.sql.functions as F
 
@@ -107,26 +111,13 @@ class ScanTasks:
 
         What an index says of a file has to be true of older snapshots, too, in which its rows were not deleted.
         """
-        import pyspark.sql.functions as F
-
         version = self.open()
-        texts = [name for name, text in self._types(version).items() if text == "uuid"]
         tasks = {path: self._restore_rows(version, path) for path in snapshot.paths if path in version.tasks}
         # Other files may be read next: files can lack different sketches.
         with_deletes = version.with_deletes - tasks.keys()
         self._opened = version = replace(version, tasks={**version.tasks, **tasks}, with_deletes=with_deletes)
         with compat.active_session(session):
-            frame = self._read_staged(session, version, snapshot)
-            return frame.withColumns({name: F.unhex(F.translate(F.col(f"`{name}`"), "-", "")) for name in texts})
-
-    def _types(self, version: TableVersion) -> Mapping[str, str]:
-        """The types of the columns, as Iceberg writes them; raises UnsupportedError where Spark sees other values."""
-        types = {str(column.name()): str(column.type()) for column in items_of(version.table.schema().columns())}
-        if any("uuid" in text and text != "uuid" for text in types.values()):
-            raise UnsupportedError(
-                f'"{self._catalog.table}" has UUIDs in structs, which Spark does not read as they are'
-            )
-        return types
+            return self._read_staged(session, version, snapshot)
 
     def _restore_rows(self, version: TableVersion, path: str) -> JavaObject:
         """The task of a file without its deletes."""
@@ -141,14 +132,35 @@ class ScanTasks:
         return jvm.find(f"{ICEBERG}.BaseFileScanTask")(task.file(), none, schema, spec, residuals)
 
     def _read_staged(self, session: SparkSession, version: TableVersion, snapshot: Snapshot) -> DataFrame:
+        import pyspark.sql.functions as F
+
+        columns = json.loads(self._jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(version.table.schema()))["fields"]
+        kinds = {column["name"]: column["type"] for column in columns if _UUID in json.dumps(column["type"])}
         settings, set_id = session._jsparkSession.sessionState().conf(), self._stage(version, snapshot)
-        return (
+        frame = (
             session.read.format("iceberg")
             .option("split-size", settings.filesMaxPartitionBytes())
             .option("file-open-cost", settings.filesOpenCostInBytes())
             .option(_READ_ID, set_id)
             .load(set_id)
         )
+        return frame.withColumns({name: _as_stored(F.col(f"`{name}`"), kind) for name, kind in kinds.items()})
+
+    def count_live_rows(self, session: SparkSession, snapshot: Snapshot) -> Ints:
+        """(files,) the rows in a snapshot's files without the deleted ones, which Iceberg counts where it has to."""
+        import pyspark.sql.functions as F
+
+        version = self.open()
+        counts = {path: int(version.tasks[path].file().recordCount()) for path in snapshot.paths}
+        changed = [path for path in snapshot.paths if path in version.with_deletes]
+        if changed:
+            at = {str(version.tasks[path].file().location()): path for path in changed}
+            only = snapshot.select(np.isin(snapshot.paths, changed))
+            with compat.active_session(session):
+                frame = self._read_staged(session, version, only)
+                rows = frame.groupBy(F.input_file_name().alias("path")).count().collect()
+            counts |= dict.fromkeys(changed, 0) | {at[row[0]]: row[1] for row in rows}
+        return np.array([counts[path] for path in snapshot.paths], np.int64)
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints:
         """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
@@ -168,28 +180,14 @@ class ScanTasks:
     def _stage(self, version: TableVersion, snapshot: Snapshot) -> str:
         """Stage the tasks of a snapshot's files; returns the id by which Spark reads them."""
         if snapshot.paths not in version.set_ids:
-            version.set_ids[snapshot.paths] = set_id = self.add_to_cache(version)
+            version.set_ids[snapshot.paths] = set_id = str(uuid.uuid4())
+            self.singleton("SparkTableCache").add(set_id, version.table)
             missing = [path for path in snapshot.paths if path not in version.tasks]
             if missing:
                 raise self.conflict(f'"{missing[0]}" was removed')
             tasks = self._jvm.list_of(*(version.tasks[path] for path in snapshot.paths))
             self.singleton("ScanTaskSetManager").stageTasks(version.table, set_id, tasks)
         return version.set_ids[snapshot.paths]
-
-    def add_to_cache(self, version: TableVersion) -> str:
-        """Let Iceberg know the version by a new id, which is returned."""
-        set_id = str(uuid.uuid4())
-        self.singleton("SparkTableCache").add(set_id, version.table)
-        return set_id
-
-    def read_all(self, items: JavaObject) -> JavaObject:
-        """A `java.util.List` from one of Iceberg's `CloseableIterable`s."""
-        try:
-            return self._jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(
-                items.iterator()
-            )
-        finally:
-            items.close()
 
     def release(self) -> None:
         """Forget the version that was read, and what Iceberg's caches hold of it."""
@@ -211,9 +209,18 @@ class ScanTasks:
         return self._jvm.handles.static(owner, "get", owner).invokeWithArguments(self._jvm.list_of())
 
 
-def items_of(items: JavaObject) -> list[JavaObject]:
-    """The items of a Java collection."""
-    iterator, result = items.iterator(), []
-    while iterator.hasNext():
-        result.append(iterator.next())
-    return result
+def _as_stored(value: Column, kind: Any) -> Column:
+    """Values as files have them: Iceberg's reader gives the text of UUIDs; kind: the type, in Iceberg's JSON."""
+    import pyspark.sql.functions as F
+
+    if kind == "uuid":
+        return F.unhex(F.translate(value, "-", ""))
+    if _UUID not in json.dumps(kind):
+        return value
+    if kind["type"] == "list":
+        return F.transform(value, lambda element: _as_stored(element, kind["element"]))
+    if kind["type"] == "map":
+        keys = F.transform(F.map_keys(value), lambda key: _as_stored(key, kind["key"]))
+        return F.map_from_arrays(keys, F.transform(F.map_values(value), lambda item: _as_stored(item, kind["value"])))
+    fields = (_as_stored(value.getField(f["name"]), f["type"]).alias(f["name"]) for f in kind["fields"])
+    return F.when(value.isNotNull(), F.struct(*fields))

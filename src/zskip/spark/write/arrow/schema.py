@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,9 +30,11 @@ _ATOMIC = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-_NOT_SPARKS = {"time": pa.time64("us")}
-"""Iceberg's types that Spark reads and writes as others, by the entry `iceberg.type` in a column's metadata."""
-_ICEBERG_TYPE = "iceberg.type"
+_ICEBERG_TYPE, _PARTS = "iceberg.type", "zskip.parts"
+"""Keys of a column's metadata: its type where Spark reads and writes another, and the metadata of parts of lists and
+maps."""
+_NOTED = (FIELD_ID, _ICEBERG_TYPE, _PARTS)
+_FIXED = re.compile(r"fixed\[(\d+)\]")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LONG_DIGITS = 18
 """Decimals of at most so many digits fit into 64 bits."""
@@ -106,9 +108,41 @@ def _narrow(data_type: pa.DataType) -> pa.DataType:
 
 def _to_arrow_field(spark_field: Mapping[str, Any], column: str) -> pa.Field:
     metadata = spark_field.get("metadata") or {}
-    ids = {b"PARQUET:field_id": str(metadata[FIELD_ID]).encode()} if FIELD_ID in metadata else None
-    arrow_type = _NOT_SPARKS.get(str(metadata.get(_ICEBERG_TYPE))) or _to_arrow_type(spark_field["type"], column)
-    return pa.field(spark_field["name"], arrow_type, spark_field["nullable"], ids)
+    part = _Part(column, metadata, metadata.get(_PARTS, {}), "")
+    return _field(spark_field["name"], spark_field["type"], spark_field["nullable"], part)
+
+
+class _Part(NamedTuple):
+    """A column, or a part of a list or map in it."""
+
+    column: str
+    """The top-level column, for messages."""
+    metadata: Mapping[str, Any]
+    parts: Mapping[str, Mapping[str, Any]]
+    """The metadata of all parts, by path."""
+    path: str
+
+    def inner(self, name: str) -> _Part:
+        """A part of it."""
+        path = f"{self.path}.{name}" if self.path else name
+        return self._replace(metadata=self.parts.get(path, {}), path=path)
+
+
+def _field(name: str, spark_type: Any, nullable: bool, part: _Part) -> pa.Field:
+    field_id = part.metadata.get(FIELD_ID)
+    metadata = None if field_id is None else {b"PARQUET:field_id": str(field_id).encode()}
+    arrow_type = _iceberg_type(str(part.metadata.get(_ICEBERG_TYPE))) or _to_arrow_type(spark_type, part)
+    return pa.field(name, arrow_type, nullable, metadata)
+
+
+def _iceberg_type(name: str) -> pa.DataType | None:
+    """One of Iceberg's types that Spark reads and writes as others; None for those that are the same."""
+    fixed = _FIXED.fullmatch(name)
+    if fixed is not None:
+        return pa.binary(int(fixed[1]))
+    if name == "uuid" and not hasattr(pa, "uuid"):
+        raise NotArrow(f"pyarrow {pa.__version__} has no UUIDs")
+    return pa.uuid() if name == "uuid" else pa.time64("us") if name == "time" else None
 
 
 def without_ids(schema_json: str) -> str:
@@ -118,19 +152,20 @@ def without_ids(schema_json: str) -> str:
         noted = part.get("metadata")
         if not isinstance(noted, dict):
             return part
-        return part | {"metadata": {key: value for key, value in noted.items() if key not in (FIELD_ID, _ICEBERG_TYPE)}}
+        return part | {"metadata": {key: value for key, value in noted.items() if key not in _NOTED}}
 
     return json.dumps(json.loads(schema_json, object_hook=clear))
 
 
 def find_arrow_only_column(schema_json: str) -> str | None:
-    """The first column whose values Spark would write as another type, if any."""
+    """The first column that Spark would write as another type, or without the ids of its parts, if any."""
     fields = json.loads(schema_json)["fields"]
-    return next((field["name"] for field in fields if _ICEBERG_TYPE in (field.get("metadata") or {})), None)
+    keys = (f'"{_ICEBERG_TYPE}"', f'"{_PARTS}"')
+    return next((field["name"] for field in fields if any(key in json.dumps(field) for key in keys)), None)
 
 
-def _to_arrow_type(spark_type: Any, column: str) -> pa.DataType:
-    """Convert a Spark type; column: the top-level column, for messages."""
+def _to_arrow_type(spark_type: Any, part: _Part) -> pa.DataType:
+    """Convert a Spark type."""
     if isinstance(spark_type, str):
         decimal = _DECIMAL.fullmatch(spark_type)
         if decimal is not None:
@@ -138,15 +173,14 @@ def _to_arrow_type(spark_type: Any, column: str) -> pa.DataType:
         if spark_type in _ATOMIC:
             return _ATOMIC[spark_type]
     elif spark_type["type"] == "struct":
-        return pa.struct([_to_arrow_field(field, column) for field in spark_type["fields"]])
+        return pa.struct([_to_arrow_field(field, part.column) for field in spark_type["fields"]])
     elif spark_type["type"] == "array":
-        element = _to_arrow_type(spark_type["elementType"], column)
-        return pa.list_(pa.field("element", element, spark_type["containsNull"]))
+        return pa.list_(_field("element", spark_type["elementType"], spark_type["containsNull"], part.inner("element")))
     elif spark_type["type"] == "map":
-        value = pa.field("value", _to_arrow_type(spark_type["valueType"], column), spark_type["valueContainsNull"])
-        return pa.map_(pa.field("key", _to_arrow_type(spark_type["keyType"], column), nullable=False), value)
+        value = _field("value", spark_type["valueType"], spark_type["valueContainsNull"], part.inner("value"))
+        return pa.map_(_field("key", spark_type["keyType"], False, part.inner("key")), value)
     kind = spark_type if isinstance(spark_type, str) else spark_type["type"]
-    raise NotArrow(f'column "{column}" holds values of type {kind}')
+    raise NotArrow(f'column "{part.column}" holds values of type {kind}')
 
 
 def same_values(stored: pa.DataType, target: pa.DataType) -> bool:

@@ -172,6 +172,8 @@ def _count_nan(column: pa.ChunkedArray) -> tuple[int, int, float | None, float |
 
 def _repeats(column: pa.ChunkedArray, page_rows: int) -> bool:
     """Check if a dictionary shrinks a column, by its first page as in parquet-mr; always true for nested columns."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
     kind = column.type
     if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or not len(column):
         return True

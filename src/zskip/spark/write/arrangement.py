@@ -1,0 +1,129 @@
+"""Which rows of a rewrite each new file holds, and in which order."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from zskip.layout.layout import Layout
+from zskip.records import Ints, Snapshot
+from zskip.spark.write.arrow.job import ArrowRewrite, ArrowRows, Written
+from zskip.spark.write.merge import as_one_partition, side_by_side
+from zskip.spark.write.rewrite import routed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class LiveRows(Protocol):
+    """The rows of some files, as readers give them."""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The files."""
+
+    def select(self, files: Snapshot) -> LiveRows:
+        """The rows of some of them."""
+
+    def live_rows(self, session: SparkSession) -> DataFrame:
+        """The rows, without deleted ones, with the number of each row's partition in the last column."""
+
+
+class Arrangement(Protocol):
+    """Which rows each new file holds, and in which order."""
+
+    @property
+    def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
+        """(files,) the number of each new file's partition in the snapshot."""
+
+    def write_files(self, job: ArrowRewrite) -> list[Written]:
+        """Write what files hold through Arrow; raises NotArrow where only Spark can."""
+
+    def live_rows(self, session: SparkSession, rows: LiveRows) -> DataFrame:
+        """The rows of the files to rewrite, as `Reader.live_rows` gives them."""
+
+    def write_rows(self, job: ArrowRows, rows: int) -> list[Written]:
+        """Write `live_rows`, as many as given, through Arrow; raises NotArrow where only Spark can."""
+
+    def routed(self, live: DataFrame, ordinal: str) -> DataFrame:
+        """The same rows without the column with the number of the partition; Spark's partition i is file i."""
+
+    def file_rows(self, live: Ints) -> Ints | None:
+        """(new files,) the rows of each, where the files to rewrite say so; live: (files,) their live rows."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ClusteredRows:
+    """Rows in the order of a layout."""
+
+    layout: Layout
+    sort_within_files: bool
+
+    @property
+    def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
+        """(files,) the layout's own."""
+        return self.layout.partition_of_file
+
+    def write_files(self, job: ArrowRewrite) -> list[Written]:
+        """Write each row to its file."""
+        return job.write_by_layout(self.layout, sort=self.sort_within_files)
+
+    def live_rows(self, session: SparkSession, rows: LiveRows) -> DataFrame:
+        """Read the rows in any order."""
+        return rows.live_rows(session)
+
+    def write_rows(self, job: ArrowRows, rows: int) -> list[Written]:
+        """Write each row to its file."""
+        return job.write_by_layout(self.layout, rows, sort=self.sort_within_files).files
+
+    def routed(self, live: DataFrame, ordinal: str) -> DataFrame:
+        """Route each row to its file."""
+        return routed(live, ordinal, self.layout, sort=self.sort_within_files)
+
+    def file_rows(self, live: Ints) -> Ints | None:
+        """None: the layout says only about how many."""
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class MergedFiles:
+    """The rows of some files one after another, unchanged."""
+
+    bins: Sequence[Ints]
+    """The numbers of the files that each new file replaces, all in one partition."""
+    partition_of_file: npt.NDArray[np.integer[Any]]
+
+    def write_files(self, job: ArrowRewrite) -> list[Written]:
+        """Write each bin in one task."""
+        return job.write_merged(self.bins)
+
+    def live_rows(self, session: SparkSession, rows: LiveRows) -> DataFrame:
+        """Read the files of each bin in one task."""
+        one = as_one_partition(session)
+        return side_by_side([_select(rows, numbers).live_rows(one) for numbers in self.bins])
+
+    def write_rows(self, job: ArrowRows, rows: int) -> list[Written]:
+        """Write what each task reads."""
+        return job.write_in_order().files
+
+    def routed(self, live: DataFrame, ordinal: str) -> DataFrame:
+        """Leave them in the tasks that read them."""
+        return live.drop(ordinal)
+
+    def file_rows(self, live: Ints) -> Ints | None:
+        """Those of the files of each bin."""
+        return np.array([live[numbers].sum() for numbers in self.bins], np.int64)
+
+
+def _select(rows: LiveRows, numbers: Ints) -> LiveRows:
+    """Select some files of one partition, as a table with that partition only."""
+    files = rows.snapshot.take(numbers)
+    partition = files.partitions[int(files.partition_of[0])]
+    return rows.select(
+        dataclasses.replace(files, partitions=(partition,), partition_of=np.zeros(len(numbers), np.int32))
+    )
