@@ -119,6 +119,16 @@ READ: list[tuple[str, Statement]] = [
             options=(("files", 3),),
         ),
     ),
+    (
+        "CREATE TABLE t USING iceberg PARTITIONED BY (days(`a b`), bucket( 4, n.q ), p) CLUSTER BY (a, b) AS SELECT 1",
+        CreateTable(
+            target=T,
+            query="SELECT 1",
+            by=("a", "b"),
+            format_name="iceberg",
+            partition_by=("days(`a b`)", "bucket( 4, n.q )", "p"),
+        ),
+    ),
     ("INSERT INTO TABLE t SELECT ';' ;", Insert(target=T, query="SELECT ';' ")),
     ("insert into t (a, b) values (1, 2)", Insert(target=T, query="(a, b) values (1, 2)")),
     ("EXPLAIN SKIPPING SELECT 1;", ExplainSkipping(query=" " * 16 + " SELECT 1;")),

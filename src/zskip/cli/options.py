@@ -132,8 +132,8 @@ def flag_of(name: str) -> str:
 
 
 def column_names(text: str, name: str) -> list[str]:
-    """Split names at commas; raises InputError for an empty one."""
-    names = [part.strip() for part in text.split(",")]
+    """Split names at commas outside of parentheses; raises InputError for an empty one."""
+    names = [part.strip() for part in re.split(r",(?![^()]*\))", text)]
     if not all(names):
         raise InputError(
             f'{flag_of(name)} "{text}" has an empty name; write columns with one comma between, such as a,b,c'

@@ -104,14 +104,14 @@ def write(
 
     target: a path, or a name of the session's catalogs, "db.table" or "catalog.db.table"; by: 2 to 32 columns that
     queries filter by (one is enough for curve="linear"); curve, files, target_file_size, unseen, sort_within_files,
-    seed: as in `Table.optimize`; partition_by: columns that become Hive partitions; format: "parquet", "delta" (with
-    deltalake, no jar) or "iceberg" (by a name in a catalog, without partitions); workload: a file of queries to fit the
-    layout to, one a line or as JSON; or a list of them, as in `Table.advise`; compression: the codec of the files, such
-    as "zstd", "zstd:3" or "snappy".
+    seed: as in `Table.optimize`; partition_by: columns that become Hive partitions, or partition fields of Iceberg such
+    as "days(ts)", "bucket(16, id)" or "truncate(4, name)"; format: "parquet", "delta" (with deltalake, no jar) or
+    "iceberg" (by a name in a catalog); workload: a file of queries to fit the layout to, one a line or as JSON; or a
+    list of them, as in `Table.advise`; compression: the codec of the files, such as "zstd", "zstd:3" or "snappy".
 
     mode: "error" refuses a target that exists, "append" adds the rows, by the table's own layout if it is clustered,
-    "overwrite" replaces all rows in one commit. A new table appears whole or not at all (an Iceberg table first appears
-    empty); until the commit, an existing one stays as it is. An overwritten Delta or Iceberg table, or one with a name,
+    "overwrite" replaces all rows in one commit. A new table appears whole or not at all; until the commit, an existing
+    one stays as it is. An overwritten Delta or Iceberg table, or one with a name,
     keeps its columns and partition columns; a directory of Parquet files takes those of the DataFrame.
 
     A DataFrame that reads a directory of Parquet files as it is takes the way of `optimize`. The plan of any other runs

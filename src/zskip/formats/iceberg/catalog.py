@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
@@ -13,9 +14,11 @@ from zskip.formats.schema import first_line
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
+    from pyiceberg.table import CreateTableTransaction, Table
+    from pyiceberg.table.update import TableRequirement, TableUpdate
 
     from zskip.formats.iceberg.commit import Rewrite
+    from zskip.formats.iceberg.replace import ReplaceFiles
     from zskip.formats.iceberg.table import Contents
 
 TIMEOUT = 60.0
@@ -33,7 +36,32 @@ class CurrentTable(NamedTuple):
 
     root: str
     metadata: str
-    """The URI of its current metadata file."""
+    """The URI of its current metadata file; empty for a table that its catalog does not have yet."""
+    draft: bytes | None = None
+    """The metadata, in JSON, of a table that its catalog does not have yet."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TableDefinition:
+    """A new table."""
+
+    columns: pa.Schema
+    schema_json: str
+    """The same columns in Spark's JSON."""
+    partition_by: tuple[str, ...]
+    """Columns, and transforms of columns, as Spark spells them."""
+    case_sensitive: bool
+
+
+class Draft(Protocol):
+    """A transaction that makes a table together with its first rows; until its commit nobody sees any of it."""
+
+    @property
+    def current(self) -> CurrentTable:
+        """The location and metadata that the table will have."""
+
+    def commit(self, contents: Contents, rewrite: Rewrite) -> None:
+        """Make the table with the files of a rewrite; raises as `IcebergCatalog.commit` does."""
 
 
 class IcebergCatalog(Protocol):
@@ -57,10 +85,11 @@ class IcebergCatalog(Protocol):
         Raises TableNotFoundError if the catalog has no such table, and StorageError if it is unavailable.
         """
 
-    def create(self, columns: pa.Schema, ddl: str) -> None:
-        """Create the table, empty and without partitions.
+    def draft(self, definition: TableDefinition) -> NewTable:
+        """Begin to make the table, which changes nothing yet.
 
-        ddl: the same columns in Spark's SQL. Raises StorageError if the catalog refuses.
+        Raises ColumnError, InputError and UnsupportedError for columns and partitions that no such table can have, and
+        StorageError if the catalog refuses.
         """
 
     def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
@@ -70,6 +99,47 @@ class IcebergCatalog(Protocol):
         files is no longer live and unchanged, and UnknownCommitError if it is unknown whether the rewrite was
         committed.
         """
+
+
+class NewTable:
+    """A table that its catalog gets with the first commit."""
+
+    def __init__(self, catalog: IcebergCatalog, draft: Draft) -> None:
+        self.catalog = catalog
+        """Where the table will be."""
+        self._draft: Draft | None = draft
+        """None after the commit."""
+
+    @property
+    def table(self) -> str:
+        """The table's name in the catalog."""
+        return self.catalog.table
+
+    @property
+    def in_session(self) -> bool:
+        """Whether the catalog is one of the session's."""
+        return self.catalog.in_session
+
+    @property
+    def in_one_thread(self) -> bool:
+        """Whether only one thread at a time may call the catalog."""
+        return self.catalog.in_one_thread
+
+    def current(self) -> CurrentTable:
+        """The draft, or after the commit the table."""
+        return self.catalog.current() if self._draft is None else self._draft.current
+
+    def draft(self, definition: TableDefinition) -> NewTable:
+        """Begin anew."""
+        return self.catalog.draft(definition)
+
+    def commit(self, rewrite: Rewrite, read: Callable[[CurrentTable], Contents]) -> None:
+        """Make the table with its first rows; later commits are the catalog's."""
+        if self._draft is None:
+            self.catalog.commit(rewrite, read)
+            return
+        self._draft.commit(read(self._draft.current), rewrite)
+        self._draft = None
 
 
 class PyIcebergCatalog:
@@ -111,10 +181,20 @@ class PyIcebergCatalog:
         table = self._load()
         return CurrentTable(root=table.location(), metadata=table.metadata_location)
 
-    def create(self, columns: pa.Schema, ddl: str) -> None:
-        """Create the table where the catalog's warehouse puts it."""
+    def draft(self, definition: TableDefinition) -> NewTable:
+        """Begin to make the table where the catalog's warehouse puts it."""
+        if definition.partition_by:
+            raise UnsupportedError(
+                f"partition_by={list(definition.partition_by)}: zskip makes Iceberg tables with partitions in catalogs "
+                f"of the session (spark.sql.catalog.<name>), whose Iceberg computes the values; "
+                f'"{self._table}" is in one of pyiceberg. Leave partition_by out: clustering columns do its work. '
+                "Nothing was written"
+            )
         with _translating_errors(f'create "{self._table}" in its catalog'):
-            self._call(lambda: self._open_catalog().create_table(self._identifier, columns))
+            transaction = self._call(
+                lambda: self._open_catalog().create_table_transaction(self._identifier, definition.columns)
+            )
+        return NewTable(self, _PyIcebergDraft(self, transaction))
 
     def _load(self) -> Table:
         from pyiceberg.exceptions import NoSuchTableError
@@ -135,7 +215,7 @@ class PyIcebergCatalog:
         """Commit a rewrite on top of the current table; if another writer was faster, check again and retry."""
         from pyiceberg.exceptions import CommitFailedException
 
-        from zskip.formats.iceberg.commit import check_unchanged, find_committed
+        from zskip.formats.iceberg.commit import check_unchanged
         from zskip.formats.iceberg.replace import ReplaceFiles
         from zskip.formats.iceberg.sweep import TRIES, attempt_id
 
@@ -143,32 +223,82 @@ class PyIcebergCatalog:
             table = self._load()
             contents = reread_contents(read, CurrentTable(root=table.location(), metadata=table.metadata_location))
             check_unchanged(contents, rewrite)
-            attempt = ReplaceFiles(table, contents, rewrite, attempt_id(rewrite.name, attempt_number))
+            attempt = ReplaceFiles(table.transaction(), contents, rewrite, attempt_id(rewrite.name, attempt_number))
+            updates, requirements = self.prepare(attempt)
             try:
-                with _translating_errors(f'write manifests of "{self._table}"'):
-                    updates, requirements = attempt.prepare()
-            except ZskipError:
-                attempt.discard()
-                raise
-            try:
-                self._call(lambda t=table, u=updates, r=requirements: t._do_commit(u, r))  # type: ignore[misc]
+                self.send(lambda t=table, u=updates, r=requirements: t._do_commit(u, r), rewrite)  # type: ignore[misc]
                 return
             except CommitFailedException:
                 attempt.discard()
-            except Exception as error:
-                if self._is_committed(rewrite.name, find_committed):
-                    return
-                raise UnknownCommitError(
-                    f'the catalog of "{self._table}" failed in the middle of a commit ({first_line(error)}); see '
-                    "whether its current snapshot is zskip's before you call again. No row is lost either way"
-                ) from error
         raise ConflictError(f'"{self._table}" is being written to constantly; nothing was committed, try again')
+
+    def prepare(self, attempt: ReplaceFiles) -> tuple[tuple[TableUpdate, ...], tuple[TableRequirement, ...]]:
+        """Write the manifests of a commit; they are gone where that fails."""
+        try:
+            with _translating_errors(f'write manifests of "{self._table}"'):
+                return attempt.prepare()
+        except ZskipError:
+            attempt.discard()
+            raise
+
+    def send(self, commit: Callable[[], object], rewrite: Rewrite) -> None:
+        """Ask the catalog for a commit; raises pyiceberg's errors where nothing was committed."""
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+
+        from zskip.formats.iceberg.commit import find_committed
+
+        try:
+            self._call(commit)
+        except (CommitFailedException, TableAlreadyExistsError):
+            raise
+        except Exception as error:
+            if self._is_committed(rewrite.name, find_committed):
+                return
+            raise UnknownCommitError(
+                f'the catalog of "{self._table}" failed in the middle of a commit ({first_line(error)}); see '
+                "whether its current snapshot is zskip's before you call again. No row is lost either way"
+            ) from error
 
     def _is_committed(self, name: str, find_committed: Callable[[Any, str], object]) -> bool:
         try:
             return find_committed(self._load().metadata, name) is not None
         except ZskipError:
             return False
+
+
+class _PyIcebergDraft:
+    """A table that a catalog of pyiceberg gets with its first rows."""
+
+    def __init__(self, catalog: PyIcebergCatalog, transaction: CreateTableTransaction) -> None:
+        self._catalog = catalog
+        self._transaction = transaction
+        metadata = transaction.table_metadata
+        self.current = CurrentTable(root=metadata.location, metadata="", draft=metadata.model_dump_json().encode())
+
+    def commit(self, contents: Contents, rewrite: Rewrite) -> None:
+        """Make the table, if nobody was faster."""
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
+        from pyiceberg.table.update import AssertCreate
+
+        from zskip.formats.iceberg.replace import ReplaceFiles
+        from zskip.formats.iceberg.sweep import attempt_id
+
+        table = self._transaction._table
+        attempt = ReplaceFiles(self._transaction, contents, rewrite, attempt_id(rewrite.name, 0))
+        updates = (*self._transaction._updates, *self._catalog.prepare(attempt)[0])
+        try:
+            self._catalog.send(lambda: table._do_commit(updates, (AssertCreate(),)), rewrite)
+        except (CommitFailedException, TableAlreadyExistsError) as error:
+            attempt.discard()
+            raise made_meanwhile(self._catalog.table) from error
+
+
+def made_meanwhile(table: str) -> ConflictError:
+    """The error for a new table whose name was taken."""
+    return ConflictError(
+        f'another writer has made the table "{table}" meanwhile; nothing was committed. Write with mode="append" or '
+        'mode="overwrite", or to another name'
+    )
 
 
 def reread_contents(read: Callable[[CurrentTable], Contents], current: CurrentTable) -> Contents:

@@ -71,6 +71,8 @@ class Rewrite:
     batch: BatchId | None = None
     spec: int = 0
     """The id of the partition spec of new rows."""
+    branch: str | None = None
+    """The branch that takes new rows; None for the table's own."""
 
     @property
     def summary(self) -> dict[str, str]:
@@ -192,10 +194,11 @@ def prepare_rewrite(
     *,
     mode: str = REPLACE,
     batch: BatchId | None = None,
+    branch: str | None = None,
 ) -> Rewrite:
     """Read the staged files and describe them for a manifest.
 
-    old: the files that they replace; mode: as in `Rewrite`. Raises CorruptFileError for one
+    old: the files that they replace; mode, batch, branch: as in `Rewrite`. Raises CorruptFileError for one
     that cannot be read, ConflictError if their rows in each partition do not match the old ones, and InputError for a
     null in a required column.
     """
@@ -227,6 +230,7 @@ def prepare_rewrite(
         info=info,
         batch=batch,
         spec=contents.metadata.default_spec_id,
+        branch=branch,
     )
 
 

@@ -14,7 +14,13 @@ import numpy as np
 from zskip.errors import MissingDependencyError, StorageError, TableNotFoundError, UnsupportedError, ZskipError
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
-from zskip.formats.iceberg.catalog import CurrentTable, IcebergCatalog, UnknownCommitError, reread_contents
+from zskip.formats.iceberg.catalog import (
+    CurrentTable,
+    IcebergCatalog,
+    NewTable,
+    UnknownCommitError,
+    reread_contents,
+)
 from zskip.records import Bools, Snapshot
 from zskip.storage import Storage
 
@@ -31,6 +37,8 @@ _NUMBERED = re.compile(
 )
 """File names of versions that are, or were about to be, committed: `v3`, or `00003-` and a UUID."""
 
+_MAIN = "main"
+"""The branch that a table has from its first snapshot on."""
 _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the time."""
 _UNKNOWN_FOR = 600
@@ -45,9 +53,11 @@ class IcebergFormat:
     home = HOME
     is_plain = False
 
-    def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None) -> None:
+    def __init__(self, storage: Storage, catalog: IcebergCatalog | None = None, branch: str | None = None) -> None:
+        """branch: whose files are live, and which takes new rows; each call raises InputError if there is none."""
         self._storage = storage
         self._catalog = catalog
+        self._branch = None if branch == _MAIN else branch
 
     @property
     def storage(self) -> Storage:
@@ -61,8 +71,8 @@ class IcebergFormat:
 
     @property
     def catalog(self) -> IcebergCatalog | None:
-        """The table's catalog; None for a table that is named by its path."""
-        return self._catalog
+        """The table's catalog, also of a new table; None for a table that is named by its path."""
+        return self._catalog.catalog if isinstance(self._catalog, NewTable) else self._catalog
 
     def snapshot(self) -> Snapshot:
         """The live files of the current snapshot, with the manifests' statistics.
@@ -83,21 +93,24 @@ class IcebergFormat:
         check_installed(self._storage.root)
         from zskip.formats.iceberg.table import read_contents
 
-        return read_contents(self._storage, self._metadata_path(current), known, has_own_reader=has_own_reader)
+        return read_contents(self._storage, self._metadata(current), known, has_own_reader=has_own_reader)
 
-    def _metadata(self) -> TableMetadata:
-        from zskip.formats.iceberg.table import read_metadata
+    def _metadata(self, current: CurrentTable | None = None) -> TableMetadata:
+        """The table's metadata, now or at a location from its catalog, with the head of the branch as current."""
+        from zskip.formats.iceberg.protocol import select_branch
 
-        return read_metadata(self._storage, self._metadata_path())
+        name = self._storage.root if self._catalog is None else self._catalog.table
+        return select_branch(self._table_metadata(current), self._branch, name)
 
-    def _metadata_path(self, current: CurrentTable | None = None) -> str:
-        """The current metadata's path in the table, from its catalog or from the files."""
+    def _table_metadata(self, current: CurrentTable | None = None) -> TableMetadata:
+        from zskip.formats.iceberg.table import PathResolver, parse_metadata, read_metadata
+
         if self._catalog is None:
-            return newest_metadata(self._storage)
-        from zskip.formats.iceberg.table import PathResolver
-
+            return read_metadata(self._storage, newest_metadata(self._storage))
         current = current or self._catalog.current()
-        return PathResolver(self._storage, current.root).relative(current.metadata)
+        if current.draft is not None:
+            return parse_metadata(self._storage, "", current.draft)
+        return read_metadata(self._storage, PathResolver(self._storage, current.root).relative(current.metadata))
 
     def check_replaceable(self) -> None:
         """Raise UnsupportedError if the catalog is unknown, or a rewrite would lose something."""
@@ -159,6 +172,12 @@ class IcebergFormat:
         except BatchHeldError:
             return None
 
+    def check_partitions(self, texts: Sequence[str], *, case_sensitive: bool) -> None:
+        """Raise InputError unless partition fields, as Spark spells them, are the table's own."""
+        from zskip.formats.iceberg.partitions import check_partition_terms
+
+        check_partition_terms(texts, self._metadata(), self._need_catalog().table, case_sensitive=case_sensitive)
+
     def row_rules(self) -> RowRules:
         """The required columns, the ids of columns in files, and what the partition values are."""
         from zskip.formats.iceberg.commit import read_row_rules
@@ -205,8 +224,12 @@ class IcebergFormat:
 
         staging_directory = added[0].path.rpartition("/")[0] if added else self.stage()
         name = staging_directory.rpartition("/")[2]
-        rewrite = prepare_rewrite(contents, old, added, name, info, mode=mode, batch=batch)
-        moves: dict[str, Any] = {"targets": [file.target for file in rewrite.new], "at_ms": int(time.time() * 1000)}
+        rewrite = prepare_rewrite(contents, old, added, name, info, mode=mode, batch=batch, branch=self._branch)
+        moves: dict[str, Any] = {
+            "targets": [file.target for file in rewrite.new],
+            "at_ms": int(time.time() * 1000),
+            "table": str(contents.metadata.table_uuid),
+        }
         self._storage.write(f"{staging_directory}/{_MOVES}", json.dumps(moves).encode())
         for file in rewrite.new:
             self._storage.rename(file.staged.path, file.target)
@@ -226,7 +249,7 @@ class IcebergFormat:
         """Remove the files of a rewrite that was not committed, or the remains of one that was.
 
         Everything stays for a later call if the table cannot be read or its catalog is unknown, and for a while if a
-        commit may still arrive.
+        commit may still arrive. So do files of another table that was made, or may have been, at the same place.
         """
         try:
             moves = json.loads(self._storage.read(f"{staging_directory}/{_MOVES}"))
@@ -243,11 +266,27 @@ class IcebergFormat:
             if time.time() - moves.get("since", 0) < _UNKNOWN_FOR:
                 return
             try:
-                undo(self._storage, self._metadata(), staging_directory.rpartition("/")[2], moves)
+                current = self._catalog.current()
+                metadata = self._table_metadata(current)
+                self._check_owner(moves.get("table"), metadata, is_new=current.draft is not None)
+                undo(self._storage, metadata, staging_directory.rpartition("/")[2], moves)
             except ZskipError as error:
                 _LOG.warning('"%s" stays in "%s": %s', staging_directory, self._storage.root, error)
                 return
         self._storage.delete(staging_directory)
+
+    def _check_owner(self, owner: str | None, metadata: TableMetadata, *, is_new: bool) -> None:
+        """Raise StorageError if files may be those of another table, which now has another name or none.
+
+        owner: the id of the table for which they were moved; None for files of older versions of zskip.
+        """
+        from zskip.formats.iceberg.sweep import may_have_metadata
+
+        is_same = str(metadata.table_uuid) == owner or (owner is None and not is_new)
+        if not is_same and may_have_metadata(self._storage, owner):
+            raise StorageError(
+                "its files may be those of another table that was made there; delete them if no catalog has that one"
+            )
 
     def last_operation(self) -> tuple[int, Mapping[str, Any]] | None:
         """The version and info of zskip's latest rewrite in the table's history."""

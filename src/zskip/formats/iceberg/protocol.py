@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 from pyiceberg.schema import Schema, index_by_id, index_name_by_id, make_compatible_name
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.name_mapping import MappedField
+from pyiceberg.table.refs import MAIN_BRANCH, SnapshotRefType
 
-from zskip.errors import UnsupportedError
+from zskip.errors import InputError, UnsupportedError
 
 _MOST_VERSION = 3
 _TYPE = re.compile(
@@ -33,6 +34,25 @@ class OwnReaderNeeded(UnsupportedError):
             '(zskip.table(spark, "catalog.db.table")), where Iceberg reads it and zskip prunes. Nothing was written'
         )
         self.feature = feature
+
+
+def select_branch(metadata: TableMetadata, branch: str | None, table: str) -> TableMetadata:
+    """The metadata as if the head of a branch were the current snapshot; None stands for the table's own branch.
+
+    table: its name. Raises InputError for a branch that the table does not have.
+    """
+    if branch is None:
+        return metadata
+    ref = metadata.refs.get(branch)
+    if ref is None or ref.snapshot_ref_type != SnapshotRefType.BRANCH:
+        of_branches = (name for name, each in metadata.refs.items() if each.snapshot_ref_type == SnapshotRefType.BRANCH)
+        names = ", ".join([MAIN_BRANCH, *sorted({*of_branches} - {MAIN_BRANCH})])
+        reason = f'has no branch "{branch}"' if ref is None else f'has a tag "{branch}", which takes no rows'
+        raise InputError(
+            f'"{table}" {reason}; its branches are {names}. ALTER TABLE {table} CREATE BRANCH `{branch}` makes one, in '
+            "Spark with Iceberg's extensions. Nothing was written"
+        )
+    return metadata.model_copy(update={"current_snapshot_id": ref.snapshot_id})
 
 
 def check_metadata_json(root: str, metadata: Mapping[str, Any]) -> None:

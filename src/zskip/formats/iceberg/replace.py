@@ -15,8 +15,9 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import TableProperties, Transaction
 from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
@@ -36,10 +37,17 @@ from zskip.formats.iceberg.values import LiveFile
 class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
     """One attempt at a rewrite, on top of the metadata that a table was loaded with."""
 
-    def __init__(self, table: Table, contents: Contents, rewrite: Rewrite, commit_uuid: UUID) -> None:
+    def __init__(self, transaction: Transaction, contents: Contents, rewrite: Rewrite, commit_uuid: UUID) -> None:
         # pyiceberg counts files for the summary of three operations; `replace` is not among them.
         operation = Operation.APPEND if rewrite.mode == APPEND else Operation.OVERWRITE
-        super().__init__(operation, table.transaction(), table.io, commit_uuid, snapshot_properties=rewrite.summary)
+        super().__init__(
+            operation,
+            transaction,
+            transaction._table.io,
+            commit_uuid,
+            snapshot_properties=rewrite.summary,
+            branch=rewrite.branch or MAIN_BRANCH,
+        )
         self._contents = contents
         self._rewrite = rewrite
         paths, removes_all = set(rewrite.old.paths), rewrite.mode == OVERWRITE

@@ -40,6 +40,18 @@ def undo(storage: Storage, metadata: TableMetadata, rewrite: str, note: Mapping[
     sweep_attempts(storage, metadata, rewrite, note["at_ms"])
 
 
+def may_have_metadata(storage: Storage, table_uuid: str | None) -> bool:
+    """Whether a table of this id may have been committed, since its metadata lies there; None stands for any table."""
+    for file in storage.list_dir(_HOME):
+        if file.path.endswith((".metadata.json", ".metadata.json.gz")):
+            try:
+                if table_uuid in (None, str(read_metadata(storage, file.path).table_uuid)):
+                    return True
+            except ZskipError:
+                return True
+    return False
+
+
 def sweep_attempts(storage: Storage, metadata: TableMetadata, rewrite: str, since_ms: int) -> None:
     """Remove the manifests and metadata files of attempts that were not committed."""
     files = [file for file in storage.list_dir(_HOME) if file.mtime_ms >= since_ms - _SLACK_MS]

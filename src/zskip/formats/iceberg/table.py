@@ -126,15 +126,14 @@ class Contents:
 
 
 def read_contents(
-    storage: Storage, metadata_path: str, known: Contents | None = None, *, has_own_reader: bool = False
+    storage: Storage, metadata: TableMetadata, known: Contents | None = None, *, has_own_reader: bool = False
 ) -> Contents:
-    """The current snapshot of a table, from its metadata file.
+    """The current snapshot of a table.
 
     known: an earlier one, whose manifests need not be read again; has_own_reader: whether Iceberg's own reader is
     available for tables that zskip would read wrongly. Raises UnsupportedError for those without it, and StorageError
-    for unreadable metadata.
+    for unreadable manifests.
     """
-    metadata = read_metadata(storage, metadata_path)
     resolver = PathResolver(storage, metadata.location)
     manifests = _read_manifests(storage, metadata, resolver, () if known is None else known.manifests)
     files = sorted(_live_files(manifests, metadata, resolver), key=lambda file: file.path)
@@ -170,11 +169,19 @@ def manifests_of_all_snapshots(storage: Storage, metadata: TableMetadata) -> set
 
 
 def read_metadata(storage: Storage, path: str) -> TableMetadata:
-    """The metadata of a table from its file; raises as `read_contents` does."""
+    """The metadata of a table from its file; raises as `parse_metadata` does, and TableNotFoundError."""
     try:
         content = storage.read(path)
     except FileNotFoundError as error:
         raise TableNotFoundError(f'"{storage.uri(path)}" is gone; check the path') from error
+    return parse_metadata(storage, path, content)
+
+
+def parse_metadata(storage: Storage, path: str, content: bytes) -> TableMetadata:
+    """The metadata of a table from its JSON; raises UnsupportedError, and StorageError where it cannot be read.
+
+    path: for messages.
+    """
 
     def parse() -> TableMetadata:
         text = gzip.decompress(content) if content.startswith(_GZIP) else content

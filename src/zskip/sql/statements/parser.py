@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zskip.errors import PredicateError
@@ -97,13 +98,34 @@ class Parser:
 
     def columns(self) -> tuple[str, ...]:
         """Names with commas between, in parentheses or not."""
+        return self._list(self._column)
+
+    def partition_fields(self) -> tuple[str, ...]:
+        """Columns, and calls such as `bucket(8, id)` as they are written; as in `columns`."""
+        return self._list(self._partition_field)
+
+    def _list(self, read: Callable[[], str]) -> tuple[str, ...]:
         bare = not self.accept("(")
-        columns = [".".join(self.parts("a column"))]
+        items = [read()]
         while self.accept(","):
-            columns.append(".".join(self.parts("a column")))
+            items.append(read())
         if not bare:
             self.expect(")", "a comma and a column, or )")
-        return tuple(columns)
+        return tuple(items)
+
+    def _column(self) -> str:
+        return ".".join(self.parts("a column"))
+
+    def _partition_field(self) -> str:
+        start = self.now.start
+        name = self._column()
+        if not self.accept("("):
+            return name
+        while not self.accept(")"):
+            if self.now.kind == "end":
+                raise self.error("expected )")
+            self.take()
+        return self.sql[start : self._tokens[self._at - 1].end]
 
     def predicate(self) -> tuple[str | None, int]:
         """After WHERE the text up to the next clause or the end of the statement, and its offset."""

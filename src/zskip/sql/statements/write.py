@@ -65,7 +65,7 @@ def _read_create(parser: Parser) -> CreateTable:
     parser.take()
     target = parser.target()
     format_name = parser.part("a format").lower() if parser.accept("USING") else None
-    partition_by = parser.columns() if parser.accept("PARTITIONED", "BY") else ()
+    partition_by = parser.partition_fields() if parser.accept("PARTITIONED", "BY") else ()
     parser.expect("CLUSTER", "USING, PARTITIONED BY or CLUSTER BY")
     parser.expect("BY")
     by = parser.columns()

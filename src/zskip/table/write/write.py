@@ -11,13 +11,15 @@ import dataclasses
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
 from zskip.errors import ColumnError, InputError, UnsupportedError, ZskipError
-from zskip.formats import CREATIONS, DEFAULT_FORMAT
+from zskip.formats import CREATIONS, DEFAULT_FORMAT, IcebergFormat
+from zskip.formats.iceberg.catalog import TableDefinition
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
@@ -61,7 +63,13 @@ class _NewColumns:
 
 
 def write(
-    df: DataFrame, target: Any, request: OptimizeRequest, *, format_name: str, mode: str, partition_by: Sequence[str]
+    df: DataFrame,
+    target: Any,
+    request: OptimizeRequest,
+    *,
+    format_name: str,
+    mode: str,
+    partition_by: Sequence[str],
 ) -> WriteResult:
     """Write rows to a new table, or to one that exists; `zskip.write` describes the arguments."""
     spark, request = check_frame(df), dataclasses.replace(request, operation="write")
@@ -71,11 +79,11 @@ def write(
         raise InputError('by="auto" needs a table with a workload; name columns, such as by=["a", "b"]')
     check_columns_and_curve(request)
     write_target = resolve_target(spark, target, format_name)
+    if write_target.existing is None and write_target.catalog is not None:
+        return _write_new_iceberg_table(spark, df, write_target, partition_by, request)
     if write_target.existing is None:
         columns = _new_columns(spark, df, partition_by)
         plan = _plan(spark, write_target.name, columns, request)
-        if write_target.catalog is not None:
-            return _write_to_new_iceberg_table(spark, write_target, columns, request)
         return _write_new_table(spark, df, write_target, columns, plan, request, format_name)
     if mode == "error" and not _is_empty_iceberg_table(write_target):
         raise InputError(
@@ -83,7 +91,7 @@ def write(
         )
     with notifying_catalog(write_target.existing) as handle:
         if mode != "overwrite":
-            _check_partitions(write_target, partition_by)
+            _check_partitions(spark, write_target, partition_by)
             return append(handle, df, None, request)
         return _overwrite(spark, df, write_target, partition_by, request)
 
@@ -232,39 +240,44 @@ def _rewrite_into(source: Handle, target: Handle, request: OptimizeRequest, root
     )
 
 
-def _write_to_new_iceberg_table(
-    spark: SparkSession, target: WriteTarget, columns: _NewColumns, request: OptimizeRequest
+def _write_new_iceberg_table(
+    spark: SparkSession, df: DataFrame, target: WriteTarget, partition_by: Sequence[str], request: OptimizeRequest
 ) -> WriteResult:
-    """Let the catalog make an empty table, and append to it.
-
-    If the append fails, the empty table stays, and counts as new.
-    """
+    """Make a table in its catalog together with its rows, in one commit."""
     import pyspark.sql.functions as F
     from pyspark.sql.pandas.types import to_arrow_schema
 
     assert target.catalog is not None, "Iceberg tables have a catalog"
-    if columns.names:
-        raise _partitioned_iceberg()
     # Iceberg has no smaller integers.
     wide = [
         F.col(quote_identifier(field.name)).cast("int").alias(field.name)
         if field.dataType.typeName() in ("byte", "short")
         else F.col(quote_identifier(field.name))
-        for field in columns.frame.schema.fields
+        for field in df.schema.fields
     ]
-    frame = columns.frame.select(*wide)
-    if not frame.take(1):
-        raise InputError(f'the DataFrame has no rows; nothing was written to "{target.name}"')
-    struct = frame._jdf.schema().asNullable()
-    target.catalog.create(to_arrow_schema(read_struct(struct.json())), str(struct.toDDL()))
-    return append(open_in_catalog(target.catalog, spark, None), frame, None, request)
-
-
-def _partitioned_iceberg() -> UnsupportedError:
-    return UnsupportedError(
-        "zskip writes Iceberg tables without partitions only; leave partition_by out, since clustering columns do "
-        "their work, or write with df.writeTo(...) and let optimize() put the rows in order. Nothing was written"
+    frame = df.select(*wide)
+    schema_json = _without_metadata(frame._jdf.schema().asNullable().json())
+    definition = TableDefinition(
+        columns=to_arrow_schema(read_struct(schema_json)),
+        schema_json=schema_json,
+        partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
+        case_sensitive=is_session_case_sensitive(spark),
     )
+    handle = open_in_catalog(target.catalog.draft(definition), spark, None)
+    try:
+        result = append(handle, frame, None, request)
+        _check_has_rows(result, target)
+    except BaseException:
+        with suppress(ZskipError):
+            _delete_if_empty(handle)
+        raise
+    return result
+
+
+def _delete_if_empty(handle: Handle) -> None:
+    """Delete the directory of a table that was not made, if no file is left there."""
+    if not handle.storage.walk(lambda name: False):
+        handle.storage.delete("")
 
 
 def _is_empty_iceberg_table(target: WriteTarget) -> bool:
@@ -275,11 +288,15 @@ def _is_empty_iceberg_table(target: WriteTarget) -> bool:
     return not len(snapshot) and not snapshot.version
 
 
-def _check_partitions(target: WriteTarget, partition_by: Sequence[str]) -> None:
+def _check_partitions(spark: SparkSession, target: WriteTarget, partition_by: Sequence[str]) -> None:
     """Raise InputError if partition columns are named that are not the table's."""
     assert target.existing is not None, "the table exists"
     partition_names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
-    names = [field.name for field in target.existing.format.snapshot().partition_fields]
+    table = target.existing.format
+    if partition_names and isinstance(table, IcebergFormat):
+        table.check_partitions(partition_names, case_sensitive=is_session_case_sensitive(spark))
+        return
+    names = [field.name for field in table.snapshot().partition_fields]
     if partition_names and [name.lower() for name in partition_names] != [name.lower() for name in names]:
         now = f"partitioned by {', '.join(names)}" if names else "not partitioned"
         raise InputError(f'partition_by={partition_names}: "{target.name}" is {now}; leave partition_by out')
@@ -300,7 +317,7 @@ def _overwrite(
             columns = _new_columns(spark, df, partition_by)
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
         else:
-            _check_partitions(target, partition_by)
+            _check_partitions(spark, target, partition_by)
             schema = open_reader(handle).schema
             case_sensitive = is_session_case_sensitive(spark)
             rules = handle.format.row_rules()

@@ -7,13 +7,23 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
+from pyiceberg.schema import Schema
 from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.transforms import BucketTransform, TruncateTransform
 from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
 
-from zskip.errors import ConflictError, StorageError, TableNotFoundError, ZskipError
+from zskip.errors import ConflictError, InputError, StorageError, TableNotFoundError, ZskipError
 from zskip.formats.hive import DEFAULT_PARTITION
-from zskip.formats.iceberg.catalog import CurrentTable, UnknownCommitError, call_with_timeout, reread_contents
+from zskip.formats.iceberg.catalog import (
+    CurrentTable,
+    NewTable,
+    TableDefinition,
+    UnknownCommitError,
+    call_with_timeout,
+    made_meanwhile,
+    reread_contents,
+)
 from zskip.formats.iceberg.commit import (
     APPEND,
     REPLACE,
@@ -23,7 +33,7 @@ from zskip.formats.iceberg.commit import (
     check_unchanged,
     find_committed,
 )
-from zskip.formats.iceberg.partitions import partition_values
+from zskip.formats.iceberg.partitions import PartitionTerm, parse_partition_terms, partition_values
 from zskip.formats.schema import first_line
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.failures import root_cause, text_with_causes
@@ -31,7 +41,6 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.hadoop import is_java_error
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
     from zskip.formats.iceberg.table import Contents
@@ -44,6 +53,8 @@ _CONFLICTS = (
     f"{ICEBERG}.exceptions.CommitFailedException",
 )
 """The errors after which certainly nothing was committed."""
+_TAKEN = f"{ICEBERG}.exceptions.AlreadyExistsException"
+"""The error for a new table whose name was taken."""
 _MISSING = (
     f"{ICEBERG}.exceptions.NoSuchTableException",
     "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
@@ -88,11 +99,40 @@ class SessionCatalog:
             metadata = table.operations().current()
             return CurrentTable(root=table.location(), metadata=metadata.metadataFileLocation())
 
-    def create(self, columns: pa.Schema, ddl: str) -> None:
-        """Create the table where the catalog puts it."""
-        name = ".".join(f"`{part}`" for part in self._table.split("."))
+    def draft(self, definition: TableDefinition) -> NewTable:
+        """Begin to make the table where the catalog puts it."""
         with self._translate_errors("create the table in the catalog of"):
-            self._spark.sql(f"CREATE TABLE {name} ({ddl}) USING iceberg")
+            transaction = call_with_timeout(self._table, lambda: self._begin(definition), InheritableThread)
+            return NewTable(self, _SessionDraft(self, self._jvm, transaction))
+
+    def _begin(self, definition: TableDefinition) -> JavaObject:
+        """An `org.apache.iceberg.Transaction` that creates the table."""
+        compat.set_active(self._spark)
+        jvm = self._jvm
+        catalog, *namespace, name = self._table.split(".")
+        struct = jvm.call("org.apache.spark.sql.types.DataType", "fromJson")(definition.schema_json)
+        schema = jvm.call(f"{ICEBERG}.spark.SparkSchemaUtil", "convert")(struct)
+        columns = Schema.model_validate_json(jvm.call(f"{ICEBERG}.SchemaParser", "toJson")(schema))
+        terms = parse_partition_terms(
+            definition.partition_by, columns, self._table, case_sensitive=definition.case_sensitive
+        )
+        spec = jvm.call(f"{ICEBERG}.PartitionSpec", "builderFor")(schema)
+        try:
+            for term in terms:
+                _add_field(spec, term)
+            built = spec.build()
+        except (Py4JJavaError, CapturedException) as error:
+            raise InputError(
+                f"partition_by={list(definition.partition_by)}: Iceberg refuses these partitions "
+                f"({root_cause(text_with_causes(error))}). Nothing was written"
+            ) from error
+        of_names = jvm.call(f"{ICEBERG}.catalog.Namespace", "of")(jvm.array("java.lang.String", namespace))
+        identifier = jvm.call(f"{ICEBERG}.catalog.TableIdentifier", "of")(of_names, name)
+        tables = self._spark._jsparkSession.sessionState().catalogManager().catalog(catalog).icebergCatalog()
+        # As Spark's own tables have it.
+        owner = jvm.call("org.apache.spark.util.Utils", "getCurrentUserName")()
+        builder = tables.buildTable(identifier, schema).withPartitionSpec(built).withProperty("owner", owner)
+        return builder.createTransaction()
 
     def load(self) -> JavaObject:
         """The current `org.apache.iceberg.BaseTable`."""
@@ -123,12 +163,16 @@ class SessionCatalog:
         contents = reread_contents(read, self.current())
         check_unchanged(contents, rewrite)
         table = self.load()
+        operation = self.prepare(table, contents, rewrite)
+        self.commit_operation(operation, lambda: self._is_committed(rewrite, read))
+
+    def prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
+        """The pending update of a rewrite, after the table has got a name mapping if it needs one."""
         with self._translate_errors("prepare a commit to"):
             if rewrite.by_name and contents.metadata.name_mapping() is None:
                 mapping = create_mapping_from_schema(contents.metadata.schema()).model_dump_json()
                 table.updateProperties().set(_MAPPING, mapping).commit()
-            operation = self._prepare(table, contents, rewrite)
-        self.commit_operation(operation, lambda: self._is_committed(rewrite, read))
+            return self._prepare(table, contents, rewrite)
 
     def commit_operation(self, operation: JavaObject, is_committed: Callable[[], bool]) -> None:
         """Commit one of Iceberg's pending updates.
@@ -136,9 +180,15 @@ class SessionCatalog:
         is_committed: asks the table, where the catalog has failed. Raises ConflictError where nothing was committed,
         and UnknownCommitError where that is unknown.
         """
+        self.send(operation.commit, is_committed)
+
+    def send(self, commit: Callable[[], object], is_committed: Callable[[], bool]) -> None:
+        """Call a method of Iceberg's that commits; raises as `commit_operation` does."""
         try:
-            operation.commit()
+            commit()
         except (Py4JJavaError, CapturedException) as error:
+            if isinstance(error, Py4JJavaError) and is_java_error(error, _TAKEN):
+                raise made_meanwhile(self._table) from error
             if isinstance(error, Py4JJavaError) and is_java_error(error, *_CONFLICTS):
                 raise ConflictError(
                     f'another writer changed "{self._table}" in the meantime ({_message(error)}); nothing was '
@@ -149,6 +199,11 @@ class SessionCatalog:
                     f'the catalog of "{self._table}" failed in the middle of a commit ({_message(error)}); check '
                     "whether its current snapshot is zskip's before you call again. No row is lost either way"
                 ) from error
+
+    def add_to_transaction(self, operation: JavaObject) -> None:
+        """Apply one of Iceberg's pending updates to its transaction; raises StorageError, and nothing is committed."""
+        with self._translate_errors("write manifests of"):
+            operation.commit()
 
     def find_committed(self, name: str) -> JavaObject | None:
         """Iceberg's snapshot that a rewrite of this name has committed, if the table still has it."""
@@ -210,6 +265,8 @@ class SessionCatalog:
             add = operation.addFile
         for key, value in rewrite.summary.items():
             operation.set(key, value)
+        if rewrite.branch is not None:
+            operation.toBranch(rewrite.branch)
         root = contents.metadata.location.rstrip("/")
         for file in rewrite.new:
             values = partition_values(contents.metadata, rewrite.spec, file.staged.directory)
@@ -323,6 +380,46 @@ def read_all(jvm: Jvm, items: JavaObject) -> JavaObject:
         return jvm.call(f"{ICEBERG}.relocated.com.google.common.collect.Lists", "newArrayList")(items.iterator())
     finally:
         items.close()
+
+
+class _SessionDraft:
+    """A table that a catalog of the session gets with its first rows."""
+
+    def __init__(self, catalog: SessionCatalog, jvm: Jvm, transaction: JavaObject) -> None:
+        """transaction: an `org.apache.iceberg.Transaction`."""
+        self._catalog = catalog
+        self._transaction = transaction
+        table = transaction.table()
+        text = str(jvm.call(f"{ICEBERG}.TableMetadataParser", "toJson")(table.operations().current()))
+        self.current = CurrentTable(root=str(table.location()), metadata="", draft=text.encode())
+
+    def commit(self, contents: Contents, rewrite: Rewrite) -> None:
+        """Make the table, if nobody was faster."""
+        catalog = self._catalog
+        catalog.add_to_transaction(catalog.prepare(self._transaction.table(), contents, rewrite))
+        try:
+            catalog.send(self._transaction.commitTransaction, lambda: self._is_committed(rewrite))
+        except ConflictError as error:
+            # The table cannot have changed, since it was not there.
+            raise made_meanwhile(catalog.table) from error
+
+    def _is_committed(self, rewrite: Rewrite) -> bool:
+        try:
+            return self._catalog.find_committed(rewrite.name) is not None
+        except ZskipError:
+            return False
+
+
+def _add_field(spec: JavaObject, term: PartitionTerm) -> None:
+    """Add a field to Iceberg's builder of a spec, named as Spark names it."""
+    kind, column = term.transform, term.column
+    if isinstance(kind, BucketTransform):
+        spec.bucket(column, kind.num_buckets)
+    elif isinstance(kind, TruncateTransform):
+        spec.truncate(column, kind.width)
+    else:
+        # identity, year, month, day, hour
+        getattr(spec, str(kind))(column)
 
 
 def _message(error: Py4JJavaError | CapturedException) -> str:
