@@ -57,6 +57,7 @@ CLAUSES = {
     ("optimize", "by"): "ZORDER BY",
     ("optimize", "curve"): "HILBERT BY",
     ("optimize", "where"): "WHERE",
+    ("write", "branch"): "INSERT INTO catalog.db.t.branch_x; a new table has no branches",
     ("write", "by"): "CLUSTER BY",
     ("write", "df"): "AS SELECT",
     ("write", "format"): "USING",

@@ -21,6 +21,8 @@ from zskip.table.snapshot import open_reader
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_BRANCH = "branch_"
+
 
 def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> DataFrame:
     """Run a CREATE TABLE or an INSERT; one that is not zskip's runs as Spark runs it."""
@@ -28,16 +30,18 @@ def run_write(spark: SparkSession, text: str, statement: WriteStatement) -> Data
         return _create(spark, statement)
     if statement.target.path is not None:
         return _insert_into_path(spark, statement)
-    target = _find_clustered(spark, statement.target)
+    table_name, branch = _split_branch(statement.target)
+    target = _find_clustered(spark, table_name)
     frame = None if target is None else _analyze_insert(spark, text)
     if target is None or frame is None:
         return run_query(spark, text).frame
-    version = target.handle.format.snapshot().version
+    handle = target.handle.on_branch(branch)
+    version = handle.format.snapshot().version
     try:
-        result = target.table.append(frame)
+        result = target.table.append(frame, branch=branch)
     except (ColumnError, UnsupportedError):
         # The catalog may have columns that the files lack.
-        if target.handle.format.snapshot().version != version:
+        if handle.format.snapshot().version != version:
             raise
         # Nothing was written: Spark appends.
         return run_query(spark, text).frame
@@ -89,6 +93,13 @@ def _insert_into_path(spark: SparkSession, statement: Insert) -> DataFrame:
         return results.write_frame(spark, target.table.append(frame.toDF(*names)))
     finally:
         target.refresh(spark)
+
+
+def _split_branch(target: Target) -> tuple[Target, str | None]:
+    """A table and one of its branches, which Iceberg names in a further part, as in `catalog.db.t.branch_audit`."""
+    *table, last = target.parts
+    is_branch = len(table) > 2 and last.startswith(_BRANCH)
+    return (Target(parts=tuple(table)), last.removeprefix(_BRANCH)) if is_branch else (target, None)
 
 
 def _find_clustered(spark: SparkSession, target: Target) -> TargetTable | None:

@@ -51,6 +51,8 @@ class Handle:
     """A session of Spark Connect, which reads files but gives no access to its JVM."""
     exclusive: bool = False
     """Whether the user promises that nobody else rewrites the table."""
+    branch: str | None = None
+    """The branch that takes new rows; None for the table's own."""
 
     def __post_init__(self) -> None:
         """Check the format's name, and keep no second storage for an index inside the table."""
@@ -66,7 +68,7 @@ class Handle:
     def format_on(self, storage: Storage) -> TableFormat:
         """The table's format over another storage of the same table."""
         if self.catalog is not None:
-            return IcebergFormat(storage, self.catalog)
+            return IcebergFormat(storage, self.catalog, self.branch)
         if self.spark is None:
             return open_format(storage, self.format_name, exclusive=self.exclusive)
         from zskip.spark.formats import own_log
@@ -80,6 +82,20 @@ class Handle:
         if not isinstance(exclusive, bool):
             raise InputError(f"exclusive={exclusive!r}: say True or False")
         return replace(self, exclusive=True) if exclusive else self
+
+    def on_branch(self, branch: str | None) -> Handle:
+        """The table with a branch in place of its own; raises InputError, and UnsupportedError where none can be."""
+        if branch is None:
+            return self
+        if not isinstance(branch, str) or not branch:
+            raise InputError(f"branch={branch!r} is no name of a branch")
+        if self.catalog is None:
+            raise UnsupportedError(
+                f'branch="{branch}": only Iceberg tables in a catalog, opened by their names there, have branches, and '
+                f'"{self.storage.root}" was opened as a table of the format {self.format.name} without one; leave '
+                "branch out. Nothing was written"
+            )
+        return replace(self, branch=branch)
 
     @property
     def home(self) -> Storage:

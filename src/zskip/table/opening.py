@@ -94,6 +94,7 @@ def write(
     partition_by: Sequence[str] | str = (),
     format: str = "parquet",
     mode: str = "error",
+    branch: str | None = None,
     workload: Given = None,
     unseen: float = 0.2,
     sort_within_files: bool = True,
@@ -106,8 +107,9 @@ def write(
     queries filter by (one is enough for curve="linear"); curve, files, target_file_size, unseen, sort_within_files,
     seed: as in `Table.optimize`; partition_by: columns that become Hive partitions, or partition fields of Iceberg such
     as "days(ts)", "bucket(16, id)" or "truncate(4, name)"; format: "parquet", "delta" (with deltalake, no jar) or
-    "iceberg" (by a name in a catalog); workload: a file of queries to fit the layout to, one a line or as JSON; or a
-    list of them, as in `Table.advise`; compression: the codec of the files, such as "zstd", "zstd:3" or "snappy".
+    "iceberg" (by a name in a catalog); branch: as in `Table.append`; workload: a file of queries to fit the layout to,
+    one a line or as JSON; or a list of them, as in `Table.advise`; compression: the codec of the files, such as "zstd",
+    "zstd:3" or "snappy".
 
     mode: "error" refuses a target that exists, "append" adds the rows, by the table's own layout if it is clustered,
     "overwrite" replaces all rows in one commit. A new table appears whole or not at all; until the commit, an existing
@@ -139,4 +141,4 @@ def write(
         workload=workload,
         unseen=unseen,
     )
-    return write_table(df, target, request, format_name=format, mode=mode, partition_by=partition_by)
+    return write_table(df, target, request, format_name=format, mode=mode, partition_by=partition_by, branch=branch)

@@ -135,28 +135,37 @@ class Table:
             request = dataclasses.replace(request, into=path)
             return (optimize if request.max_batch is None else optimize_in_batches)(handle, request)
 
-    def append(self, df: DataFrame, *, batch: tuple[str, int] | None = None, exclusive: bool = False) -> WriteResult:
+    def append(
+        self,
+        df: DataFrame,
+        *,
+        batch: tuple[str, int] | None = None,
+        branch: str | None = None,
+        exclusive: bool = False,
+    ) -> WriteResult:
         """Append the rows of a DataFrame, placed by the table's own layout, and index the new files.
 
         df: has the table's columns in any order, with the same types; columns that may be null may be missing. Its plan
         runs twice, first for a sample of the clustering columns, and once more if the table has Hive partitions:
         persist it if it is slow or gives other rows each time. batch: the name of a writer and the number of its batch,
-        such as ("orders", 7) in `foreachBatch`: a batch that the table holds already, or one before it, is left out
-        (Parquet and Delta); exclusive: as in `optimize`.
+        such as ("orders", 7) in `foreachBatch`: a batch that the table or the branch holds already, or one before it,
+        is left out; branch: the branch of an Iceberg table that takes the rows; by default the one that queries read.
+        Its files are indexed once they are in that one. exclusive: as in `optimize`.
 
         The new rows lie between the table's own bounds and cuts, or in the leaves of its tree, in as many files as they
         are worth, each narrow in the clustering columns. A table that was never clustered takes them in input order,
         and the result's `curve` says so. The commit is an append: readers of changes see it as one.
 
         Raises ColumnError for columns that are missing, extra or of another type, InputError for what is no DataFrame,
-        for a stream, and for nulls in columns that must have none, UnsupportedError for tables that only their own
+        for a stream, for a branch that is not there, and for nulls in columns that must have none, UnsupportedError for
+        branches of other formats and for tables that only their own
         engine can append to, and ConflictError if the columns changed meanwhile. In each case the table is as it was.
         """
         from zskip.table.catalog_updates import notifying_catalog
         from zskip.table.write.append import append, read_batch
 
         batch_id = read_batch(batch)
-        handle = self._handle.exclusively(exclusive)
+        handle = self._handle.exclusively(exclusive).on_branch(branch)
         with notifying_catalog(handle):
             return append(handle, df, batch_id)
 

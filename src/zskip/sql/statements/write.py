@@ -14,7 +14,7 @@ from zskip.sql.statements.parser import Parser, Target
 from zskip.sql.statements.text import tokens
 from zskip.table.opening import write
 
-WRITE_OPTIONS = options_of(write, without=("df", "target", "by", "partition_by", "format", "mode"))
+WRITE_OPTIONS = options_of(write, without=("df", "target", "by", "partition_by", "format", "mode", "branch"))
 """What WITH takes: the parameters of `zskip.write` that are no clauses; a table that exists is an error."""
 
 

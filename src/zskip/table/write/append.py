@@ -132,9 +132,11 @@ def write_and_commit(
             curve=staged.curve,
             predicted_share=staged.predicted_share,
         )
-        _record(handle, result, staged, plan, operation)
-        with timer.step("index"):
-            index_new_files(handle)
+        # Journal and index are about the table's own branch.
+        if handle.branch is None:
+            _record(handle, result, staged, plan, operation)
+            with timer.step("index"):
+                index_new_files(handle)
         return dataclasses.replace(result, jobs=count_jobs(spark))
 
 

@@ -70,6 +70,7 @@ def write(
     format_name: str,
     mode: str,
     partition_by: Sequence[str],
+    branch: str | None,
 ) -> WriteResult:
     """Write rows to a new table, or to one that exists; `zskip.write` describes the arguments."""
     spark, request = check_frame(df), dataclasses.replace(request, operation="write")
@@ -79,6 +80,11 @@ def write(
         raise InputError('by="auto" needs a table with a workload; name columns, such as by=["a", "b"]')
     check_columns_and_curve(request)
     write_target = resolve_target(spark, target, format_name)
+    if write_target.existing is None and branch is not None:
+        raise InputError(
+            f'branch="{branch}": there is no table "{write_target.name}" yet, and the first rows of a table are on its '
+            "own branch; leave branch out. Nothing was written"
+        )
     if write_target.existing is None and write_target.catalog is not None:
         return _write_new_iceberg_table(spark, df, write_target, partition_by, request)
     if write_target.existing is None:
@@ -89,7 +95,9 @@ def write(
         raise InputError(
             f'"{write_target.name}" exists already; write with mode="append" or mode="overwrite", or to another target'
         )
-    with notifying_catalog(write_target.existing) as handle:
+    existing = write_target.existing.on_branch(branch)
+    write_target = dataclasses.replace(write_target, existing=existing)
+    with notifying_catalog(existing) as handle:
         if mode != "overwrite":
             _check_partitions(spark, write_target, partition_by)
             return append(handle, df, None, request)
@@ -308,7 +316,8 @@ def _overwrite(
     """Replace all rows; a plain Parquet table without a name takes the columns of the DataFrame, too."""
     handle = target.existing
     assert handle is not None, "only a table that exists is overwritten"
-    check_does_not_read(df, target)
+    if handle.branch is None:
+        check_does_not_read(df, target)
     handle.format.check_appendable(overwrites=True)
     timer = StepTimer()
     with timer.step("check"):
