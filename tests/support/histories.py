@@ -104,7 +104,7 @@ class History:
         self.log: list[str] = []
         self.by: list[str] = []
         """What the table was clustered by."""
-        self.next_key = self.next_number = 0
+        self.next_key = self.next_number = self.next_batch = 0
         self.now = Version(tuple(self._column(*pair) for pair in self.columns), {})
         self.past: dict[Any, Version] = {}
         self._make_keys()
@@ -232,6 +232,28 @@ class History:
             self.now = replace(self.now, columns=(column, *others))
 
     # Steps of zskip.
+
+    def append(self) -> None:
+        """Add rows through zskip, at times as a batch, which may come twice."""
+        if len(self.now.rows) > MOST_ROWS:
+            return self.delete()
+        rows, batch = self._new_rows(self.rng.choice([1, 8])), None
+        if self.rng.random() < 0.5:
+            batch = ("history", self.next_batch)
+            self.next_batch += 1
+        assert self._append(rows, batch=batch) == len(rows)
+        if batch is not None and self.rng.random() < 0.5:
+            assert self._append(rows, batch=batch) == 0, "a batch came twice"
+        self._set_rows({**self.now.rows, **rows})
+
+    def _append(self, rows: Mapping[int, Row], **options: Any) -> int:
+        """Append rows through zskip, columns in another order than the table's; returns how many it wrote."""
+        names = [column.name for column in self.now.columns]
+        text = f"SELECT * FROM VALUES {self._values(rows)} AS s({', '.join(names)})"
+        self.rng.shuffle(names)
+        frame = self.spark.sql(text).select(*names)
+        self.note("append", df=text, **options)
+        return self.table.append(frame, **options).rows
 
     def index(self) -> None:
         """Refresh the index, at times with a sketch more."""

@@ -31,6 +31,7 @@ class DeltaHistory(History):
             self.names = tuple(name for name in History.names if " " not in name)
         super().__init__(spark, f"default.history_{kind}", seed)
         self.steps += 2 * self.changes_of_columns if is_mapped else [self.add, self.widen, self.move]
+        self.steps += 3 * [self.append]
 
     def create(self) -> str:
         self.spark.sql(f"DROP TABLE IF EXISTS {self.name}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import histories
 import pytest
+from histories import MOST_ROWS
 from iceberg_rows import delete_equal, load
 from random_rows import POOLS
 
@@ -32,7 +33,7 @@ class IcebergHistory(histories.History):
         super().__init__(spark, name, seed)
         self.was_partitioned = bool(self.fields)
         self.steps += [
-            *self.changes_of_columns, *self.changes_of_columns,
+            *self.changes_of_columns, *self.changes_of_columns, *3 * [self.append], self.append_aside,
             self.delete_by_values, self.add_with_default, self.tag, self.go_back,
             self.replace_table, self.choose_modes, self.rewrite_by_iceberg, self.change_partitions,
         ]  # fmt: skip
@@ -110,6 +111,19 @@ class IcebergHistory(histories.History):
         self.run(self.create())
         self.insert()
         self.insert()
+
+    def append_aside(self) -> None:
+        """Add rows to a branch through zskip, and at times go on from there."""
+        if len(self.now.rows) > MOST_ROWS:
+            return self.delete()
+        rows, name = self._new_rows(4), self.name.partition(".")[2]
+        self.run(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH aside")
+        self._append(rows, branch="aside")
+        on_branch = self.sides.plain(f"SELECT id FROM {self.name} VERSION AS OF 'aside'")
+        assert sorted(row[0] for row in on_branch) == sorted({**self.now.rows, **rows})
+        if self.rng.random() < 0.6:
+            self.run(f"CALL local.system.fast_forward('{name}', 'main', 'aside')")
+            self._set_rows({**self.now.rows, **rows})
 
     def choose_modes(self) -> None:
         """Write deletes and changes beside files, or new files."""
