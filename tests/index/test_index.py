@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -539,3 +540,29 @@ def test_one_bound_index_serves_many_threads(storage, tmp_path, indexed):
         thread.join()
     assert len(results) == 8
     assert all(stats is results[0] for stats in results)
+
+
+def test_threads_wait_for_nobody_who_reads_another_column(storage, tmp_path, indexed, monkeypatch):
+    write(tmp_path, "0.parquet", 5)
+    bound = indexed(storage, FIELDS)
+    begun, go = threading.Event(), threading.Event()
+    read, paths = bound._column, []
+
+    def slow(path):
+        paths.append(path)
+        if path == ("a",):
+            begun.set()
+            assert go.wait(60)
+        return read(path)
+
+    monkeypatch.setattr(bound, "_column", slow)
+    with ThreadPoolExecutor(3) as pool:
+        waiting = [pool.submit(lows, bound, "a") for _ in range(2)]
+        assert begun.wait(60)
+        try:
+            assert pool.submit(lows, bound, "x").result(60) == {"0.parquet": 2.5}
+            assert not any(each.done() for each in waiting)
+        finally:
+            go.set()
+        assert [each.result(60) for each in waiting] == [{"0.parquet": 5}] * 2
+    assert sorted(paths) == [("a",), ("x",)], "each is read once"

@@ -13,6 +13,7 @@ import numpy as np
 from zskip.errors import IndexFormatError
 from zskip.index.resolve import Absent, fold, readable_as, resolve, widening
 from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
+from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
 from zskip.predicate import Predicate
@@ -103,6 +104,7 @@ class BoundIndex:
         self.case_sensitive = case_sensitive
         self._cache = _ColumnCache(CACHE_BYTES)
         self._lock = threading.Lock()
+        self._reading = KeyedLocks()
         names = snapshot.reading.names
         self._stored = {fold(path, case_sensitive): stored for path, stored in (names.paths or {}).items()}
         self._names = fold_names([field.name for field in snapshot.fields], case_sensitive)
@@ -166,10 +168,14 @@ class BoundIndex:
         The type is the table's; for a field inside a struct it is the type that all files share.
         """
         path = fold(path, self.case_sensitive)
-        with self._lock:
-            if path not in self._cache:
-                self._cache.put(path, self._column(path))
-            return self._cache.get(path)
+        with self._reading.of(path):
+            with self._lock:
+                if path in self._cache:
+                    return self._cache.get(path)
+            stats = self._column(path)
+            with self._lock:
+                self._cache.put(path, stats)
+            return stats
 
     def tight(self, path: tuple[str, ...]) -> Bools:
         """(files,) mask of the files whose bounds of a column are exactly its least and greatest value.

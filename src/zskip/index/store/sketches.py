@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import json
-import threading
 import uuid
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,6 +24,7 @@ import pyarrow.parquet as pq
 
 from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
+from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Columns, Predicate, columns_of
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
@@ -171,7 +171,7 @@ class BoundSketches:
         self._storage = storage
         self._snapshot = snapshot
         self._warn = warn or WarnOnce()
-        self._lock = threading.Lock()
+        self._reading = KeyedLocks()
         self._cache: dict[int, StackedStates] = {}
         self.sketches: list[tuple[SketchRecord, SketchOn]] = []
         for record in records:
@@ -191,7 +191,7 @@ class BoundSketches:
         return FileSketches(len(self._snapshot), tuple((self.sketches[i][1], self._states(i)) for i in usable))
 
     def _states(self, number: int) -> StackedStates:
-        with self._lock:
+        with self._reading.of(number):
             if number not in self._cache:
                 record, on = self.sketches[number]
                 self._cache[number] = read_states(on.sketch, self.blobs(record, on))
