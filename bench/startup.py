@@ -1,10 +1,14 @@
 """How long it takes before anything happens: `import zskip` and `zskip --help`, beside a Python that does nothing.
 
-python bench/startup.py --rounds 30
+With `--sessions`, also `zskip.enable` in new sessions of Spark: its time, and how much of it is the Java that is read
+from the user's cache or compiled anew, the callback server of py4j, and the rest.
+
+python bench/startup.py --rounds 30 --sessions 5
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,9 +24,33 @@ CALLS = {
 """`help` is what the installed command runs."""
 
 
+ENABLE = """
+import json, sys, time
+sys.path.insert(0, sys.argv[1])
+from shared import common
+spark = common.session()
+spark.range(9).count()
+from pyspark.java_gateway import ensure_callback_server_started
+begun = [time.perf_counter()]
+import zskip
+from zskip.spark.jvm.gateway import Jvm
+from zskip.spark.scan.bridge.janino import singleton
+begun.append(time.perf_counter())
+ensure_callback_server_started(spark.sparkContext._gateway)
+begun.append(time.perf_counter())
+singleton(Jvm.of(spark), "ScanLog")
+begun.append(time.perf_counter())
+zskip.enable(spark)
+begun.append(time.perf_counter())
+print(json.dumps([1000 * (b - a) for a, b in zip(begun, begun[1:])]))
+"""
+"""Prints the milliseconds of the parts of `zskip.enable`, in a session that has run a query."""
+PARTS = ("imports", "callback_server", "java", "rest")
+
+
 def main() -> None:
     """Start each in turns, in fresh processes, and print medians."""
-    options = common.arguments(__doc__ or "", rounds=30)
+    options = common.arguments(__doc__ or "", rounds=30, sessions=0)
     took: dict[str, list[float]] = {name: [] for name in CALLS}
     busy: dict[str, list[float]] = {name: [] for name in CALLS}
     for _ in range(options.rounds + 1):
@@ -35,6 +63,11 @@ def main() -> None:
         figures[f"{name}_ms"] = common.median(took[name][1:])  # The first finds nothing in the caches of the disk.
         figures[f"{name}_least_ms"] = round(min(took[name][1:]), 3)
         figures[f"{name}_cpu_ms"] = common.median(busy[name][1:])
+    for kind, conf in (("cached", {}), ("compiled", {"XDG_CACHE_HOME": os.devnull})) if options.sessions else ():
+        parts = [enable(conf) for _ in range(options.sessions + 1)][1:]
+        figures[f"enable_{kind}_ms"] = common.median([sum(each) for each in parts])
+        for name, times in zip(PARTS, zip(*parts, strict=True), strict=True):
+            figures[f"enable_{kind}_{name}_ms"] = common.median(list(times))
     common.emit(figures, options.json)
 
 
@@ -42,6 +75,13 @@ def processor_seconds() -> float:
     """What all processes that have ended took of the processors."""
     spent = os.times()
     return spent.children_user + spent.children_system
+
+
+def enable(environment: dict[str, str]) -> list[float]:
+    """Enable zskip in a new session of a new process; the milliseconds of its parts."""
+    call = [sys.executable, "-c", ENABLE, str(common.ROOT / "bench")]
+    done = subprocess.run(call, check=True, capture_output=True, text=True, env={**os.environ, **environment})
+    return list(json.loads(done.stdout.splitlines()[-1]))
 
 
 def start(call: list[str]) -> None:
