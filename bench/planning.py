@@ -1,5 +1,6 @@
 """What zskip adds to the planning of a query: by predicates that cannot be pruned, and by one that can.
 
+Each filter is new, and then comes again; at last 8 and 32 threads plan queries at once that cannot be pruned.
 Through `Table.df()`, and in a session with `zskip.enable` on the same files with an index and without one. The files
 are plain Parquet, or those of a table that another format's own reader reads (`--format delta`, `--format iceberg`).
 
@@ -9,6 +10,8 @@ python bench/planning.py --files 64 --more-files 1000
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +24,28 @@ from shared import common
 ROWS = 100
 
 
+def predicates(chance: random.Random) -> dict[str, str]:
+    """Filters with literals that no query has had before."""
+    numbers = [chance.randrange(10**9) for _ in range(1000)]
+    low = chance.randrange(ROWS)
+    return {
+        "hash": f"hash(a, {numbers[0]}) % 7 = 3",
+        "rand": f"rand({numbers[0]}) < 0.5",
+        "text": f"reverse(s) RLIKE '^[0-9]+' OR sqrt(x) > {numbers[0]}",
+        "list": f"a * b IN ({', '.join(map(str, numbers))})",
+        "names": "s IN (" + ", ".join(f"'n{number}'" for number in numbers) + ")",
+        "many": " AND ".join(f"hash(a, b, {number}) % 7 <> 3" for number in numbers[:20]),
+        "bounds": " AND ".join(
+            f"{column} > -{number}" for number, column in zip(numbers[:20], "abxab" * 4, strict=True)
+        ),
+        "pruned": f"a BETWEEN {ROWS + low} AND {3 * ROWS + low}",
+    }
+
+
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", files=64, more_files=1000, rounds=40, format="parquet")
+    options = common.arguments(__doc__ or "", files=64, more_files=1000, rounds=40, format="parquet", only="")
     chance = random.Random(options.seed)
-    listed = ", ".join(str(chance.randrange(10**9)) for _ in range(1000))
-    predicates = {
-        "hash": "hash(a) % 7 = 3",
-        "rand": "rand() < 0.5",
-        "text": "reverse(s) RLIKE '^[0-9]+' OR sqrt(x) > 7",
-        "list": f"a * b IN ({listed})",
-        "many": " AND ".join(f"hash(a, b, {i}) % 7 <> 3" for i in range(20)),
-        "pruned": f"a BETWEEN {ROWS} AND {3 * ROWS}",
-    }
     warehouse = common.HOME / "planning"
     spark = common.session(**common.reader_conf(options.format, warehouse))
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version}
@@ -49,33 +61,60 @@ def main() -> None:
             "enabled_added": ((plain, False), (plain, True)),
             "no_index_added": ((other, False), (other, True)),
         }
-        for name, where in predicates.items():
+        zskip.enable(spark)
+        for name in options.only.split(",") if options.only else predicates(chance):
             for kind, pair in pairs.items():
-                took = alternate(spark, pair, where, options.rounds)
-                more = common.median([1000 * (b - a) for a, b in zip(*took, strict=True)])
-                alone = common.median([1000 * a for a in took[0]])
-                common.log(f"{files} files, {name}, {kind}: Spark {alone:.1f} ms, zskip {more:+.1f} ms")
-                figures[f"{name}_{files}_files_spark_ms"] = round(alone, 1)
-                figures[f"{name}_{files}_files_{kind}_ms"] = round(more, 1)
+                new, again = alternate(spark, pair, lambda name=name: predicates(chance)[name], options.rounds)
+                tell(figures, f"{name}_{files}_files", kind, new)
+                tell(figures, f"{name}_{files}_files_again", kind, again)
+        for threads in (8, 32):
+            for kind, pair in pairs.items():
+                took = at_once(spark, pair, threads, lambda: predicates(chance)["hash"], max(3, options.rounds // 4))
+                tell(figures, f"{threads}_at_once_{files}_files", kind, took)
+        zskip.disable(spark)
     common.emit(figures, options.json)
 
 
-def alternate(spark: Any, pair: Any, where: str, rounds: int) -> list[list[float]]:
-    """Seconds of each round for each of a pair, in turns; the first rounds warm the JVM.
+def tell(figures: dict[str, Any], name: str, kind: str, took: list[list[float]]) -> None:
+    """Note what Spark takes alone, and what zskip adds, as medians in milliseconds."""
+    alone = common.median([1000 * a for a in took[0]])
+    more = common.median([1000 * (b - a) for a, b in zip(*took, strict=True)])
+    common.log(f"{name}, {kind}: Spark {alone:.1f} ms, zskip {more:+.1f} ms")
+    figures[f"{name}_spark_ms"] = round(alone, 1)
+    figures[f"{name}_{kind}_ms"] = round(more, 1)
 
-    pair: a frame, and whether the session is enabled, twice.
+
+def alternate(spark: Any, pair: Any, where: Callable[[], str], rounds: int) -> tuple[list[list[float]], ...]:
+    """Seconds of each round for each of a pair, in turns, of a new filter and of the same again.
+
+    pair: a frame, and whether the session is enabled, twice. The first rounds warm the JVM.
     """
-    zskip.enable(spark)
-    took: list[list[float]] = [[], []]
+    new: list[list[float]] = [[], []]
+    again: list[list[float]] = [[], []]
     for i in range(rounds + rounds // 2):
-        for k in (0, 1) if i % 2 else (1, 0):
-            frame, is_enabled = pair[k]
-            # The setting alone: `enable` leaves objects in the JVM that are cleaned up while the next query is timed.
-            spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
-            query = frame.where(where)
-            took[k].append(common.seconds(lambda query=query: planned(query)))
-    zskip.disable(spark)
-    return [times[rounds // 2 :] for times in took]
+        text = where()
+        for took in (new, again):
+            for k in (0, 1) if i % 2 else (1, 0):
+                frame, is_enabled = pair[k]
+                # The setting alone: `enable` leaves objects in the JVM that are cleaned up while a query is timed.
+                spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
+                query = frame.where(text)
+                took[k].append(common.seconds(lambda query=query: planned(query)))
+    return tuple([times[rounds // 2 :] for times in took] for took in (new, again))
+
+
+def at_once(spark: Any, pair: Any, threads: int, where: Callable[[], str], rounds: int) -> list[list[float]]:
+    """Seconds until as many queries as there are threads are planned at once, for each of a pair, in turns."""
+    took: list[list[float]] = [[], []]
+    with ThreadPoolExecutor(threads) as pool:
+        for i in range(rounds + 2):
+            texts = [where() for _ in range(threads)]
+            for k in (0, 1) if i % 2 else (1, 0):
+                frame, is_enabled = pair[k]
+                spark.conf.set("spark.zskip.enabled", str(is_enabled).lower())
+                queries = [frame.where(text) for text in texts]
+                took[k].append(common.seconds(lambda queries=queries: list(pool.map(planned, queries))))
+    return [times[2:] for times in took]
 
 
 def planned(query: Any) -> None:
