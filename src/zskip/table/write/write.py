@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
-from zskip.errors import ColumnError, InputError, UnsupportedError, ZskipError
-from zskip.formats import CREATIONS, DEFAULT_FORMAT, IcebergFormat
+from zskip.errors import ColumnError, InputError, ZskipError
+from zskip.formats import CREATIONS, IcebergFormat
 from zskip.formats.iceberg.catalog import TableDefinition
 from zskip.formats.schema import fields_from_json
 from zskip.records import Snapshot, WriteResult
 from zskip.spark.forms import quote_identifier
-from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.jvm.relations import FileRelation, obstacle, read_relation
 from zskip.spark.schema import read_struct
 from zskip.spark.write.rewrite import check_writable
 from zskip.table.address import open_in_catalog
@@ -33,7 +29,6 @@ from zskip.table.catalog_updates import notifying_catalog, registering_new_table
 from zskip.table.handle import Handle, storage_at
 from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest, clustering_fields
-from zskip.table.rewrite.optimize import optimize
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import open_target
 from zskip.table.session import is_session_case_sensitive
@@ -47,7 +42,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MODES = ("error", "append", "overwrite")
-_SCHEME = re.compile(r"^[a-zA-Z][\w+.-]*:(?://[^/]*)?")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,7 +84,7 @@ def write(
     if write_target.existing is None:
         columns = _new_columns(spark, df, partition_by)
         plan = _plan(spark, write_target.name, columns, request)
-        return _write_new_table(spark, df, write_target, columns, plan, request, format_name)
+        return _write_new_table(spark, write_target, columns, plan, format_name)
     if mode == "error" and not _is_empty_iceberg_table(write_target):
         raise InputError(
             f'"{write_target.name}" exists already; write with mode="append" or mode="overwrite", or to another target'
@@ -159,32 +153,27 @@ def _plan(spark: SparkSession, root: str, columns: _NewColumns, request: Optimiz
 
 def _write_new_table(
     spark: SparkSession,
-    df: DataFrame,
     target: WriteTarget,
     columns: _NewColumns,
     plan: WritePlan,
-    request: OptimizeRequest,
     format_name: str,
 ) -> WriteResult:
     creation = CREATIONS[format_name]
     creation.check_columns(columns.schema_json)
     check_new_name(spark, target.name, creation)
     beside = Handle(storage_at(target.name, spark), spark)
-    source = _find_scanned_table(spark, df, columns) if format_name == DEFAULT_FORMAT else None
     with registering_new_table(target.name, beside, format_name) as path:
         assert path is not None, "the target has a path"
         root = storage_at(path, spark).root
         with open_target(beside, path) as handle:
-            result = None if source is None else _rewrite_into(source, handle, request, root)
-            if result is None:
 
-                def commit(staged: StagedRows) -> int | None:
-                    info = describe_write("write", staged, plan)
-                    return creation.create(
-                        handle.storage, columns.schema_json, columns.names, plan.snapshot, staged.files, info
-                    )
+            def commit(staged: StagedRows) -> int | None:
+                info = describe_write("write", staged, plan)
+                return creation.create(
+                    handle.storage, columns.schema_json, columns.names, plan.snapshot, staged.files, info
+                )
 
-                result = write_and_commit(handle, columns.frame, plan, "write", commit, StepTimer())
+            result = write_and_commit(handle, columns.frame, plan, "write", commit, StepTimer())
             _check_has_rows(result, target)
     return dataclasses.replace(result, path=root)
 
@@ -192,60 +181,6 @@ def _write_new_table(
 def _check_has_rows(result: WriteResult, target: WriteTarget) -> None:
     if not result.rows:
         raise InputError(f'the DataFrame has no rows; nothing was written to "{target.name}"')
-
-
-def _find_scanned_table(spark: SparkSession, df: DataFrame, columns: _NewColumns) -> Handle | None:
-    """The plain Parquet table that a DataFrame reads whole and as it is; None for other plans."""
-    jvm, plan = Jvm.of(spark), df._jdf.queryExecution().analyzed()
-    while plan.nodeName() == "SubqueryAlias":
-        plan = plan.child()
-    relation = read_relation(jvm, plan)
-    if not isinstance(relation, FileRelation) or obstacle(jvm, relation) is not None:
-        return None
-    handle = Handle(storage_at(relation.root, spark), spark)
-    info = handle.storage.stat("")
-    try:
-        if info is None or not info.is_dir or not handle.format.is_plain:
-            return None
-        schema = open_reader(handle).schema
-    except ZskipError:
-        # Spark reads what zskip does not.
-        return None
-    names = tuple(field.name for field in schema.snapshot.partition_fields)
-    data, partition = (json.loads(text)["fields"] for text in (schema.data_json, schema.partition_json))
-    listed = {unquote(urlsplit(str(uri)).path) for uri in relation.files.inputFiles()}
-    live = {_SCHEME.sub("", handle.storage.uri(path)) for path in schema.snapshot.paths}
-    is_same = names == columns.names and _types(data + partition) == _types(json.loads(columns.schema_json)["fields"])
-    return handle if is_same and listed == live else None
-
-
-def _types(fields: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    return [(field["name"], json.dumps(field["type"], sort_keys=True)) for field in fields]
-
-
-def _rewrite_into(source: Handle, target: Handle, request: OptimizeRequest, root: str) -> WriteResult | None:
-    """Write the rows of a plain Parquet table as a rewrite does, through Arrow; None where it cannot."""
-    from zskip.spark.jobs import counting_jobs
-
-    request = dataclasses.replace(request, into=root, sampling="bernoulli")
-    with counting_jobs() as count_jobs:
-        try:
-            result = optimize(source, request, target)
-        except UnsupportedError:
-            return None
-        jobs = count_jobs(source.need_spark("write"))
-    return WriteResult(
-        path=root,
-        version=result.version,
-        rows=result.rows,
-        files=result.files_after,
-        bytes=result.bytes_after,
-        by=result.by,
-        curve=result.curve,
-        predicted_share=result.predicted_share_after,
-        seconds=result.seconds,
-        jobs=jobs,
-    )
 
 
 def _write_new_iceberg_table(
