@@ -283,7 +283,7 @@ def question(queries: ParsedWorkload, rows: int = 8_000) -> Question:
 
 def test_columns_are_added_while_they_help() -> None:
     queries = ParsedWorkload(predicates=workload(24, 3).predicates[::2], weights=np.full(12, 1 / 12))
-    names = find_queried_columns(["a", "b", "c", "s"], queries)
+    names = [field.name for field in find_queried_columns(question(queries).table.sample.fields, queries)]
     assert set(names) == {"a", "b", "c"}
     found = choose_columns_greedily(question(queries), names)
     assert [len(by) for by in found] == [1, 2, 3]

@@ -36,7 +36,7 @@ READ: list[tuple[str, Statement]] = [
     ("OPTIMIZE `ä b`.`c.d`.select", Optimize(target=Target(parts=("ä b", "c.d", "select")))),
     ("OPTIMIZE zorder ZORDER BY a, b", Optimize(target=Target(parts=("zorder",)), curve="zorder", by=("a", "b"))),
     ("OPTIMIZE t ZORDER BY (a, `b;c`)", Optimize(target=T, curve="zorder", by=("a", "b;c"))),
-    ("OPTIMIZE t hilbert by s.x, `s`.`y z`", Optimize(target=T, curve="hilbert", by=("s.x", "s.y z"))),
+    ("OPTIMIZE t hilbert by s.x, `s`.`y z`", Optimize(target=T, curve="hilbert", by=("s.x", "s.`y z`"))),
     ("OPTIMIZE t AUTO", Optimize(target=T, curve="auto", by=None)),
     ("OPTIMIZE t AUTO BY (a, b)", Optimize(target=T, curve="auto", by=("a", "b"))),
     ("OPTIMIZE t FITTED BY (a, b)", Optimize(target=T, curve="fitted", by=("a", "b"))),

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -20,7 +20,7 @@ from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
 from zskip.storage import MANY_FILES, FileInfo, FileParser, Storage, Workers
-from zskip.types import DataType, read_type
+from zskip.types import NESTED, DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
 _LIST = re.compile(r"list<\w+: ")
@@ -79,14 +79,22 @@ def fields_from_parquet(schema: pq.ParquetSchema) -> tuple[Field, ...]:
     [('a', 'long'), ('b', 'nested')]
     """
     int96 = {schema.column(i).path for i in range(len(schema.names)) if schema.column(i).physical_type == "INT96"}
-    types: dict[str, str] = {}
-    for column in read_leaves(schema).columns:
-        name = column.path[0]
-        if len(column.path) > 1:
-            types[name] = "nested"
-        else:
-            types[name] = column.type or ("timestamp" if name in int96 else "nested")
-    return tuple(Field(name=name, type=DataType(kind)) for name, kind in types.items())
+    leaves = {
+        column.path: DataType(column.type or ("timestamp" if ".".join(column.path) in int96 else NESTED.name))
+        for column in read_leaves(schema).columns
+    }
+    return tuple(Field(name=name, type=data_type) for name, data_type in _group_fields(leaves))
+
+
+def _group_fields(leaves: Mapping[tuple[str, ...], DataType]) -> tuple[tuple[str, DataType], ...]:
+    """The outermost columns of some paths, those with others inside as structs."""
+    inside: dict[str, dict[tuple[str, ...], DataType]] = {}
+    for path, data_type in leaves.items():
+        inside.setdefault(path[0], {})[path[1:]] = data_type
+    return tuple(
+        (name, parts[()] if () in parts else DataType(NESTED.name, _group_fields(parts)))
+        for name, parts in inside.items()
+    )
 
 
 def read_footers(

@@ -29,15 +29,15 @@ from zskip.index.store.segment import INDEX_DIR
 from zskip.lake.ranking import PAY_DAYS, FileReads, Rewrite, rank_rewrites
 from zskip.lake.results import INDEX, TableHealth
 from zskip.layout.workload import UNSEEN
-from zskip.predicate import columns_of
+from zskip.predicate import Columns, columns_of
 from zskip.prune import clustering
-from zskip.records import Bools, Floats, LayoutInfo, Snapshot
+from zskip.records import Bools, Field, Floats, LayoutInfo, Snapshot
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE
-from zskip.table.read.info import layout_of
+from zskip.table.read.info import find_known, layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index
 from zskip.table.rewrite.maintenance_plan import PlannedTable, plan_table
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
@@ -245,28 +245,29 @@ def _choose_columns(bound: BoundIndex, parsed: ParsedWorkload) -> tuple[str, ...
     if not len(parsed) or not (bound.rows >= 0).all():
         return ()
     snapshot = bound.snapshot
-    names = [f.name for f in snapshot.fields if f.type.form is not None and f.name not in snapshot.grouped_by]
-    queried = [name for name in find_queried_columns(names, parsed) if _is_bounded(bound, name)]
-    weights = [_weight_of(parsed, {name}) for name in queried]
-    often = [name for name, weight in zip(queried, weights, strict=True) if weight >= _OFTEN * weights[0]]
+    columns = Columns(snapshot.fields, case_sensitive=bound.case_sensitive)
+    fields = [field for field in columns.orderable() if field.path[0] not in snapshot.grouped_by]
+    queried = [field for field in find_queried_columns(fields, parsed) if _is_bounded(bound, field)]
+    weights = [_weight_of(parsed, [field]) for field in queried]
+    often = [field.name for field, weight in zip(queried, weights, strict=True) if weight >= _OFTEN * weights[0]]
     return tuple(often[:_MOST_COLUMNS])
 
 
-def _is_bounded(bound: BoundIndex, name: str) -> bool:
-    stats = bound.column((name,))
+def _is_bounded(bound: BoundIndex, field: Field) -> bool:
+    stats = bound.column(field.path)
     return stats is not None and bool(stats.bounded.any())
 
 
-def _weight_of(parsed: ParsedWorkload, names: set[str]) -> float:
+def _weight_of(parsed: ParsedWorkload, fields: Sequence[Field]) -> float:
     """The share (0 to 1) of queries that filter by one of some columns."""
-    lower = {name.lower() for name in names}
-    mentions = [any(c.path[0].lower() in lower for c in columns_of(p)) for p in parsed.predicates]
+    paths = {field.path for field in fields}
+    mentions = [any(column.path in paths for column in columns_of(p)) for p in parsed.predicates]
     return float(parsed.weights @ np.array(mentions, np.float64)) if mentions else 0.0
 
 
 def _share_served(plan: PlannedTable | None, parsed: ParsedWorkload) -> float:
     """The share (0 to 1) of a table's queries that its clustering columns serve."""
-    return 1.0 if plan is None or not len(parsed) else _weight_of(parsed, set(plan.by))
+    return 1.0 if plan is None or not len(parsed) else _weight_of(parsed, plan.fields)
 
 
 def _count_deleted(snapshot: Snapshot) -> int | None:
@@ -278,7 +279,8 @@ def _count_deleted(snapshot: Snapshot) -> int | None:
 
 
 def _overlap(bound: BoundIndex, layout: LayoutInfo | None) -> float | None:
-    stats = bound.column((layout.by[0],)) if layout is not None else None
+    fields = () if layout is None else find_known(layout.by, bound.snapshot, case_sensitive=bound.case_sensitive)
+    stats = bound.column(fields[0].path) if fields else None
     if stats is None or not stats.bounded.any():
         return None
     info = clustering(stats.type.name, stats)

@@ -23,7 +23,9 @@ from zskip.layout.ranks import rank_codes
 from zskip.records import Bools, Field, Ints, Values
 from zskip.types import DataType
 
-_LATEST_FORMAT = 2
+_LATEST_FORMAT = 3
+_NESTED_FORMAT = 3
+"""Of layouts by fields inside structs."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,17 +168,22 @@ class Layout:
         "null_rank", "form", "bounds"}], "cuts": [[key...] for each partition], "spread": [[files...] ...]}`; byte
         strings are base64, infinite floats the strings "inf" and "-inf". A tree has `"zskip_layout": 2` and
         `"tree": {"columns", "cuts", "left", "right", "roots", "reasons"}` besides; `"column_weights": [weight...]`
-        is there where a workload is known.
+        is there where a workload is known. A field inside structs has `"nested": [name...]`, and its layout
+        `"zskip_layout": 3`.
         """
         parts = zip(self.fields, self.bounds, self.null_ranks, strict=True)
         per_segment = np.split(self.spread, (self.cut_starts[1:-1] + np.arange(1, self.partitions)))
         document = {
-            "zskip_layout": self.curve.format,
+            "zskip_layout": _NESTED_FORMAT if any(f.nested for f in self.fields) else self.curve.format,
             "curve": self.curve.name,
             "build": self.build.name,
             "pattern": list(self.pattern),
             "columns": [
-                {"name": f.name, "type": f.type.name, "nullable": f.nullable, "null_rank": null_rank, **_write(b)}
+                {
+                    **{"name": f.name, "type": f.type.name, "nullable": f.nullable, "null_rank": null_rank},
+                    **({"nested": f.nested} if f.nested else {}),
+                    **_write(b),
+                }
                 for f, b, null_rank in parts
             ],
             "cuts": [_write(cuts)["bounds"] for cuts in self.cuts],
@@ -211,7 +218,15 @@ class Layout:
         spread_ = [np.array(files, np.int32) for files in document["spread"]]
         files = np.concatenate(spread_)
         return cls(
-            fields=tuple(Field(name=c["name"], type=DataType(c["type"]), nullable=c["nullable"]) for c in columns),
+            fields=tuple(
+                Field(
+                    name=c["name"],
+                    type=DataType(c["type"]),
+                    nullable=c["nullable"],
+                    nested=tuple(map(str, c.get("nested", ()))),
+                )
+                for c in columns
+            ),
             curve=CURVES[document["curve"]].from_document(document),
             build=build,
             bounds=tuple(_read(c["form"], c["bounds"]) for c in columns),

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from zskip.errors import ColumnError
+from zskip.predicate.text import name_sql
 from zskip.predicate.tree import Column
 from zskip.records import Field
 from zskip.types import DataType
 
 _PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
+_NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
 
 
 class Columns:
@@ -53,6 +55,38 @@ class Columns:
         text = ".".join(name)
         position = self._position_of(text, text, [f.name for f in self.fields])
         return self.fields[position]
+
+    def key(self, name: str) -> Field:
+        """Find what rows may be clustered by: a column, or a field inside structs, such as `st.a`.
+
+        A name that a column has is that column's; backticks quote a part with a dot. Raises ColumnError if nothing
+        matches, or more than one, and for what lies inside arrays and maps.
+
+        >>> from zskip.types import DataType
+        >>> struct = DataType("nested", (("A", DataType("long")),))
+        >>> Columns([Field(name="st", type=struct)]).key("ST.a").path
+        ('st', 'A')
+        """
+        is_nested = _NAME.fullmatch(name) and not any(self._is_same(field.name, name) for field in self.fields)
+        parts = name_parts(name) if is_nested else (name,)
+        if len(parts) == 1:
+            return self.resolve(parts)
+        if not any(self._is_same(field.name, parts[0]) for field in self.fields):
+            known = [*(f.name for f in self.fields), *(name_sql(column) for f in self.fields for column in _inside(f))]
+            raise ColumnError.unknown(name, known, self._where)
+        column = self._field_inside(self.resolve(parts[:1]), parts[1:])
+        if column is None:
+            raise ColumnError(f'"{name}" leads into what is no struct; choose a column, or a field of a struct')
+        return _nested_field(column, self._folded_names())
+
+    def orderable(self) -> list[Field]:
+        """List what rows may be clustered by: columns whose types have an order, and such fields inside structs."""
+        names = self._folded_names()
+        nested = (_nested_field(column, names) for field in self.fields for column in _inside(field))
+        return [field for field in (*self.fields, *nested) if field.type.form is not None]
+
+    def _folded_names(self) -> set[str]:
+        return {field.name.lower() for field in self.fields}
 
     def _position_of(self, name: str, text: str, known: Sequence[str], inside: str = "") -> int:
         """Find the position of a name in `known`; raises ColumnError if none matches, or more than one."""
@@ -99,3 +133,20 @@ def name_parts(text: str) -> tuple[str, ...]:
     ('a', 'n.x', 'y`z')
     """
     return tuple(p[1:-1].replace("``", "`") if p.startswith("`") else p for p in _PART.findall(text))
+
+
+def _nested_field(column: Column, taken: Set[str]) -> Field:
+    """A field inside structs, under a name that no column has; taken: names of columns in lower case."""
+    name = name_sql(column)
+    if name.lower() in taken:
+        name = ".".join("`" + part.replace("`", "``") + "`" for part in column.path)
+    return Field(name=name, type=column.type, nested=column.path)
+
+
+def _inside(field: Field) -> Iterator[Column]:
+    """List the fields inside the structs of a column."""
+    todo = [Column((field.name, name), data_type) for name, data_type in field.type.fields]
+    while todo:
+        column = todo.pop(0)
+        yield column
+        todo = [Column((*column.path, name), data_type) for name, data_type in column.type.fields] + todo

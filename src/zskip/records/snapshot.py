@@ -17,11 +17,19 @@ from zskip.types import DataType, Encoded
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Field:
-    """A column: its name and type."""
+    """A column, or a field inside its structs: its name and type."""
 
     name: str
+    """Of a field inside structs, the names that lead to it as SQL writes them, such as `st.a`."""
     type: DataType
     nullable: bool = True
+    nested: tuple[str, ...] = dataclasses.field(default=(), repr=False)
+    """The names that lead to a field inside structs, from the column on; empty for a column."""
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names that lead to it; a column's own."""
+        return self.nested or (self.name,)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

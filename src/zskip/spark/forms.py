@@ -24,7 +24,7 @@ def form_of(field: Field) -> Column:
     """
     from pyspark.sql import functions as F
 
-    return F.expr(form_sql(quote_identifier(field.name), field.type))
+    return F.expr(form_sql(".".join(map(quote_identifier, field.path)), field.type))
 
 
 def curve_form(data_type: DataType) -> Form:

@@ -154,7 +154,7 @@ def record_operation(
 
 def count_depths(bound: BoundIndex, fields: Sequence[Field]) -> Depths:
     """Count files by depth for each clustering column that has statistics."""
-    stats_by_name = ((field.name, bound.column((field.name,))) for field in fields)
+    stats_by_name = ((field.name, bound.column(field.path)) for field in fields)
     return {name: clustering(name, stats).depth_histogram for name, stats in stats_by_name if stats is not None}
 
 

@@ -173,17 +173,17 @@ def _is_fitted(curve: str) -> bool:
 
 
 def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
-    """Find the clustering columns in a table; raises ColumnError for one that cannot be clustered by."""
+    """Find the clustering columns, or fields inside structs, in a table; raises ColumnError for one that cannot be."""
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     fields: list[Field] = []
     for name in by:
-        field = columns.resolve((name,))
+        field = columns.key(name)
         if field.name in snapshot.partition_names:
             raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
         if field.type.form is None:
-            raise ColumnError(
-                f'cannot cluster by "{name}" of type {field.type}: it has no order; choose columns of atomic types'
-            )
+            inside = [f"{field.name}.{part}" for part, data_type in field.type.fields if data_type.form is not None]
+            choice = f"its fields, such as {inside[0]}" if inside else "columns of atomic types"
+            raise ColumnError(f'cannot cluster by "{name}" of type {field.type}: it has no order; choose {choice}')
         if field in fields:
             raise ColumnError(f'column "{name}" is named twice in "by"; name each column once')
         fields.append(field)
@@ -219,5 +219,5 @@ def rows_per_page(
 ) -> int:
     """Choose the number of rows in a page of files sorted by some columns; rows: (partitions,)."""
     codec = None if compression is None else compression.codec
-    values = count_dictionary_values(storage, snapshot, without=[field.name for field in by], codec=codec)
+    values = count_dictionary_values(storage, snapshot, without=[".".join(field.path) for field in by], codec=codec)
     return page_rows(snapshot.bytes, int(rows.sum()), len(snapshot.fields), values)

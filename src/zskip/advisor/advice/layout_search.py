@@ -24,7 +24,7 @@ from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.errors import InputError
 from zskip.layout.curves import curves_for, default_curve
 from zskip.predicate import columns_of
-from zskip.records import Bools, Floats, Ints, Sample
+from zskip.records import Bools, Field, Floats, Ints, Sample
 
 MOST_COLUMNS = 5
 """The most columns of a layout."""
@@ -64,15 +64,20 @@ class Question:
         )
 
 
-def find_queried_columns(names: Sequence[str], workload: ParsedWorkload) -> list[str]:
-    """Find the columns that queries mention, those with the most weight first; without queries, all columns."""
-    weights = dict.fromkeys((name.lower() for name in names), 0.0)
+def find_queried_columns(fields: Sequence[Field], workload: ParsedWorkload) -> list[Field]:
+    """Find the columns and fields of structs that queries mention, those with the most weight first.
+
+    Without queries, all columns.
+    """
+    if not len(workload):
+        return [field for field in fields if not field.nested]
+    weights = dict.fromkeys((field.path for field in fields), 0.0)
     for predicate, weight in zip(workload.predicates, workload.weights.tolist(), strict=True):
         for column in columns_of(predicate):
-            if column.path[0].lower() in weights and len(column.path) == 1:
-                weights[column.path[0].lower()] += weight
-    queried = [name for name in names if weights[name.lower()] > 0] if len(workload) else names
-    return sorted(queried, key=lambda name: -weights[name.lower()])
+            if column.path in weights:
+                weights[column.path] += weight
+    queried = [field for field in fields if weights[field.path] > 0]
+    return sorted(queried, key=lambda field: -weights[field.path])
 
 
 def choose_columns_greedily(question: Question, names: Sequence[str]) -> list[tuple[str, ...]]:

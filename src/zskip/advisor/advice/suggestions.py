@@ -41,6 +41,8 @@ _NGRAM_BYTES = 4_096
 """A file, about."""
 _BETTER = 0.8
 _ENOUGH_FILES = 4
+_Key = tuple[str, str, tuple[str, ...]]
+"""The kind of a sketch, its expression, and the path of the column in it."""
 
 
 def suggest(question: Question, by: tuple[str, ...], curve: str) -> tuple[str, ...]:
@@ -55,8 +57,8 @@ def suggest(question: Question, by: tuple[str, ...], curve: str) -> tuple[str, .
 
 def _suggest_sketches(question: Question, by: Sequence[str]) -> list[str]:
     """Suggest a sketch for each column or expression whose equalities or patterns read most of the table."""
-    weights: dict[tuple[str, str, str], float] = defaultdict(float)
-    reads_now: dict[tuple[str, str, str], float] = defaultdict(float)
+    weights: dict[_Key, float] = defaultdict(float)
+    reads_now: dict[_Key, float] = defaultdict(float)
     clustered = {name.lower() for name in by}
     parts = zip(
         question.workload.predicates, question.workload.weights.tolist(), question.today.kept.tolist(), strict=True
@@ -76,21 +78,22 @@ def _suggest_sketches(question: Question, by: Sequence[str]) -> list[str]:
     return sentences
 
 
-def _choose_sketch(leaf: Leaf) -> tuple[str, str, str] | None:
-    """Choose the kind of a sketch, its expression, and the column of that; None if no sketch serves the leaf."""
+def _choose_sketch(leaf: Leaf) -> _Key | None:
+    """Choose a sketch; None if none serves the leaf."""
     term = terms_of(leaf)[0]
     columns = columns_of(leaf)
     if len(columns) != 1:
         return None
-    column = ".".join(columns[0].path)
     if isinstance(leaf, In) or (isinstance(leaf, Compare) and leaf.op == "="):
-        return "bloom", term_sql(term), column
-    if isinstance(leaf, Contains | EndsWith | Like) and isinstance(term, Column) and column == term_sql(term):
-        return "ngram", column, column
+        return "bloom", term_sql(term), columns[0].path
+    if isinstance(leaf, Contains | EndsWith | Like) and isinstance(term, Column):
+        return "ngram", term_sql(term), term.path
     return None
 
 
-def _sketch_sentence(question: Question, kind: str, on: str, column: str, weight: float, kept: float) -> str:
+def _sketch_sentence(
+    question: Question, kind: str, on: str, column: tuple[str, ...], weight: float, kept: float
+) -> str:
     order = question.table.sorted_column(column)
     files = question.files
     rows = int(question.target.partition_rows.sum())

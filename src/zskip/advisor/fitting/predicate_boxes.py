@@ -167,7 +167,7 @@ def rank_boxes(predicates: Sequence[Predicate], weights: Floats, sample: Sample,
     texts: what kind of query each is, in words.
     """
     distinct = [dense_ranks(values, nulls)[0] for values, nulls in zip(sample.columns, sample.nulls, strict=True)]
-    paths = [(field.name,) for field in sample.fields]
+    paths = [field.path for field in sample.fields]
     lower, upper, nulls, shares, owners = [], [], [], [], []
     ends: list[list[tuple[Any, float]]] = [[] for _ in paths]
     for owner, (predicate, weight) in enumerate(zip(predicates, weights.tolist(), strict=True)):

@@ -25,7 +25,7 @@ def make_up_queries(sample: Sample, seed: int) -> ParsedWorkload:
         parts: list[Predicate] = []
         for field, values, first, last in zip(sample.fields, distinct, low, high, strict=True):
             if last != ANY_UPPER and first >= 0:
-                column, ends = Column((field.name,), field.type), (values[first], values[last])
+                column, ends = Column(field.path, field.type), (values[first], values[last])
                 lower, upper = (end if isinstance(end, bytes) else np.asarray(end).item() for end in ends)
                 parts += [Compare(">=", column, lower), Compare("<=", column, upper)]
         predicates.append(conjunction(tuple(parts)))

@@ -52,13 +52,13 @@ class SampledTable:
         self.partition_fields = tuple(partition_fields)
         self.partitions = partitions
         self._sorted = {
-            field.name.lower(): _sort_column(field, values, nulls)
+            _fold(field.path): _sort_column(field, values, nulls)
             for field, values, nulls in zip(sample.fields, sample.columns, sample.nulls, strict=True)
         }
 
-    def sorted_column(self, name: str) -> _SortedColumn | None:
-        """Look up a sampled column by its name."""
-        return self._sorted.get(name.lower())
+    def sorted_column(self, path: tuple[str, ...]) -> _SortedColumn | None:
+        """Look up a sampled column, or a field inside structs."""
+        return self._sorted.get(_fold(path))
 
 
 class Groups:
@@ -75,23 +75,21 @@ class Groups:
         self._starts = starts
         self.weight = true_rows
         self.rows: Ints = np.maximum(np.rint(true_rows), 1).astype(np.int64)
-        self._columns: dict[str, ColumnStats | None] = {}
+        self._columns: dict[tuple[str, ...], ColumnStats | None] = {}
 
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
         """Estimate the statistics of a column in each group; None if it was not sampled."""
-        name = path[0].lower()
-        if len(path) > 1:
-            return None
-        if name not in self._columns:
-            self._columns[name] = self._estimate_column(name)
-        return self._columns[name]
+        path = _fold(path)
+        if path not in self._columns:
+            self._columns[path] = self._estimate_column(path)
+        return self._columns[path]
 
-    def _estimate_column(self, name: str) -> ColumnStats | None:
+    def _estimate_column(self, path: tuple[str, ...]) -> ColumnStats | None:
         for position, field in enumerate(self._table.partition_fields):
-            if field.name.lower() == name:
+            if _fold(field.path) == path:
                 stats = partition_stats(self._table.partitions, position, field.type)
                 return None if stats is None else stats.take(self._table.sample.partition[self._order[self._starts]])
-        column = self._table.sorted_column(name)
+        column = self._table.sorted_column(path)
         if column is None:
             return None
         first, last = column.first[self._order], column.last[self._order]
@@ -141,6 +139,10 @@ def keep_pushed_down(predicate: Predicate) -> Predicate:
     if isinstance(predicate, Compare | In | IsNull | StartsWith) and isinstance(predicate.term, Column):
         return predicate
     return Unknown(to_sql(predicate, shorten=True)) if isinstance(predicate, Leaf | Not) else predicate
+
+
+def _fold(path: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.lower() for name in path)
 
 
 def _sort_column(field: Field, values: Values, nulls: Bools) -> _SortedColumn:

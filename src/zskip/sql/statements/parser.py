@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from zskip.errors import PredicateError
 from zskip.layout.curves import CURVES as LAYOUT_CURVES
+from zskip.predicate import Column, term_sql
 from zskip.sql.statements.text import Token, name_of, string_of, syntax_error, tokens
+from zskip.types import NESTED
 
 CURVES = {name.upper(): name for name in (*LAYOUT_CURVES, "auto")}
 
@@ -100,9 +102,20 @@ class Parser:
         """Names with commas between, in parentheses or not."""
         return self._list(self._column)
 
+    def keys(self) -> tuple[str, ...]:
+        """Columns, or fields inside structs, with commas between, in parentheses or not."""
+        return self._list(self._key)
+
     def partition_fields(self) -> tuple[str, ...]:
         """Columns, and calls such as `bucket(8, id)` as they are written; as in `columns`."""
         return self._list(self._partition_field)
+
+    def _key(self) -> str:
+        """A name as SQL writes it; a column's without quotes, unless it could be taken for several."""
+        parts = self.parts("a column")
+        if len(parts) == 1 and not set(".`") & set(parts[0]):
+            return parts[0]
+        return term_sql(Column(parts, NESTED))
 
     def _list(self, read: Callable[[], str]) -> tuple[str, ...]:
         bare = not self.accept("(")

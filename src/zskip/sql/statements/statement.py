@@ -176,7 +176,7 @@ def _optimize(parser: Parser) -> Optimize | Maintain:
             by = None
         else:
             parser.expect("BY")
-            by = parser.columns()
+            by = parser.keys()
     options = _unseen_and_options(parser, COMPACT_OPTIONS | CLUSTER_OPTIONS)
     expected = ["WHERE"] * (where is None and by == () and not options)
     plain = [f"{name.upper()} BY" for name in curves_for(2) if not curve_traits(name).needs_workload]
@@ -198,7 +198,7 @@ def _maintain(parser: Parser, target: Target) -> Maintain:
     by: tuple[str, ...] = ()
     if parser.accept("ZORDER"):
         parser.expect("BY")
-        by = parser.columns()
+        by = parser.keys()
     options = _unseen_and_options(parser, MAINTAIN_OPTIONS)
     parser.finish(", ".join(["ZORDER BY"] * (not by and not options) + ["WITH"] * (not options)) or "a semicolon")
     return Maintain(target=target, by=by, options=options)
@@ -221,7 +221,7 @@ def _describe(parser: Parser) -> DescribeClustering | DescribeHistory:
         parser.finish("a semicolon")
         return DescribeHistory(target=target)
     target = parser.target()
-    columns = parser.columns() if parser.accept("COLUMNS") else ()
+    columns = parser.keys() if parser.accept("COLUMNS") else ()
     parser.finish("a semicolon" if columns else "COLUMNS")
     return DescribeClustering(target=target, columns=columns)
 

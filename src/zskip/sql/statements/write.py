@@ -68,7 +68,7 @@ def _read_create(parser: Parser) -> CreateTable:
     partition_by = parser.partition_fields() if parser.accept("PARTITIONED", "BY") else ()
     parser.expect("CLUSTER", "USING, PARTITIONED BY or CLUSTER BY")
     parser.expect("BY")
-    by = parser.columns()
+    by = parser.keys()
     options = read_options(parser, WRITE_OPTIONS) if parser.accept("WITH") else ()
     parser.expect("AS", "AS" if options else "WITH or AS")
     return CreateTable(

@@ -35,7 +35,7 @@ from zskip.index import BoundIndex, refresh
 from zskip.layout.curves import curves_for
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
-from zskip.predicate import Predicate, columns_of
+from zskip.predicate import Columns, Predicate, columns_of
 from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
@@ -134,17 +134,18 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
     file_counts = files_per_partition(request, rows, sizes)
     is_large = int(file_counts.sum()) > _MOST_FITTED
     parsed = _normalize_weights(workload, predicates)
-    usable = find_queried_columns([f.name for f in fields], parsed)
-    names = [f.name for f in fields] if request.by else usable
+    if not request.by:
+        fields = find_queried_columns(fields, parsed)
+    names = [field.name for field in fields]
     target = Target(
         files=scale_down(file_counts, _FITTED_OF_MORE) if is_large else file_counts,
         partition_rows=rows,
         file_rows=float(rows.sum() / file_counts.sum()) if is_large else None,
-        page_rows=rows_per_page(handle.storage, snapshot, rows, [f for f in fields if f.name in names]),
+        page_rows=rows_per_page(handle.storage, snapshot, rows, fields),
         unseen=request.unseen,
         seed=request.seed,
     )
-    sampled = _choose_sampled(snapshot, names, predicates)
+    sampled = _choose_sampled(table_columns(handle, snapshot), snapshot, fields, predicates)
     sample, file_of, row_of = _draw(reader, bound, sampled, target)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     if not len(parsed):
@@ -239,7 +240,7 @@ def _clusterable(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> list[
     if by:
         return list(clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle)))
     names = snapshot.partition_names
-    return [field for field in snapshot.fields if field.type.form is not None and field.name not in names]
+    return [field for field in table_columns(handle, snapshot).orderable() if field.path[0] not in names]
 
 
 def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
@@ -256,16 +257,13 @@ def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
     return index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
-def _choose_sampled(snapshot: Snapshot, names: Sequence[str], predicates: Sequence[Predicate]) -> list[Field]:
+def _choose_sampled(
+    columns: Columns, snapshot: Snapshot, fields: Sequence[Field], predicates: Sequence[Predicate]
+) -> list[Field]:
     """Choose the columns to cluster by, then the others that predicates mention."""
-    mentioned = {column.path[0].lower() for predicate in predicates for column in columns_of(predicate)}
-    partition_names = {field.name for field in snapshot.partition_fields}
-    orderable = [f for f in snapshot.fields if f.type.form is not None and f.name not in partition_names]
-    clustering = {name.lower() for name in names}
-    first = [field for field in orderable if field.name.lower() in clustering]
-    first.sort(key=lambda field: names.index(field.name))
-    others = [field for field in orderable if field.name.lower() in mentioned - clustering]
-    return [*first, *others][:_MOST_SAMPLED]
+    mentioned = {column.path for predicate in predicates for column in columns_of(predicate)}
+    mentioned -= {field.path for field in (*fields, *snapshot.partition_fields)}
+    return [*fields, *(field for field in columns.orderable() if field.path in mentioned)][:_MOST_SAMPLED]
 
 
 def select_columns(sample: Sample, names: Sequence[str]) -> Sample:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
-from zskip.errors import IndexFormatError, InputError, StorageError
+from zskip.errors import ColumnError, IndexFormatError, InputError, StorageError
 from zskip.index import BoundIndex, list_indexed_parts
 from zskip.layout.curves import curve_traits
+from zskip.predicate import Columns
 from zskip.prune import clustering
-from zskip.records import ClusteringInfo, IndexedPart, LayoutInfo, Snapshot, TableInfo
+from zskip.records import ClusteringInfo, Field, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clustering, read_journal
@@ -37,7 +39,7 @@ def describe_snapshot(
     bound: its index, if at hand.
     """
     layout = layout_of(handle, snapshot, read_clustering(read_journal(handle.home), snapshot))
-    names = _clustering_names(handle, snapshot, by, layout)
+    fields = _clustering_fields(handle, snapshot, by, layout)
     bound = _bound(handle, snapshot) if bound is None else bound
     return TableInfo(
         path=handle.storage.root,
@@ -51,7 +53,7 @@ def describe_snapshot(
         partitions=len(snapshot.partitions),
         index=None if bound is None else bound.info(),
         layout=layout,
-        clustering=() if bound is None else _clustering(bound, names),
+        clustering=() if bound is None else _clustering(bound, fields),
     )
 
 
@@ -73,30 +75,40 @@ def _bound(handle: Handle, snapshot: Snapshot) -> BoundIndex | None:
     return None if index is None else index.bind(snapshot, case_sensitive=is_case_sensitive(handle))
 
 
-def _clustering_names(
+def _clustering_fields(
     handle: Handle, snapshot: Snapshot, by: Sequence[str] | str | None, layout: LayoutInfo | None
-) -> list[str]:
+) -> Sequence[Field]:
     if by is None:
-        known = {field.name for field in (*snapshot.fields, *snapshot.partition_fields)}
-        return [name for name in layout.by if name in known] if layout else []
+        names = () if layout is None else layout.by
+        return find_known(names, snapshot, case_sensitive=is_case_sensitive(handle))
     return resolve_orderable(handle, snapshot, by)
 
 
-def resolve_orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[str]:
-    """Resolve names to the table's own.
+def find_known(names: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> list[Field]:
+    """Find those columns, or fields inside structs, that a table still has."""
+    columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
+    fields = []
+    for name in names:
+        with suppress(ColumnError):
+            fields.append(columns.key(name))
+    return fields
+
+
+def resolve_orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[Field]:
+    """Find columns, or fields inside structs, by name.
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
     columns = table_columns(handle, snapshot)
-    fields = [columns.resolve((name,)) for name in ([by] if isinstance(by, str) else by)]
+    fields = [columns.key(name) for name in ([by] if isinstance(by, str) else by)]
     for field in fields:
         if field.type.form is None:
             raise InputError(f'column "{field.name}" is of type {field.type}, which has no order to cluster by')
-    return [field.name for field in fields]
+    return fields
 
 
-def _clustering(bound: BoundIndex, names: list[str]) -> tuple[ClusteringInfo, ...]:
-    stats_by_name = [(name, bound.column((name,))) for name in names]
+def _clustering(bound: BoundIndex, fields: Sequence[Field]) -> tuple[ClusteringInfo, ...]:
+    stats_by_name = [(field.name, bound.column(field.path)) for field in fields]
     return tuple(clustering(name, stats) for name, stats in stats_by_name if stats is not None)
 
 

@@ -49,13 +49,13 @@ def _first(layout: Layout, tree: Tree) -> list[TreeCut]:
 def _condition(layout: Layout, tree: Tree, node: int) -> Predicate:
     """What is true of the rows that go to the left."""
     field, bounds = layout.fields[tree.columns[node]], layout.bounds[tree.columns[node]]
-    column = Column((field.name,), field.type)
+    column = Column(field.path, field.type)
     cut = int(tree.cuts[node]) - 1
     return Compare("<", column, _value(bounds[cut])) if cut < len(bounds) else Not(IsNull(column))
 
 
 def _literal(field: Field, value: Any) -> str:
-    return to_sql(Compare("=", Column((field.name,), field.type), _value(value))).partition(" = ")[2]
+    return to_sql(Compare("=", Column(field.path, field.type), _value(value))).partition(" = ")[2]
 
 
 def _value(value: Any) -> Any:

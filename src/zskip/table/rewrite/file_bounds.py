@@ -39,7 +39,7 @@ def read_bounds(bound: BoundIndex, fields: Sequence[Field], layout: Layout | Non
     """Read the bounds of the clustering columns from an index; layout: the one that most rows are in, if known."""
     bounds_by_column = []
     for i, field in enumerate(fields):
-        stats = bound.column((field.name,))
+        stats = bound.column(field.path)
         if stats is None:
             unknown = np.zeros(len(bound.snapshot), np.int64)
             bounds_by_column.append(Bounds(lower=unknown, upper=unknown, bounded=unknown != 0))

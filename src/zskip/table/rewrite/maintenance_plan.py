@@ -145,10 +145,13 @@ def _choose_layout(
 ) -> tuple[tuple[str, ...], str, str]:
     """Choose columns, curve and build: those of the last time, or new ones."""
     last = layout_of(handle, snapshot, clustering)
-    if request.by is not None and (last is None or last.by != request.by):
-        if last is not None:
-            _log.info("%s changes from %s to %s, batch by batch", snapshot.root, last.by, request.by)
-        return request.by, default_curve(len(request.by)), "sample"
+    if request.by is not None:
+        fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
+        by = tuple(field.name for field in fields)
+        if last is None or last.by != by:
+            if last is not None:
+                _log.info("%s changes from %s to %s, batch by batch", snapshot.root, last.by, by)
+            return by, default_curve(len(by)), "sample"
     if last is None:
         raise InputError(
             f'"{snapshot.root}" was never clustered, so maintain() does not know the columns; give them once, such as '
@@ -181,7 +184,7 @@ def _run_numbers(clustering: Clustering, snapshot: Snapshot) -> Ints:
 def _read_ranges(fields: Sequence[Field], parsed: ParsedWorkload) -> list[tuple[dict[int, tuple[Any, Any]], float]]:
     """Read the ranges of the clustering columns in queries, with weights."""
     parsed = parsed.draw(_MOST_QUERIES, 0)
-    numbers = {(field.name,): i for i, field in enumerate(fields)}
+    numbers = {field.path: i for i, field in enumerate(fields)}
     weighted_ranges = []
     for predicate, weight in zip(parsed.predicates, parsed.weights.tolist(), strict=True):
         boxes = boxes_of(predicate)

@@ -117,6 +117,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         if engine is not None and request.writer == ARROW:
             raise not_through_arrow(handle.storage.root, ENGINE_WRITES)
         plan = _plan(spark, handle, request, reader)
+        request = dataclasses.replace(request, by=tuple(field.name for field in plan.fields))
     if not plan.partition_rows.sum():
         return _result(handle, plan, request, timer)
     with open_target(handle, request.into) if target is None else nullcontext(target) as target:
@@ -220,7 +221,10 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
 
 def _as_read(field: Field, frame: DataFrame) -> Field:
     """A column as it is in a frame: Iceberg's own reader shows UUIDs as text."""
-    is_text = field.type.name == "binary" and frame.schema[field.name].dataType.typeName() == "string"
+    kind: Any = frame.schema
+    for name in field.path:
+        kind = kind[name].dataType
+    is_text = field.type.name == "binary" and kind.typeName() == "string"
     return dataclasses.replace(field, type=DataType("string")) if is_text else field
 
 
@@ -281,7 +285,7 @@ def _measure_before(
         index = refresh(Overlay(handle.storage), files, workers=handle.workers)
         bound = index.bind(files, case_sensitive=is_case_sensitive(handle))
     depths = count_depths(bound, plan.fields) if len(files) == len(plan.reader.snapshot) else None
-    stats = [bound.column((field.name,)) for field in plan.fields]
+    stats = [bound.column(field.path) for field in plan.fields]
     if any(s is None or s.lower.dtype != c.dtype for s, c in zip(stats, sample.columns, strict=True)):
         return None, depths
     known = [s for s in stats if s is not None]

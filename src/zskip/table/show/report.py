@@ -19,7 +19,7 @@ from zskip.advisor.advice.advice import Advice
 from zskip.advisor.workload.workload import Workload
 from zskip.errors import InputError, StorageError, ZskipError, ZskipWarning
 from zskip.index import BoundIndex, list_indexed_parts
-from zskip.records import IndexedPart, Maintenance, Snapshot, TableInfo
+from zskip.records import Field, IndexedPart, Maintenance, Snapshot, TableInfo
 from zskip.report import Facts, Queries, Spread, figure, need_libraries, spread_of, to_html
 from zskip.table.advice.advise import advise
 from zskip.table.advice.workload_cost import measure_queries
@@ -27,7 +27,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
 from zskip.table.journal import read_journal
 from zskip.table.optimize_request import AUTO, Given, check_arguments, check_request
-from zskip.table.read.info import describe_snapshot, resolve_orderable
+from zskip.table.read.info import describe_snapshot, find_known, resolve_orderable
 from zskip.table.rewrite.maintain import maintain
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.show.history import history
@@ -63,7 +63,7 @@ def plot(handle: Handle, by: Sequence[str] | str | None) -> Figure:
         raise InputError(f"by={names!r} are {len(names)} columns; a picture has one or two")
     snapshot = read_snapshot(handle)
     bound = bind_index(handle, snapshot)
-    spreads = _spreads(bound, names or _columns(handle, snapshot, bound, None, None)[:2], names is not None)
+    spreads = _spreads(bound, _columns(handle, snapshot, bound, names, None)[:2], names is not None)
     if not spreads:
         raise InputError(f'"{snapshot.root}" has no columns with bounds to draw; make an index with Table.index()')
     return go.Figure(figure(spreads, snapshot, bound.rows))
@@ -78,14 +78,15 @@ def gather(handle: Handle, workload: Given, by: Sequence[str] | str | None) -> t
     bound = _bound(handle, snapshot, notes)
     info = describe_snapshot(handle, snapshot, by, bound if bound.info().version else None)
     queries = measure_queries(handle, snapshot, bound, workload, notes)
-    spreads = _spreads(bound, _columns(handle, snapshot, bound, by, (info, queries)), by is not None)
+    fields = _columns(handle, snapshot, bound, by, (info, queries))
+    spreads = _spreads(bound, fields, by is not None)
     now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     facts = Facts(
         info=info,
         snapshot=snapshot,
         created=f"zskip {__version__} report, {now}",
         spreads=spreads,
-        parts=_parts(bound, spreads) if info.index is not None else (),
+        parts=_parts(bound, fields) if info.index is not None else (),
         history=history(handle),
         depths_before=next((of.depths for of in reversed(read_journal(handle.home)) if of.depths), {}),
         queries=queries,
@@ -114,7 +115,7 @@ def _columns(
     bound: BoundIndex,
     by: Sequence[str] | str | None,
     known: tuple[TableInfo, Queries | None] | None,
-) -> list[str]:
+) -> list[Field]:
     """Choose the given columns, else those of the layout and of queries, else the first with bounds."""
     if by is not None:
         return resolve_orderable(handle, snapshot, by)
@@ -122,30 +123,30 @@ def _columns(
     candidates = dict.fromkeys(info.layout.by if info.layout is not None else ())
     for query in queries.entries if queries is not None else ():
         candidates |= dict.fromkeys(query.columns)
-    fields = {field.name: field for field in (*snapshot.fields, *snapshot.partition_fields)}
-    names = [name for name in candidates if name in fields and fields[name].type.form is not None][:_MOST_COLUMNS]
-    if names:
-        return names
-    for name, field in fields.items():
-        stats = bound.column((name,)) if field.type.form is not None and len(names) < 2 else None
+    named = find_known(list(candidates), snapshot, case_sensitive=bound.case_sensitive)
+    fields = [field for field in named if field.type.form is not None][:_MOST_COLUMNS]
+    if fields:
+        return fields
+    for field in (*snapshot.fields, *snapshot.partition_fields):
+        stats = bound.column(field.path) if field.type.form is not None and len(fields) < 2 else None
         if stats is not None and stats.bounded.any():
-            names.append(name)
-    return names
+            fields.append(field)
+    return fields
 
 
-def _spreads(bound: BoundIndex, names: Sequence[str], show_all: bool) -> tuple[Spread, ...]:
+def _spreads(bound: BoundIndex, fields: Sequence[Field], show_all: bool) -> tuple[Spread, ...]:
     """show_all: whether to show columns without statistics too."""
-    stats_by_name = ((name, bound.column((name,))) for name in names)
+    stats_by_name = ((field.name, bound.column(field.path)) for field in fields)
     return tuple(
         spread_of(name, stats, bound.rows, bound.snapshot.sizes)
         for name, stats in stats_by_name
-        if stats is not None and (show_all or stats.bounded.any() or len(names) <= _MOST_COLUMNS)
+        if stats is not None and (show_all or stats.bounded.any() or len(fields) <= _MOST_COLUMNS)
     )
 
 
-def _parts(bound: BoundIndex, spreads: Sequence[Spread]) -> tuple[IndexedPart, ...]:
+def _parts(bound: BoundIndex, fields: Sequence[Field]) -> tuple[IndexedPart, ...]:
     is_small = len(bound.snapshot) * len(bound.snapshot.fields) <= _MOST_ENTRIES
-    return list_indexed_parts(bound, None if is_small else {spread.name for spread in spreads})
+    return list_indexed_parts(bound, None if is_small else {field.path[0] for field in fields})
 
 
 def _upkeep(handle: Handle, info: TableInfo, workload: Given, notes: list[str]) -> Maintenance | None:

@@ -179,10 +179,9 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
     clustering = read_clustering(read_journal(handle.home), snapshot)
     layout = layout_of(handle, snapshot, clustering)
     if layout is not None:
-        request = _request(layout, clustering, request)
-    fields: tuple[Field, ...] = ()
-    if request is not None:
-        fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
+        names = None if request is None else [field.name for field in _fields(handle, snapshot, request)]
+        request = _request(layout, clustering, request, names)
+    fields = () if request is None else _fields(handle, snapshot, request)
     if not len(snapshot):
         return plan_new_rows(snapshot, fields, request)
     numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), _MOST_FOOTERS)).astype(np.int64)
@@ -204,6 +203,10 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
     )
 
 
+def _fields(handle: Handle, snapshot: Snapshot, request: OptimizeRequest) -> tuple[Field, ...]:
+    return clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
+
+
 def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: OptimizeRequest | None) -> WritePlan:
     """Plan a write of rows of which no live file tells anything."""
     compression = None if request is None else request.compression
@@ -217,12 +220,14 @@ def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: Optimi
     )
 
 
-def _request(layout: LayoutInfo, clustering: Clustering | None, request: OptimizeRequest | None) -> OptimizeRequest:
+def _request(
+    layout: LayoutInfo, clustering: Clustering | None, request: OptimizeRequest | None, names: list[str] | None
+) -> OptimizeRequest:
     """The request that places rows by the table's own layout; raises InputError if another one asks for other columns.
 
-    It takes from the other one the number or size of files.
+    It takes from the other one, whose columns have these names, the number or size of files.
     """
-    if request is not None and [name.lower() for name in request.by] != [name.lower() for name in layout.by]:
+    if request is not None and names != list(layout.by):
         raise InputError(
             f"by={list(request.by)}: the table is clustered by {', '.join(layout.by)}, and an append places rows as "
             "the table does; give these columns, or cluster it by others with optimize() first"

@@ -293,7 +293,7 @@ class ArrowRows(_ArrowJob):
         files_a_group = group_files(files, int(rows * self.row_bytes), cores)
         placement = Placement(
             schema=schema,
-            columns=self.frame.columns,
+            named=None if self.stored is None else arrow_schema(self._frame_json()),
             layout=layout,
             files=files,
             files_a_group=files_a_group,
@@ -318,8 +318,12 @@ class ArrowRows(_ArrowJob):
         conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
         # Since Spark 4.1.
         conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY))
-        text = self.stored or without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
+        text = self.stored or self._frame_json()
         return arrow_schema(text), text
+
+    def _frame_json(self) -> str:
+        """The columns of the rows in Spark's JSON, as the DataFrame names them."""
+        return without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
 
     def _named(self) -> DataFrame:
         return self.frame if self.stored is None else name_as_stored(self.frame, self.stored)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
@@ -62,18 +63,19 @@ class Placement:
         self,
         *,
         schema: pa.Schema,
-        columns: Sequence[str] | None = None,
+        named: pa.Schema | None = None,
         layout: Layout | None,
         files: int,
         files_a_group: int,
         sort: bool = False,
     ) -> None:
-        """columns: the table's names of the schema's columns, where files name them otherwise; layout: None where a
+        """named: the schema with the table's names, where files name its columns otherwise; layout: None where a
         row's Hive partition is the number of its file; files: their number; files_a_group: how many files, one after
         another, are one group, which takes the place of its files in the shuffle; sort: whether the rows of a file are
         to be sorted by their keys."""
         self.schema = schema
-        self.columns = list(columns or schema.names)
+        fields = () if layout is None else layout.fields
+        self.keys = [_positions(schema if named is None else named, field.path) for field in fields]
         # As text: the pickling of Spark 3.5 loses the content of dataclasses with slots.
         self.layout = None if layout is None else layout.to_json()
         self.files = files
@@ -195,7 +197,8 @@ class _Placer:
         if self._layout is None:
             return np.broadcast_to(np.asarray(partition, np.int32), batch.num_rows), None
         fields = self._layout.fields
-        forms = [column_values(batch.column(self._placement.columns.index(f.name)), f.type) for f in fields]
+        columns = [_column_at(batch, path) for path in self._placement.keys]
+        forms = [column_values(column, field.type) for column, field in zip(columns, fields, strict=True)]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:
@@ -221,6 +224,21 @@ class _Placer:
                 self._origin += 1
                 if self._outgoing.is_full:
                     yield from self._outgoing.take()
+
+
+def _positions(schema: pa.Schema, path: Sequence[str]) -> list[int]:
+    """The position of a column, and of each field inside structs that leads to a key."""
+    kind, positions = pa.struct(list(schema)), []
+    for name in path:
+        positions.append(kind.get_field_index(name))
+        kind = kind.field(positions[-1]).type
+    return positions
+
+
+def _column_at(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.Array:
+    """A column, or a field inside its structs, null where a struct around it is."""
+    column = batch.column(positions[0])
+    return pc.struct_field(column, positions[1:]) if positions[1:] else column
 
 
 def _take(placed: Sequence[_Placed], order: Ints, placement: Placement) -> pa.RecordBatch:

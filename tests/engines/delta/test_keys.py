@@ -1,0 +1,70 @@
+"""Fields inside structs as clustering columns of tables that Delta Lake itself reads and commits to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zskip
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENTS = """
+    SELECT id, IF(id % 17 = 0, NULL, named_struct(
+        'a', CAST(pmod(hash(id, 1), 1000) AS INT),
+        'c', named_struct('d', concat('k', lpad(CAST(pmod(hash(id, 2), 500) AS STRING), 3, '0'))))) AS st
+    FROM range({start}, {end}, 1, 4)
+"""
+KINDS = {
+    "plain": {},
+    "deletionVectors": {"delta.enableDeletionVectors": "true"},
+    "columnMapping": {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"},
+}
+
+
+def events(spark: SparkSession, start: int, end: int) -> DataFrame:
+    return spark.sql(EVENTS.format(start=start, end=end))
+
+
+def count_files(table: zskip.Table, where: str) -> int:
+    """The files that a predicate keeps, whoever reads them."""
+    return table.explain(where).steps[-1].files
+
+
+def content(frame: DataFrame) -> list[str]:
+    return sorted(map(str, frame.collect()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "t ü")
+    events(engine_spark, 0, 3000).write.format("delta").options(**KINDS[kind]).save(path)
+    if kind == "columnMapping":
+        engine_spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN st.a TO b")
+        engine_spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN st TO payload")
+    engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 10 = 3")
+    first, second = ("payload.b", "payload.c.d") if kind == "columnMapping" else ("st.a", "st.c.d")
+    own = engine_spark.read.format("delta").load(path)
+    filters = [f"{first} BETWEEN 100 AND 150", f"{second} = 'k007'", f"{first} IS NULL"]
+    before = [content(own.where(where)) for where in ("true", *filters)]
+    table = zskip.table(engine_spark, path)
+    result = table.optimize(by=[first, second], files=12)
+    assert (result.by, result.files_after) == ((first, second), 12)
+    own = engine_spark.read.format("delta").load(path)
+    for frame in (own, table.df()):
+        assert [content(frame.where(where)) for where in ("true", *filters)] == before
+    assert count_files(table, filters[0]) <= 6
+    assert count_files(table, f"{first} < 100 AND {second} >= 'k400'") <= 3
+    column, nested = first.split(".")
+    new = events(engine_spark, 3000, 3500)
+    if kind == "columnMapping":
+        new = new.selectExpr("id", "IF(st IS NULL, NULL, named_struct('b', st.a, 'c', st.c)) AS payload")
+    appended = table.append(new)
+    assert appended.by == (first, second)
+    assert count_files(table, f"id >= 3000 AND {column}.{nested} < 50") <= appended.files
+    assert table.maintain().by == (first, second)
+    assert table.df().count() == len(before[0]) + 500
+    assert table.verify().ok

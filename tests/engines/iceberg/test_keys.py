@@ -1,0 +1,59 @@
+"""Fields inside structs as clustering columns of Iceberg tables, which know them by their ids."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import pytest
+
+import zskip
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENTS = """
+    SELECT id, IF(id % 17 = 0, NULL, named_struct(
+        'a', CAST(pmod(hash(id, 1), 1000) AS INT),
+        'c', named_struct('d', concat('k', lpad(CAST(pmod(hash(id, 2), 500) AS STRING), 3, '0'))))) AS st
+    FROM range({start}, {end}, 1, 4)
+"""
+
+
+def count_files(table: zskip.Table, where: str) -> int:
+    """The files that a predicate keeps, whoever reads them."""
+    return table.explain(where).steps[-1].files
+
+
+def content(frame: DataFrame) -> list[str]:
+    return sorted(map(str, frame.collect()))
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["whole", "deletes"])
+def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, deletes: bool) -> None:
+    name = f"local.db.keys_{uuid.uuid4().hex[:8]}"
+    struct = "STRUCT<a: INT, c: STRUCT<d: STRING>>"
+    modes = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
+    engine_spark.sql(f"CREATE TABLE {name} (id BIGINT, st {struct}) USING iceberg TBLPROPERTIES ({modes})")
+    engine_spark.sql(EVENTS.format(start=0, end=3000)).writeTo(name).append()
+    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN st.a TO b")
+    engine_spark.sql(f"ALTER TABLE {name} ADD COLUMN st.a INT")
+    if deletes:
+        engine_spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3")
+    filters = ["st.b BETWEEN 100 AND 150", "st.c.d = 'k007'", "st.b IS NULL", "st.a IS NULL", "st.a = 5"]
+    before = [content(engine_spark.table(name).where(where)) for where in ("true", *filters)]
+    table = zskip.table(engine_spark, name)
+    result = table.optimize(by=["st.b", "st.c.d"], files=12)
+    assert (result.by, result.files_after) == (("st.b", "st.c.d"), 12)
+    for frame in (engine_spark.table(name), table.df()):
+        assert [content(frame.where(where)) for where in ("true", *filters)] == before
+    assert count_files(table, "st.b BETWEEN 100 AND 150") <= 6
+    assert count_files(table, "st.b < 100 AND st.c.d >= 'k400'") <= 3
+    assert count_files(table, "st.a = 5") == 0
+    row = "IF(id % 3 = 0, NULL, named_struct('b', CAST(id % 1000 AS INT), 'c', named_struct('d', 'k1'), 'a', 5)) AS st"
+    appended = table.append(engine_spark.range(3000, 3500).selectExpr("id", row))
+    assert appended.by == ("st.b", "st.c.d")
+    assert engine_spark.table(name).where("st.a = 5").count() == 333
+    assert count_files(table, "st.a = 5") <= appended.files
+    assert table.maintain().by == ("st.b", "st.c.d")
+    assert table.df().count() == len(before[0]) + 500
