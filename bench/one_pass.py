@@ -4,13 +4,16 @@ python bench/one_pass.py --scale 1 --files 64 --rounds 3
 
 The plans: TPC-H lineitem as Parquet files, read as they are (`scan`), through a filter that keeps all rows (`filter`),
 joined with a small table that is broadcast (`join`), and grouped by an order's lines and parts, which are all different
-(`aggregate`). `cpu_s` are processor seconds of the driver, the JVM and the Python workers. `kept_pct` is the mean share
-of rows in the files that 100 random queries keep.
+(`aggregate`); tables of Delta and Iceberg, which need the jars that `python3 dev.py test-engines` fetches, are made of
+`filter`. A tenth of its rows is appended to each table then: by `append`, and by the format's own writer. `cpu_s` are
+processor seconds of the driver, the JVM and the Python workers. `kept_pct` is the mean share of rows in the files that
+100 random queries keep.
 """
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,52 +24,86 @@ import zskip
 from shared import common
 from shared.resources import Resources
 
-FORMATS, PLANS = "parquet,delta", "scan,filter,join,aggregate"
-STEPS = ("one", "write", "optimize")
+FORMATS, PLANS = "parquet,delta,iceberg", "scan,filter,join,aggregate"
+STEPS = ("one", "write", "optimize", "append", "plain_append")
 
 
 def main() -> None:
     """Measure, and print the figures."""
     options = common.arguments(__doc__ or "", scale=1.0, files=64, rounds=3, queries=100, formats=FORMATS, plans=PLANS)
-    spark = common.session()
+    formats = options.formats.split(",")
+    spark = common.session(**settings(formats))
     source = str(common.lineitem(options.scale))
     queries = common.queries(Path(source), common.CLUSTER_BY, options.queries, options.seed)
     plans = {name: df for name, df in plans_of(spark, source).items() if name in options.plans.split(",")}
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "scale": options.scale}
-    for form in options.formats.split(","):
+    for form in formats:
         for name, df in plans.items() if form == "parquet" else [("filter", plans["filter"])]:
-            seconds: dict[str, list[float]] = {step: [] for step in STEPS}
-            cpu: dict[str, list[float]] = {step: [] for step in STEPS}
-            kept: dict[str, float] = {}
-            for number in range(options.rounds + 1):
-                one, two = (fresh(f"one-pass-{way}") for way in ("one", "two"))
-                steps = {
-                    "one": lambda d=df, t=one, f=form: zskip.write(
-                        d, t, by=common.CLUSTER_BY, files=options.files, format=f
-                    ),
-                    "write": lambda d=df, t=two: d.write.parquet(str(t)),
-                    "optimize": lambda t=two: zskip.table(spark, str(t)).optimize(
-                        common.CLUSTER_BY, files=options.files
-                    ),
-                }
-                for step, work in steps.items():
-                    with Resources() as used:
-                        seconds[step].append(common.seconds(work))
-                    cpu[step].append(sum(value for key, value in used.figures("x").items() if key.endswith("cpu_s")))
-                kept = {"one": kept_pct(one, queries), "two": kept_pct(two, queries)}
-                if not number and options.rounds:
-                    # The first round warms the session up.
-                    seconds, cpu = ({step: [] for step in STEPS} for _ in range(2))
-                common.log(f"{form} {name}: {seconds} {cpu} {kept}")
-            for unit, values in (("s", seconds), ("cpu_s", cpu)):
-                medians = {step: common.median(values[step]) for step in STEPS}
-                figures |= {f"{form}_{name}_{step}_{unit}": value for step, value in medians.items()}
-                both = medians["write"] + medians["optimize"]
-                figures[f"{form}_{name}_one_over_two_{unit}"] = round(medians["one"] / both, 3)
-                figures[f"{form}_{name}_one_over_write_{unit}"] = round(medians["one"] / medians["write"], 3)
-            figures |= {f"{form}_{name}_{way}_kept_pct": round(value, 2) for way, value in kept.items()}
-            figures[f"{form}_{name}_kept_over"] = round(kept["one"] / kept["two"], 3)
+            figures |= measure(spark, form, name, df, options, queries)
     common.emit(figures, options.json)
+
+
+def settings(formats: list[str]) -> dict[str, str]:
+    """The session's settings for tables of some formats."""
+    conf: dict[str, str] = {}
+    jars, extensions = [], []
+    for name in set(formats) - {"parquet"}:
+        reader = common.reader_conf(name, common.HOME / "one-pass-iceberg")
+        extensions.append(reader.pop("spark.sql.extensions"))
+        jars.append(reader.pop("spark.jars"))
+        conf |= reader
+    return conf | {"spark.jars": ",".join(jars), "spark.sql.extensions": ",".join(extensions)}
+
+
+def measure(spark: Any, form: str, name: str, df: Any, options: Any, queries: list[str]) -> dict[str, Any]:
+    """Measure one plan; the first round warms the session up."""
+    seconds: dict[str, list[float]] = {step: [] for step in STEPS}
+    cpu: dict[str, list[float]] = {step: [] for step in STEPS}
+    kept: dict[str, float] = {}
+    for number in range(options.rounds + 1):
+        one, two = (fresh(spark, form, way) for way in ("one", "two"))
+        for step, work in steps(spark, form, df, one, two, options.files).items():
+            with Resources() as used:
+                seconds[step].append(common.seconds(work))
+            cpu[step].append(sum(value for key, value in used.figures("x").items() if key.endswith("cpu_s")))
+            if step == "optimize":
+                kept = {"one": kept_pct(spark, one, queries), "two": kept_pct(spark, two, queries)}
+        if not number and options.rounds:
+            seconds, cpu = ({step: [] for step in STEPS} for _ in range(2))
+        common.log(f"{form} {name}: {seconds} {cpu} {kept}")
+    figures: dict[str, Any] = {}
+    for unit, values in (("s", seconds), ("cpu_s", cpu)):
+        medians = {step: common.median(values[step]) for step in STEPS}
+        figures |= {f"{form}_{name}_{step}_{unit}": value for step, value in medians.items()}
+        both = medians["write"] + medians["optimize"]
+        figures[f"{form}_{name}_one_over_two_{unit}"] = round(medians["one"] / both, 3)
+        figures[f"{form}_{name}_one_over_write_{unit}"] = round(medians["one"] / medians["write"], 3)
+        figures[f"{form}_{name}_append_over_plain_{unit}"] = round(medians["append"] / medians["plain_append"], 3)
+    figures |= {f"{form}_{name}_{way}_kept_pct": round(value, 2) for way, value in kept.items()}
+    figures[f"{form}_{name}_kept_over"] = round(kept["one"] / kept["two"], 3)
+    return figures
+
+
+def steps(spark: Any, form: str, df: Any, one: str, two: str, files: int) -> dict[str, Callable[[], Any]]:
+    """What is timed, by name and in order; one, two: a table for each way."""
+    tenth, by = df.where("pmod(xxhash64(l_orderkey, l_linenumber), 10) = 0"), common.CLUSTER_BY
+    return {
+        "one": lambda: zskip.write(df, one, by=by, files=files, format=form),
+        "write": lambda: plain_write(df, form, two, "overwrite"),
+        "optimize": lambda: zskip.table(spark, two).optimize(by, files=files),
+        "append": lambda: zskip.table(spark, one).append(tenth),
+        "plain_append": lambda: plain_write(tenth, form, two, "append"),
+    }
+
+
+def plain_write(df: Any, form: str, target: str, mode: str) -> None:
+    """Write rows with the format's own writer."""
+    if form != "iceberg":
+        df.write.format(form).mode(mode).save(target)
+    elif mode == "append":
+        df.writeTo(target).append()
+    else:
+        df.writeTo(target).using("iceberg").tableProperty("write.parquet.compression-codec", "zstd").create()
 
 
 def plans_of(spark: Any, source: str) -> dict[str, Any]:
@@ -82,16 +119,19 @@ def plans_of(spark: Any, source: str) -> dict[str, Any]:
     }
 
 
-def fresh(name: str) -> Path:
-    """A path where nothing lies."""
-    path = common.HOME / name
+def fresh(spark: Any, form: str, way: str) -> str:
+    """The address of a table that does not exist yet."""
+    if form == "iceberg":
+        spark.sql(f"DROP TABLE IF EXISTS local.db.{way} PURGE")
+        return f"local.db.{way}"
+    path = common.HOME / f"one-pass-{way}"
     shutil.rmtree(path, ignore_errors=True)
-    return path
+    return str(path)
 
 
-def kept_pct(path: Path, queries: list[str]) -> float:
+def kept_pct(spark: Any, address: str, queries: list[str]) -> float:
     """Mean share of the rows, in %, that lie in files which a query keeps."""
-    table = zskip.open(str(path))
+    table = zskip.table(spark, address)
     scans = [table.prune(where) for where in queries]
     return 100 * float(np.mean([(scan.rows or 0) / max(scan.rows_total or 1, 1) for scan in scans]))
 

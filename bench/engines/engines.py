@@ -2,6 +2,9 @@
 
 python bench/engines/engines.py --engine delta --scale 2 --files 64 --rounds 3
 
+`--deleted 2` deletes so many percent of the rows first, by deletion vectors or position deletes, and `--version 3`
+makes Iceberg's tables of that version. `copy_s` is a copy of the rows through the engine's own reader and writer.
+
 `--mixes even,first,last` (bench/shared/table_data.py) also fits a layout of zskip's to 100 queries of each mix, and
 measures others of the mix.
 
@@ -38,8 +41,11 @@ class Engine(Protocol):
     def __init__(self, table: Table) -> None:
         """table: that is clustered."""
 
-    def create(self, spark: Any, source: Path, name: str) -> None:
-        """Write the source as a new table."""
+    def create(self, spark: Any, rows: Any, name: str, version: int) -> None:
+        """Write rows as a new table; version: of the format, where there are several."""
+
+    def name_in_sql(self, name: str) -> str:
+        """The table in statements."""
 
     def address(self, name: str) -> str:
         """The table as `zskip.table` takes it."""
@@ -57,8 +63,11 @@ class Delta:
     def __init__(self, table: Table) -> None:
         self.by, self.key = table.by, table.key
 
-    def create(self, spark: Any, source: Path, name: str) -> None:
-        spark.read.parquet(str(source)).write.format("delta").save(self.address(name))
+    def create(self, spark: Any, rows: Any, name: str, version: int) -> None:
+        rows.write.format("delta").save(self.address(name))
+
+    def name_in_sql(self, name: str) -> str:
+        return f"delta.`{self.address(name)}`"
 
     def address(self, name: str) -> str:
         return str(WAREHOUSE / name)
@@ -66,7 +75,7 @@ class Delta:
     def cluster(self, spark: Any, name: str, file_bytes: int) -> None:
         for limit in ("max", "min"):
             spark.conf.set(f"spark.databricks.delta.optimize.{limit}FileSize", str(file_bytes))
-        spark.sql(f"OPTIMIZE delta.`{self.address(name)}` ZORDER BY ({', '.join(self.by)})").collect()
+        spark.sql(f"OPTIMIZE {self.name_in_sql(name)} ZORDER BY ({', '.join(self.by)})").collect()
 
     def read(self, spark: Any, name: str) -> Any:
         return spark.read.format("delta").load(self.address(name))
@@ -78,9 +87,13 @@ class Iceberg:
     def __init__(self, table: Table) -> None:
         self.by, self.key = table.by, table.key
 
-    def create(self, spark: Any, source: Path, name: str) -> None:
-        writer = spark.read.parquet(str(source)).writeTo(self.address(name)).using("iceberg")
+    def create(self, spark: Any, rows: Any, name: str, version: int) -> None:
+        writer = rows.writeTo(self.address(name)).using("iceberg").tableProperty("write.delete.mode", "merge-on-read")
+        writer = writer.tableProperty("format-version", str(version))
         writer.tableProperty("write.parquet.compression-codec", "zstd").create()
+
+    def name_in_sql(self, name: str) -> str:
+        return self.address(name)
 
     def address(self, name: str) -> str:
         return f"local.db.{name}"
@@ -107,7 +120,7 @@ class Hudi:
     def __init__(self, table: Table) -> None:
         self.by, self.key = table.by, table.key
 
-    def create(self, spark: Any, source: Path, name: str) -> None:
+    def create(self, spark: Any, rows: Any, name: str, version: int) -> None:
         options = {
             "hoodie.table.name": name,
             "hoodie.datasource.write.operation": "bulk_insert",
@@ -115,7 +128,10 @@ class Hudi:
             "hoodie.bulkinsert.sort.mode": "NONE",
             "hoodie.parquet.compression.codec": "zstd",
         }
-        spark.read.parquet(str(source)).write.format("hudi").options(**options).save(self.address(name))
+        rows.write.format("hudi").options(**options).save(self.address(name))
+
+    def name_in_sql(self, name: str) -> str:
+        return f"`{name}`"
 
     def address(self, name: str) -> str:
         return str(WAREHOUSE / name)
@@ -145,7 +161,16 @@ ENGINES: dict[str, Callable[[Table], Engine]] = {"delta": Delta, "iceberg": Iceb
 def main() -> None:
     """Measure, and print the figures."""
     options = common.arguments(
-        __doc__ or "", engine="delta", data="lineitem", scale=2.0, files=64, rounds=3, queries=40, mixes=""
+        __doc__ or "",
+        engine="delta",
+        data="lineitem",
+        scale=2.0,
+        files=64,
+        rounds=3,
+        queries=40,
+        mixes="",
+        deleted=0,
+        version=2,
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
@@ -155,17 +180,22 @@ def main() -> None:
     shutil.rmtree(WAREHOUSE, ignore_errors=True)
     source = table.make(options.scale)
     spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})
+    if options.deleted:
+        spark.conf.set("spark.databricks.delta.properties.defaults.enableDeletionVectors", "true")
     workloads = {"": ([], common.queries(source, table.by, options.queries, options.seed))}
     for one in filter(None, options.mixes.split(",")):
         workloads[f"_{one}"] = mix(source, table, MIXES[one], options.seed)
-    times: dict[str, list[float]] = {"engine": [], **{f"zskip{which}": [] for which in workloads}}
+    times: dict[str, list[float]] = {"copy": [], "engine": [], **{f"zskip{which}": [] for which in workloads}}
     figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "rounds": options.rounds}
     for number in range(options.rounds):
         for who in times:
             name = f"{who}{number}"
-            engine.create(spark, source, name)
+            engine.create(spark, spark.read.parquet(str(source)), name, options.version)
+            if options.deleted:
+                which = f"pmod(xxhash64({table.key}), 100) < {options.deleted}"
+                spark.sql(f"DELETE FROM {engine.name_in_sql(name)} WHERE {which}")
             size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))
-            run = work(spark, engine, who, name, options.files, size, workloads)
+            run = work(spark, engine, who, name, options, size, workloads)
             with Resources() as used:
                 start = time.perf_counter()
                 result = run()
@@ -177,6 +207,8 @@ def main() -> None:
     figures |= {f"{who}_s": common.median(took) for who, took in times.items()}
     pairs = zip(times["zskip"], times["engine"], strict=True)
     figures["time_over_engine"] = common.median([ours / theirs for ours, theirs in pairs])
+    pairs = zip(times["zskip"], times["copy"], strict=True)
+    figures["time_over_copy"] = common.median([ours / copied for ours, copied in pairs])
     for which, (_, tested) in workloads.items():
         figures |= compared(spark, engine, table, which, options.rounds - 1, tested[: options.queries])
     common.emit(figures, options.json)
@@ -204,14 +236,17 @@ def compared(spark: Any, engine: Engine, table: Table, which: str, last: int, te
 
 
 def work(
-    spark: Any, engine: Engine, who: str, name: str, files: int, size: int, workloads: dict[str, Any]
+    spark: Any, engine: Engine, who: str, name: str, options: Any, size: int, workloads: dict[str, Any]
 ) -> Callable[[], Any]:
-    """The call that clusters a table."""
+    """The call that clusters a table, or copies it."""
+    files = options.files
+    if who == "copy":
+        return lambda: engine.create(spark, engine.read(spark, name), f"{name}_copied", options.version)
     if who == "engine":
         return lambda: engine.cluster(spark, name, int(size / files * 1.01))
     train, _ = workloads[who.removeprefix("zskip")]
-    options: dict[str, Any] = {"curve": "auto", "workload": train} if train else {}
-    return lambda: zskip.table(spark, engine.address(name)).optimize(list(engine.by), files=files, **options)
+    fitted: dict[str, Any] = {"curve": "auto", "workload": train} if train else {}
+    return lambda: zskip.table(spark, engine.address(name)).optimize(list(engine.by), files=files, **fitted)
 
 
 def reading(frame: Any, wanted: list[str], summed: str) -> tuple[int, float, list[Any]]:
