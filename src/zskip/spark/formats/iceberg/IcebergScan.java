@@ -10,6 +10,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.connector.expressions.filter.Predicate;
 import org.apache.spark.sql.connector.read.Batch;
@@ -36,6 +37,8 @@ final class IcebergScan {
   private static final String SPARK = "org.apache.spark.sql.connector.read.";
   private static final Set ROLES = new HashSet(Arrays.asList(new Object[] {
     "Scan", "SupportsReportStatistics", "SupportsReportPartitioning", "SupportsRuntimeV2Filtering"}));
+
+  private static final Map METHODS = new ConcurrentHashMap();
 
   final Scan scan;
   private final Object table;
@@ -209,7 +212,18 @@ final class IcebergScan {
     return Class.forName(name, true, scan.getClass().getClassLoader());
   }
 
+  /** A method of a class or of those that it extends; classes list theirs anew for each that asks. */
   private static Method declared(Class type, String name, Class[] parameters) throws ReflectiveOperationException {
+    Object key = Arrays.asList(new Object[] {type, name, Arrays.asList(parameters)});
+    Method method = (Method) METHODS.get(key);
+    if (method == null) {
+      method = find(type, name, parameters);
+      METHODS.put(key, method);
+    }
+    return method;
+  }
+
+  private static Method find(Class type, String name, Class[] parameters) throws ReflectiveOperationException {
     for (Class one = type; one != null; one = one.getSuperclass()) {
       Method[] methods = one.getDeclaredMethods();
       for (int i = 0; i < methods.length; i++) {

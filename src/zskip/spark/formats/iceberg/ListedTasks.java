@@ -3,7 +3,6 @@ import java.util.BitSet;
 import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.hadoop.fs.Path;
 import SEQ;
 
 /** The files of Iceberg's scan, after Iceberg's own filters: one task for each. */
@@ -20,7 +19,7 @@ final class ListedTasks extends Listing {
     this.tasks = scan.tasks();
     for (int i = 0; i < tasks.size(); i++) {
       Object task = tasks.get(i);
-      numbers.put(task, Integer.valueOf(index.number(new Path(scan.path(task)), scan.size(task))));
+      numbers.put(task, Integer.valueOf(index.number(scan.path(task), scan.size(task))));
     }
   }
 

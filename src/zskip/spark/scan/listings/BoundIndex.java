@@ -17,6 +17,8 @@ final class BoundIndex {
   final Path root;
   private final String authority;
   private final String prefix;
+  /** The root as it is written, before the path of a file. */
+  private final String written;
   private final HashMap numbers = new HashMap();
   private final LongBuffer sizes;
   private final LongBuffer times;
@@ -29,6 +31,7 @@ final class BoundIndex {
     this.root = null;
     this.authority = null;
     this.prefix = null;
+    this.written = null;
     this.sizes = null;
     this.times = null;
   }
@@ -41,6 +44,7 @@ final class BoundIndex {
     this.authority = root.toUri().getAuthority();
     String path = root.toUri().getPath();
     this.prefix = path.endsWith("/") ? path : path + "/";
+    this.written = root.toString() + "/";
     List paths = (List) opened.get(1);
     this.sizes = (LongBuffer) opened.get(2);
     this.times = (LongBuffer) opened.get(3);
@@ -60,15 +64,23 @@ final class BoundIndex {
   int numberOfName(FileStatus file) { return numberOfName(file.getPath(), file.getLen()); }
 
   /** The same of a file of Iceberg's, for which no index notes a time; -1 for one that was indexed as another's. */
-  int number(Path path, long size) {
-    int i = numberOfName(path, size);
+  int number(String location, long size) {
+    int i = -1;
+    if (location.startsWith(written)) i = numbered(location.substring(written.length()), size);
+    // To read a path takes long where there are thousands, and most are written like that of the table.
+    if (i < 0) i = numberOfName(new Path(location), size);
     return i >= 0 && times.get(i) == 0 ? i : -1;
   }
 
   private int numberOfName(Path path, long size) {
     String name = path.toUri().getPath();
     if (!name.startsWith(prefix) || !Objects.equals(authority, path.toUri().getAuthority())) return -1;
-    Integer number = (Integer) numbers.get(name.substring(prefix.length()));
+    return numbered(name.substring(prefix.length()), size);
+  }
+
+  /** relative: to the root. */
+  private int numbered(String relative, long size) {
+    Integer number = (Integer) numbers.get(relative);
     if (number == null) return -1;
     int i = number.intValue();
     return sizes.get(i) == size ? i : -1;
