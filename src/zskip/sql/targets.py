@@ -50,7 +50,7 @@ def find_table(spark: SparkSession, target: Target) -> TargetTable:
         format_name, path = target.parts
         return _open_at(spark, path, format_name=format_name.lower())
     table = _open_at(spark, named.root, named, named.format_name)
-    check_partitions(spark, named, table.handle.format.snapshot())
+    check_partitions(spark, named, table.handle.format.snapshot)
     return table
 
 

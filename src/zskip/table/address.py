@@ -76,7 +76,7 @@ def _open_in_session(
     if format_name not in (None, actual):
         raise InputError(f'"{name}" is a table of the format {actual}, not {format_name}')
     handle = Handle(storage_at(table.root, spark), spark, index_storage, table.format_name, catalog_table=table)
-    check_partitions(spark, table, handle.format.snapshot())
+    check_partitions(spark, table, handle.format.snapshot)
     return handle
 
 

@@ -67,6 +67,8 @@ MORE = [
     "TRY_CAST(s AS INT) = 3 OR CAST(a AS STRING) = '7' OR CAST(dt AS STRING) = '2024-01-01'",
     "hash(a, b) % 7 = 3 AND pmod(a, 7) < 3 AND a / 2 > 1.5 AND a DIV 2 = 3 AND abs(a) > 3 AND sqrt(x) > 7",
     "coalesce(a, 3) = 3 OR if(bo, a, 4) > 5 OR CASE WHEN bo THEN a ELSE 3 END < 4 OR s RLIKE '^[0-9]+'",
+    "pow(x, 2) > 3 OR exp(x) > 3 OR ln(x) > 1 OR xxhash64(a) > 3 OR regexp_replace(s, 'a', 'b') = 'x'",
+    "regexp_extract(s, '(a)', 1) = 'x' OR size(split(s, ',')) > 3 OR element_at(split(s, ','), 1) IN ('x', 'y')",
     "a <=> 3 AND NOT (a <=> b) AND (a > 3) IS NULL AND (a > 3 OR bo) IS NOT TRUE",
     "ts + INTERVAL 3 DAYS > TIMESTAMP '2024-01-01 00:00:00' AND lower(s) = 'x' AND a + 1 > 3",
     " OR ".join(f"(a = {i} AND b > {i})" for i in range(200)),

@@ -172,8 +172,11 @@ def _find_log_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable |
     )
 
 
-def check_partitions(spark: SparkSession, named: NamedTable, snapshot: Snapshot) -> None:
-    """Raise UnsupportedError where the catalog's partitions differ from those in the directory."""
+def check_partitions(spark: SparkSession, named: NamedTable, snapshot: Callable[[], Snapshot]) -> None:
+    """Raise UnsupportedError where the catalog's partitions differ from those in the directory.
+
+    snapshot: reads the current snapshot of the table, where the catalog keeps partitions.
+    """
     if named.relation is not None and not same_partitions(spark, named.relation, snapshot):
         raise UnsupportedError(
             f'the catalog lists other partitions of "{".".join(named.parts)}" than "{named.root}" holds; run '

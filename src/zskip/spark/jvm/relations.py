@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,13 +90,14 @@ def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
     return None
 
 
-def same_partitions(spark: SparkSession, relation: FileRelation, snapshot: Snapshot) -> bool:
+def same_partitions(spark: SparkSession, relation: FileRelation, current: Callable[[], Snapshot]) -> bool:
     """Whether the catalog has exactly the partitions of the table's directory, each in its usual directory.
 
-    True for tables whose partitions no catalog keeps.
+    True for tables whose partitions no catalog keeps. current: reads the current snapshot of the table.
     """
     if relation.files.location().getClass().getName() != _OF_CATALOG:
         return True
+    snapshot = current()
     jvm = Jvm.of(spark)
     catalog, handles = relation.catalog, jvm.handles
     listed = spark._jsparkSession.sessionState().catalog().listPartitions(catalog.identifier(), jvm.none)
