@@ -6,13 +6,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from zskip.errors import ColumnError
-from zskip.predicate.text import name_sql
 from zskip.predicate.tree import Column
 from zskip.records import Field
 from zskip.types import DataType
 
 _PART = re.compile(r"`(?:[^`]|``)*`|[^.`]+")
 _NAME = re.compile(rf"(?:{_PART.pattern})(?:\.(?:{_PART.pattern}))*")
+_RESERVED = re.compile(
+    "all|and|any|as|between|case|cast|date|distinct|else|end|escape|except|exists|false|filter|for|from|group|having|in|"
+    "interval|into|is|join|left|like|limit|not|null|on|or|order|outer|right|rlike|select|set|some|table|then|timestamp|"
+    "true|union|using|values|when|where|with",
+    re.IGNORECASE,
+)
+"""Names to quote, since a parser may take them for something else."""
 
 
 class Columns:
@@ -133,6 +139,15 @@ def name_parts(text: str) -> tuple[str, ...]:
     ('a', 'n.x', 'y`z')
     """
     return tuple(p[1:-1].replace("``", "`") if p.startswith("`") else p for p in _PART.findall(text))
+
+
+def name_sql(column: Column) -> str:
+    """Write a column's name, quoted if needed."""
+    return ".".join(part if _is_plain(part) else "`" + part.replace("`", "``") + "`" for part in column.path)
+
+
+def _is_plain(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not _RESERVED.fullmatch(name)
 
 
 def _nested_field(column: Column, taken: Set[str]) -> Field:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import re
 
+from zskip.predicate.columns import name_sql
 from zskip.predicate.functions import FUNCTIONS
 from zskip.predicate.tree import (
     And,
     Call,
-    Column,
     Compare,
     CompareTerms,
     Constant,
@@ -31,13 +30,6 @@ from zskip.predicate.tree import (
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
 _EPOCH = dt.datetime(1970, 1, 1)
-_RESERVED = re.compile(
-    "all|and|any|as|between|case|cast|date|distinct|else|end|escape|except|exists|false|filter|for|from|group|having|in|"
-    "interval|into|is|join|left|like|limit|not|null|on|or|order|outer|right|rlike|select|set|some|table|then|timestamp|"
-    "true|union|using|values|when|where|with",
-    re.IGNORECASE,
-)
-"""Names to quote, since a parser may take them for something else."""
 _MOST_LISTED = 20
 """Values of a long IN that are written out in text for people."""
 
@@ -47,6 +39,7 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
 
     shorten: cut long lists of values, for people to read.
 
+    >>> from zskip.predicate.tree import Column
     >>> to_sql(Not(In(Column(("a",), DataType("integer")), (1, 2))))
     'NOT (a IN (1, 2))'
     """
@@ -108,15 +101,6 @@ def term_sql(term: Term) -> str:
     if isinstance(term, Opaque):
         return f"{term.function}({', '.join(p if isinstance(p, str) else term_sql(p) for p in term.arguments)})"
     return name_sql(term)
-
-
-def name_sql(column: Column) -> str:
-    """Write a column's name, quoted if needed."""
-    return ".".join(part if _is_plain(part) else "`" + part.replace("`", "``") + "`" for part in column.path)
-
-
-def _is_plain(name: str) -> bool:
-    return name.isidentifier() and name.isascii() and not _RESERVED.fullmatch(name)
 
 
 def literal_sql(value: Encoded, data_type: DataType) -> str:
