@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from zskip.errors import InputError
+from zskip.errors import ColumnError, InputError
+from zskip.formats import open_format
 from zskip.options import options_of
+from zskip.records import Field
+from zskip.storage import LocalStorage
 from zskip.table import Table
-from zskip.table.optimize_request import OptimizeRequest, check_arguments, check_request
+from zskip.table.optimize_request import OptimizeRequest, check_arguments, check_request, clustering_fields
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
+from zskip.types import DataType
 
 BAD_OPTIMIZE: list[tuple[dict[str, Any], str]] = [
     ({"by": []}, '"by" names no column'),
@@ -78,3 +85,20 @@ def test_a_request_has_the_options_of_its_verb_with_the_same_defaults() -> None:
         defaults = {field.name: field.default for field in dataclasses.fields(record)}
         for option in options_of(verb, without=("by", "curve", "compression", "exclusive")).values():
             assert defaults[option.name] == option.default, option.name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lower(s)", r'"lower\(s\)" is no column.*sketches=\["ranges\(8\):lower\(s\)"\]'),
+        ("js:a.b", '"js:a.b" is no column'),
+        ("c", '"c": its collation orders texts otherwise'),
+    ],
+)
+def test_what_is_no_key_is_refused(tmp_path: Path, name: str, message: str) -> None:
+    pq.write_table(pa.table({"s": ["x"], "js": ["{}"]}), tmp_path / "a.parquet")
+    snapshot = open_format(LocalStorage(str(tmp_path))).snapshot()
+    collated = Field(name="c", type=DataType("string collate"))
+    snapshot = dataclasses.replace(snapshot, fields=(*snapshot.fields, collated))
+    with pytest.raises(ColumnError, match=message):
+        clustering_fields([name], snapshot, case_sensitive=False)

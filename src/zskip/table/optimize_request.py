@@ -177,9 +177,14 @@ def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: 
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     fields: list[Field] = []
     for name in by:
-        field = columns.key(name)
+        field = _find_key(columns, name)
         if field.name in snapshot.partition_names:
             raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
+        if field.type.name.endswith(" collate"):
+            raise ColumnError(
+                f'cannot cluster by "{name}": its collation orders texts otherwise than by their bytes; choose other '
+                "columns"
+            )
         if field.type.form is None:
             inside = [f"{field.name}.{part}" for part, data_type in field.type.fields if data_type.form is not None]
             choice = f"its fields, such as {inside[0]}" if inside else "columns of atomic types"
@@ -188,6 +193,19 @@ def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: 
             raise ColumnError(f'column "{name}" is named twice in "by"; name each column once')
         fields.append(field)
     return tuple(fields)
+
+
+def _find_key(columns: Columns, name: str) -> Field:
+    try:
+        return columns.key(name)
+    except ColumnError as error:
+        if "(" not in name and ":" not in name:
+            raise
+        raise ColumnError(
+            f'"{name}" is no column, and rows are clustered by columns and fields inside structs only, not by '
+            "expressions; store it as a column, or let the index know its values by a sketch, such as "
+            f'Table.index(sketches=["ranges(8):{name}"])'
+        ) from error
 
 
 def files_per_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:
