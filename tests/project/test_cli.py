@@ -280,6 +280,13 @@ def test_every_value_becomes_valid_json() -> None:
     assert json.loads(text)[-1] == {"2024-01-02": 1}
 
 
+def test_names_are_split_at_commas_outside_of_parentheses() -> None:
+    from zskip.cli.options import column_names
+
+    fields = "days(ts),bucket(16, id), p ,truncate(name, 4)"
+    assert column_names(fields, "partition_by") == ["days(ts)", "bucket(16, id)", "p", "truncate(name, 4)"]
+
+
 def test_write_reads_csv_json_lines_and_parquet(
     events: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -21,7 +22,8 @@ from zskip.errors import ColumnError, ConflictError, InputError, StorageError, U
 from zskip.formats import IcebergFormat, StagedFile, claims
 from zskip.formats.iceberg.catalog import TableDefinition
 from zskip.spark.formats import session_catalog
-from zskip.spark.formats.iceberg.catalog import SessionCatalog
+from zskip.spark.formats.iceberg.catalog import SessionCatalog, _SessionDraft
+from zskip.spark.jvm.gateway import Jvm
 from zskip.storage import LocalStorage
 
 if TYPE_CHECKING:
@@ -255,3 +257,16 @@ def test_an_overwrite_is_one_commit(engine_spark: SparkSession, monkeypatch: pyt
     spark.catalog.refreshTable(name)
     assert same(spark.table(name), rows(spark, 5000, 50))
     assert spark.sql(f"SELECT * FROM {name}.snapshots").count() == 2
+
+
+def test_a_catalog_that_asks_for_the_namespace_at_the_commit(engine_spark: SparkSession) -> None:
+    spark, jvm = engine_spark, Jvm.of(engine_spark)
+    memory = jvm.find("org.apache.iceberg.inmemory.InMemoryCatalog")()
+    memory.initialize("memory", jvm.find("java.util.HashMap")())
+    namespace = jvm.call("org.apache.iceberg.catalog.Namespace", "of")(jvm.array("java.lang.String", ["none"]))
+    identifier = jvm.call("org.apache.iceberg.catalog.TableIdentifier", "of")(namespace, "t")
+    transaction = memory.buildTable(identifier, load(spark, create(spark)).schema()).createTransaction()
+    draft = _SessionDraft(SessionCatalog(spark, "memory.none.t"), jvm, transaction)
+    rewrite: Any = SimpleNamespace(name="any")
+    with pytest.raises(StorageError, match=r'"memory\.none\.t" has no such namespace .*CREATE NAMESPACE'):
+        draft._commit(rewrite)

@@ -249,11 +249,14 @@ class PyIcebergCatalog:
 
         try:
             self._call(commit)
-        except (CommitFailedException, TableAlreadyExistsError):
+        except CommitFailedException:
             raise
         except Exception as error:
+            # A request that was sent twice may find its own table.
             if self._is_committed(rewrite.name, find_committed):
                 return
+            if isinstance(error, TableAlreadyExistsError):
+                raise
             raise UnknownCommitError(
                 f'the catalog of "{self._table}" failed in the middle of a commit ({first_line(error)}); see '
                 "whether its current snapshot is zskip's before you call again. No row is lost either way"

@@ -206,9 +206,18 @@ def _write_new_iceberg_table(
         partition_by=(partition_by,) if isinstance(partition_by, str) else tuple(partition_by),
         case_sensitive=is_session_case_sensitive(spark),
     )
-    handle = open_in_catalog(target.catalog.draft(definition), spark, None)
+    handle, timer = open_in_catalog(target.catalog.draft(definition), spark, None), StepTimer()
     try:
-        result = append(handle, frame, None, request)
+        handle.format.check_appendable()
+        with timer.step("check"):
+            check_index_version(handle)
+            frame, plan = _fit_to_table(spark, frame, handle, request)
+
+        def commit(staged: StagedRows) -> int | None:
+            info = describe_write("write", staged, plan)
+            return handle.format.append(plan.snapshot, staged.files, info)
+
+        result = write_and_commit(handle, frame, plan, "write", commit, timer)
         _check_has_rows(result, target)
     except BaseException:
         with suppress(ZskipError):
@@ -245,6 +254,18 @@ def _check_partitions(spark: SparkSession, target: WriteTarget, partition_by: Se
         raise InputError(f'partition_by={partition_names}: "{target.name}" is {now}; leave partition_by out')
 
 
+def _fit_to_table(
+    spark: SparkSession, df: DataFrame, handle: Handle, request: OptimizeRequest
+) -> tuple[DataFrame, WritePlan]:
+    """The rows with a table's columns, and how to write them in an order of their own."""
+    schema, rules = open_reader(handle).schema, handle.format.row_rules()
+    case_sensitive = is_session_case_sensitive(spark)
+    frame = align(df, schema, rules, case_sensitive=case_sensitive)
+    check_writable(frame)
+    by = clustering_fields(request.by, schema.snapshot, case_sensitive=case_sensitive)
+    return frame, plan_new_rows(schema.snapshot, by, request).follow(rules)
+
+
 def _overwrite(
     spark: SparkSession, df: DataFrame, target: WriteTarget, partition_by: Sequence[str], request: OptimizeRequest
 ) -> WriteResult:
@@ -262,13 +283,7 @@ def _overwrite(
             frame, plan = columns.frame, _plan(spark, handle.storage.root, columns, request)
         else:
             _check_partitions(spark, target, partition_by)
-            schema = open_reader(handle).schema
-            case_sensitive = is_session_case_sensitive(spark)
-            rules = handle.format.row_rules()
-            frame = align(df, schema, rules, case_sensitive=case_sensitive)
-            check_writable(frame)
-            by = clustering_fields(request.by, schema.snapshot, case_sensitive=case_sensitive)
-            plan = plan_new_rows(schema.snapshot, by, request).follow(rules)
+            frame, plan = _fit_to_table(spark, df, handle, request)
 
     def commit(staged: StagedRows) -> int:
         info = describe_write("write", staged, plan)

@@ -55,6 +55,8 @@ _CONFLICTS = (
 """The errors after which certainly nothing was committed."""
 _TAKEN = f"{ICEBERG}.exceptions.AlreadyExistsException"
 """The error for a new table whose name was taken."""
+_NO_NAMESPACE = f"{ICEBERG}.exceptions.NoSuchNamespaceException"
+"""The error of catalogs that look for the namespace of a new table only when it is committed."""
 _MISSING = (
     f"{ICEBERG}.exceptions.NoSuchTableException",
     "org.apache.spark.sql.catalyst.analysis.NoSuchTableException",
@@ -187,8 +189,6 @@ class SessionCatalog:
         try:
             commit()
         except (Py4JJavaError, CapturedException) as error:
-            if isinstance(error, Py4JJavaError) and is_java_error(error, _TAKEN):
-                raise made_meanwhile(self._table) from error
             if isinstance(error, Py4JJavaError) and is_java_error(error, *_CONFLICTS):
                 raise ConflictError(
                     f'another writer changed "{self._table}" in the meantime ({_message(error)}); nothing was '
@@ -398,10 +398,25 @@ class _SessionDraft:
         catalog = self._catalog
         catalog.add_to_transaction(catalog.prepare(self._transaction.table(), contents, rewrite))
         try:
-            catalog.send(self._transaction.commitTransaction, lambda: self._is_committed(rewrite))
+            catalog.send(lambda: self._commit(rewrite), lambda: self._is_committed(rewrite))
         except ConflictError as error:
             # The table cannot have changed, since it was not there.
             raise made_meanwhile(catalog.table) from error
+
+    def _commit(self, rewrite: Rewrite) -> None:
+        try:
+            self._transaction.commitTransaction()
+        except Py4JJavaError as error:
+            name = self._catalog.table
+            # A request that was sent twice finds its own table.
+            if is_java_error(error, _TAKEN) and not self._is_committed(rewrite):
+                raise made_meanwhile(name) from error
+            if is_java_error(error, _NO_NAMESPACE):
+                raise StorageError(
+                    f'the catalog of "{name}" has no such namespace ({_message(error)}); make it with CREATE '
+                    "NAMESPACE, or check the name. Nothing was committed"
+                ) from error
+            raise
 
     def _is_committed(self, rewrite: Rewrite) -> bool:
         try:
