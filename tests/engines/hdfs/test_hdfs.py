@@ -108,6 +108,20 @@ def test_a_table_lives_on_hdfs(engine_spark: SparkSession, place: str, name: str
     assert alone.info().rows == 1010
 
 
+def test_a_lake_is_surveyed_and_maintained(engine_spark: SparkSession, place: str) -> None:
+    path, _, add = make(engine_spark, "parquet", f"{place}/lake/a")
+    for start in range(0, 400, 100):
+        add(start, start + 100)
+    storage_for(f"{place}/lake/broken", {}).write("x.parquet", b"PAR1PAR1")
+    lines = {line.table: line for line in zskip.lake(None, f"{place}/lake").survey().tables}
+    assert {table: bool(line.error) for table, line in lines.items()} == {path: False, f"{place}/lake/broken": True}
+    assert (lines[path].files, lines[path].action) == (4, "compact")
+    done = zskip.lake(engine_spark, f"{place}/lake").maintain()
+    assert [table.files_removed for table in done.tables] == [4]
+    assert list(done.failed) == [f"{place}/lake/broken"]
+    assert sorted(row["id"] for row in zskip.table(engine_spark, path).df().collect()) == list(range(400))
+
+
 def test_hudi_says_that_its_package_does_not_go_there(engine_spark: SparkSession, place: str) -> None:
     storage_for(f"{place}/t", {}).write(".hoodie/hoodie.properties", b"hoodie.table.name=t\n")
     with pytest.raises(UnsupportedError, match="does not reach HDFS"):

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,8 +152,11 @@ class Reader:
         return entries
 
 
-def same_as_zskip(path: Path) -> int:
-    """Hold the reader against zskip, for each file and column; how many entries had bounds."""
+def same_as_zskip(path: Path, lacking: Sequence[tuple[str, ...]] = ()) -> int:
+    """Hold the reader against zskip, for each file and column; how many entries had bounds.
+
+    lacking: fields inside structs that the first file lacks, so that they are none of the table's.
+    """
     handle = zskip.open(str(path))._handle
     snapshot = read_snapshot(handle)
     live = {f.path: (f.size, f.mtime_ms) for f in snapshot}
@@ -162,6 +166,9 @@ def same_as_zskip(path: Path) -> int:
     bounded = 0
     for column in columns_of(handle):
         stats = bound.column(column)
+        if column in lacking:
+            assert stats is None
+            continue
         for i, file in enumerate(snapshot.paths):
             entry = reader.entry(column, file)
             if stats is None or entry is None:
@@ -218,7 +225,7 @@ def test_columns_that_come_and_go(tmp_path: Path) -> None:
     ):
         pq.write_table(pa.table({"a": [i, None], **extra}), tmp_path / f"{i}.parquet")
     zskip.open(str(tmp_path)).index()
-    assert same_as_zskip(tmp_path) >= 9
+    assert same_as_zskip(tmp_path, lacking=[("s", "y")]) >= 9
 
 
 def test_a_column_over_several_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -282,16 +282,16 @@ def test_many_threads(spark: SparkSession, path: Path, adaptive: str) -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "SELECT * FROM t WHERE id < 250",
-        "SELECT * FROM t WHERE v = 3 ORDER BY id DESC LIMIT 3",
-        "SELECT * FROM t LIMIT 3",
-        "SELECT count(*), max(id) FROM t WHERE id < 250",
-        "SELECT * FROM t JOIN (SELECT id AS k FROM t WHERE v = 3 AND id < 90) ON id = k",
-        "SELECT * FROM t WHERE id = (SELECT max(id) FROM t WHERE v < 3) AND v IN (SELECT v FROM t WHERE id < 9)",
+        "SELECT * FROM e WHERE id < 250",
+        "SELECT * FROM e WHERE v = 3 ORDER BY id DESC LIMIT 3",
+        "SELECT * FROM e LIMIT 3",
+        "SELECT count(*), max(id) FROM e WHERE id < 250",
+        "SELECT * FROM e JOIN (SELECT id AS k FROM e WHERE v = 3 AND id < 90) ON id = k",
+        "SELECT * FROM e WHERE id = (SELECT max(id) FROM e WHERE v < 3) AND v IN (SELECT v FROM e WHERE id < 9)",
     ],
 )
 def test_to_explain_a_query_runs_nothing(spark: SparkSession, path: Path, query: str) -> None:
-    spark.read.parquet(str(path)).createOrReplaceTempView("t")
+    spark.read.parquet(str(path)).createOrReplaceTempView("e")
     before = jobs_without_group(spark.sparkContext)
     for mode in ("simple", "extended", "formatted", "cost", "codegen"):
         with contextlib.redirect_stdout(io.StringIO()) as text:
