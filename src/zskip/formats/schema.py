@@ -20,9 +20,11 @@ from zskip.errors import CorruptFileError, UnsupportedError
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
 from zskip.storage import MANY_FILES, FileInfo, FileParser, Storage, Workers
-from zskip.types import NESTED, DataType, read_type
+from zskip.types import DataType, read_type
 
 _SPARK_KEY = b"org.apache.spark.sql.parquet.row.metadata"
+# A text, since the pickling of Spark 3.5 loses the content of dataclasses with slots.
+_NESTED = "nested"
 _LIST = re.compile(r"list<\w+: ")
 _WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 _ENTROPY_CODECS = {"zstd", "gzip", "brotli"}
@@ -80,7 +82,7 @@ def fields_from_parquet(schema: pq.ParquetSchema) -> tuple[Field, ...]:
     """
     int96 = {schema.column(i).path for i in range(len(schema.names)) if schema.column(i).physical_type == "INT96"}
     leaves = {
-        column.path: DataType(column.type or ("timestamp" if ".".join(column.path) in int96 else NESTED.name))
+        column.path: DataType(column.type or ("timestamp" if ".".join(column.path) in int96 else _NESTED))
         for column in read_leaves(schema).columns
     }
     return tuple(Field(name=name, type=data_type) for name, data_type in _group_fields(leaves))
@@ -92,8 +94,7 @@ def _group_fields(leaves: Mapping[tuple[str, ...], DataType]) -> tuple[tuple[str
     for path, data_type in leaves.items():
         inside.setdefault(path[0], {})[path[1:]] = data_type
     return tuple(
-        (name, parts[()] if () in parts else DataType(NESTED.name, _group_fields(parts)))
-        for name, parts in inside.items()
+        (name, parts[()] if () in parts else DataType(_NESTED, _group_fields(parts))) for name, parts in inside.items()
     )
 
 
