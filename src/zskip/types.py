@@ -57,6 +57,8 @@ class DataType:
     name: str
     fields: tuple[tuple[str, DataType], ...] = field(default=(), repr=False, compare=False)
     """Names and types of a struct's fields; empty for all other types."""
+    values: DataType | None = field(default=None, repr=False, compare=False)
+    """Of a map whose keys are texts, the type of its values."""
 
     @property
     def form(self) -> Form | None:
@@ -131,6 +133,8 @@ def read_type(description: object, metadata: Mapping[str, Any] | None = None) ->
     metadata = metadata or {}
     char_type = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
     if isinstance(description, Mapping):
+        if description.get("type") == "map" and description["keyType"] == "string" and not metadata:
+            return DataType(NESTED.name, values=read_type(description["valueType"]))
         if description.get("type") != "struct":
             return NESTED
         inherited = {"__CHAR_VARCHAR_TYPE_STRING": char_type} if char_type else {}

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
+from zskip.index.expressions import expression_stats
 from zskip.index.resolve import Absent, fold, readable_as, resolve, widening
 from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
-from zskip.predicate import Predicate
+from zskip.predicate import Columns, Predicate
 from zskip.prune import Decided, prune
 from zskip.records import (
     ALL_NULL,
@@ -165,8 +166,12 @@ class BoundIndex:
     def column(self, path: tuple[str, ...]) -> ColumnStats | None:
         """The statistics of a column in each file; None if there are none.
 
-        The type is the table's; for a field inside a struct it is the type that all files share.
+        The type is the table's; for a field inside a struct it is the type that all files share. A path may be the SQL
+        of an expression, whose bounds are those of a sketch, or of a monotone function.
         """
+        if len(path) == 1 and "(" in path[0] and not self._has_column(fold(path, self.case_sensitive)):
+            columns = Columns(self.snapshot.fields, case_sensitive=self.case_sensitive)
+            return expression_stats(path[0], columns, self.column, self.sketches)
         path = fold(path, self.case_sensitive)
         with self._reading.of(path):
             with self._lock:
@@ -176,6 +181,11 @@ class BoundIndex:
             with self._lock:
                 self._cache.put(path, stats)
             return stats
+
+    def _has_column(self, path: tuple[str, ...]) -> bool:
+        """path: folded, of one name."""
+        partition_names = (fold((field.name,), self.case_sensitive) for field in self.snapshot.partition_fields)
+        return bool(positions_of(path[0], self._names)) or path in partition_names
 
     def tight(self, path: tuple[str, ...]) -> Bools:
         """(files,) mask of the files whose bounds of a column are exactly its least and greatest value.

@@ -23,9 +23,9 @@ from zskip.layout.ranks import rank_codes
 from zskip.records import Bools, Field, Ints, Values
 from zskip.types import DataType
 
-_LATEST_FORMAT = 3
-_NESTED_FORMAT = 3
-"""Of layouts by fields inside structs."""
+_LATEST_FORMAT = 4
+_NESTED_FORMAT, _COMPUTED_FORMAT = 3, 4
+"""Of layouts by fields inside structs, and by expressions."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,12 +169,12 @@ class Layout:
         strings are base64, infinite floats the strings "inf" and "-inf". A tree has `"zskip_layout": 2` and
         `"tree": {"columns", "cuts", "left", "right", "roots", "reasons"}` besides; `"column_weights": [weight...]`
         is there where a workload is known. A field inside structs has `"nested": [name...]`, and its layout
-        `"zskip_layout": 3`.
+        `"zskip_layout": 3`; an expression has `"computed": true`, and its layout `"zskip_layout": 4`.
         """
         parts = zip(self.fields, self.bounds, self.null_ranks, strict=True)
         per_segment = np.split(self.spread, (self.cut_starts[1:-1] + np.arange(1, self.partitions)))
         document = {
-            "zskip_layout": _NESTED_FORMAT if any(f.nested for f in self.fields) else self.curve.format,
+            "zskip_layout": max(self.curve.format, *map(_format_of, self.fields)),
             "curve": self.curve.name,
             "build": self.build.name,
             "pattern": list(self.pattern),
@@ -182,6 +182,7 @@ class Layout:
                 {
                     **{"name": f.name, "type": f.type.name, "nullable": f.nullable, "null_rank": null_rank},
                     **({"nested": f.nested} if f.nested else {}),
+                    **({"computed": True} if f.computed else {}),
                     **_write(b),
                 }
                 for f, b, null_rank in parts
@@ -224,6 +225,7 @@ class Layout:
                     type=DataType(c["type"]),
                     nullable=c["nullable"],
                     nested=tuple(map(str, c.get("nested", ()))),
+                    computed=bool(c.get("computed", False)),
                 )
                 for c in columns
             ),
@@ -243,6 +245,10 @@ class Layout:
 
     def __hash__(self) -> int:
         return hash(self.to_json())
+
+
+def _format_of(field: Field) -> int:
+    return _COMPUTED_FORMAT if field.computed else _NESTED_FORMAT if field.nested else 1
 
 
 def _frozen(array: Any) -> Any:

@@ -7,6 +7,7 @@ from zskip.predicate.columns import Attributes, Columns
 from zskip.predicate.iceberg import to_iceberg
 from zskip.predicate.opaque import register_function
 from zskip.predicate.sql.catalyst import from_catalyst
+from zskip.predicate.sql.keys import find_key, key_term
 from zskip.predicate.sql.parse import parse, parse_term
 from zskip.predicate.text import term_sql, to_sql
 from zskip.predicate.tree import (
@@ -70,10 +71,12 @@ __all__ = [
     "columns_under",
     "conjunction",
     "conjuncts",
+    "find_key",
     "from_catalyst",
     "from_pyarrow",
     "is_opaque",
     "is_unread",
+    "key_term",
     "nodes",
     "parse",
     "parse_term",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from zskip.predicate import functions
+from zskip.predicate import functions, opaque
 from zskip.predicate.literals import INTEGER_TYPES
-from zskip.predicate.tree import Call, Term
+from zskip.predicate.tree import Call, Opaque, Term
 from zskip.types import INTEGERS, DataType
 
 WHOLE_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
@@ -17,6 +17,8 @@ def cast_term(term: Term, target: str, timezone: str) -> Term | None:
     """Cast a term; None for casts that do not keep the order."""
     if target == sql_name(term.type):
         return term if term.type.name != "string" else None  # Lengths and collations are strings to sqlglot, too.
+    if term.type.name == "variant" or (isinstance(term, Opaque) and term.type.name == "string"):
+        return opaque.cast(term, target, timezone)
     return functions.cast(term, DataType(_NAMES.get(target, target.lower().replace(" ", ""))), timezone)
 
 

@@ -36,6 +36,8 @@ _BUILT_IN: dict[str, tuple[str, DataType]] = {
         ("d", _INT),
     ),
     "geo_distance": ("[fi][fi][NF][NF]", _DOUBLE),
+    "hash": ("[sbofipdt]+", _INT),
+    "xxhash64": ("[sbofipdt]+", _LONG),
 }
 """The arguments of a function, as a regex over the letters of `_letter`, and its result type."""
 _ALIASES = {
@@ -47,12 +49,31 @@ _ALIASES = {
     "sha1": "sha",
     "dayofmonth": "day",
 }
-NAMES = {**{name: name for name in _BUILT_IN if name != "trim"}, **_ALIASES}
+_EXTRACTIONS = {
+    **dict.fromkeys(("element_at", "try_element_at"), "element_at"),
+    **dict.fromkeys(("variant_get", "try_variant_get"), "try_variant_get"),
+    "pmod": "pmod",
+}
+NAMES = {**{name: name for name in _BUILT_IN if name != "trim"}, **_ALIASES, **_EXTRACTIONS}
 """The function that each name means, in lower case; `trim` has a syntax of its own."""
 OF_DATES = {"quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "weekday"}
 """Functions that take dates; timestamps are cast to dates."""
 OF_BYTES = {"md5", "sha", "sha2", "crc32"}
 """Functions that take the bytes of a string."""
+
+
+_VARIANT = DataType("variant")
+_PATH = re.compile(r"""\.(\w+)|\[(\d+)\]|\[(?:'([^'\\]*)'|"([^"\\]*)")\]""")
+_VARIANT_TYPES = {
+    **{"BOOLEAN": "boolean", "TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long"},
+    **{"FLOAT": "float", "DOUBLE": "double", "STRING": "string", "DATE": "date"},
+}
+"""By their names in SQL, the types of what is taken out of a variant; decimals are besides."""
+_TYPE_NAMES = {"INTEGER": "INT", "LONG": "BIGINT", "SHORT": "SMALLINT", "BYTE": "TINYINT"}
+_OF_ZONES = ("string", "date")
+"""Types that the time zone of a session decides, where a variant holds a timestamp."""
+_TEXT_CASTS = {"DOUBLE": _DOUBLE, "DATE": DataType("date")}
+"""Casts of texts that mean the same in all modes of a session, or fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +98,60 @@ def call(function: str, arguments: Arguments, timezone: str) -> Opaque | None:
     letters = "".join(map(_letter, arguments))
     zoned = "t" in letters
     return Opaque(function, arguments, result, timezone if zoned else "") if re.fullmatch(pattern, letters) else None
+
+
+def element_at(value: Term, key: str) -> Opaque | None:
+    """Make the term of a map's value; None for other types. key: the SQL of a text."""
+    data_type = value.type.values
+    if data_type is None or data_type.form is None or not key.startswith("'"):
+        return None
+    return Opaque("element_at", (value, key), data_type)
+
+
+def variant_get(value: Term, path: str, target: str, timezone: str) -> Opaque | None:
+    """Make the term of what a path leads to in a variant, null where that is no value of the type.
+
+    path: the SQL of a text; target: a type's name in SQL, or VARIANT. None for paths and types that are not known.
+    """
+    steps = _normal_path(str(literal_value(path))) if path.startswith("'") else None
+    if value.type != _VARIANT or steps is None:
+        return None
+    name = _TYPE_NAMES.get(target.upper(), target.upper()).replace(" ", "")
+    if name == _VARIANT.name.upper():
+        return Opaque("try_variant_get", (value, steps, "'variant'"), _VARIANT)
+    data_type = DataType(_VARIANT_TYPES.get(name, name.lower()))
+    if data_type.form is None or not (name in _VARIANT_TYPES or data_type.is_decimal):
+        return None
+    zone = timezone if data_type.name in _OF_ZONES else ""
+    return Opaque("try_variant_get", (value, steps, f"'{name.lower()}'"), data_type, zone)
+
+
+def cast(term: Term, target: str, timezone: str) -> Opaque | None:
+    """Cast a variant, or a text where all modes of a session agree; null where that fails. None for other casts."""
+    if term.type == _VARIANT:
+        parts = term.arguments[:2] if isinstance(term, Opaque) else (term, "'$'")
+        value, path = parts
+        is_known = not isinstance(value, str) and isinstance(path, str)
+        return variant_get(value, path, target, timezone) if is_known else None  # type: ignore[arg-type]
+    if isinstance(term, Opaque) and term.type == _STRING and target in _TEXT_CASTS:
+        return Opaque("try_cast", (term, target), _TEXT_CASTS[target])
+    return None
+
+
+def _normal_path(path: str) -> str | None:
+    """A path into a variant as SQL writes the text, in its normal form; None for what is none."""
+    steps, end = ["$"], 1
+    while end < len(path):
+        match = _PATH.match(path, end)
+        if match is None:
+            return None
+        name = next((part for part in (match[1], match[3], match[4]) if part is not None), None)
+        if name is None:
+            steps.append(f"[{int(match[2])}]")
+        else:
+            steps.append(f".{name}" if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else f'["{name}"]')
+        end = match.end()
+    return f"'{''.join(steps)}'" if path.startswith("$") else None
 
 
 def register_function(name: str, result: str, evaluate: Callable[..., Any]) -> None:

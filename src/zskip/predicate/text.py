@@ -98,6 +98,8 @@ def term_sql(term: Term) -> str:
     """Write a term as text."""
     if isinstance(term, Call):
         return FUNCTIONS[term.function].sql(term_sql(term.term), term)
+    if isinstance(term, Opaque) and term.function == "try_cast":
+        return f"TRY_CAST({' AS '.join(p if isinstance(p, str) else term_sql(p) for p in term.arguments)})"
     if isinstance(term, Opaque):
         return f"{term.function}({', '.join(p if isinstance(p, str) else term_sql(p) for p in term.arguments)})"
     return name_sql(term)

@@ -25,10 +25,12 @@ class Field:
     nullable: bool = True
     nested: tuple[str, ...] = dataclasses.field(default=(), repr=False)
     """The names that lead to a field inside structs, from the column on; empty for a column."""
+    computed: bool = dataclasses.field(default=False, repr=False)
+    """Whether it is an expression of columns, whose SQL is its name, and not stored in files."""
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names that lead to it; a column's own."""
+        """The names that lead to it; a column's own, or the SQL of an expression."""
         return self.nested or (self.name,)
 
 

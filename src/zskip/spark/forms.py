@@ -17,14 +17,19 @@ _DAY_MICROS = 86_400_000_000
 
 
 def form_of(field: Field) -> Column:
-    """The column as `bigint`, `double` or `binary`; null stays null.
+    """The column, or the expression, as `bigint`, `double` or `binary`; null stays null.
 
     Decimals of more than 18 digits become doubles, which are precise enough for a curve. Raises ColumnError for a
     type without an order.
     """
     from pyspark.sql import functions as F
 
-    return F.expr(form_sql(".".join(map(quote_identifier, field.path)), field.type))
+    return F.expr(form_sql(field_sql(field), field.type))
+
+
+def field_sql(field: Field) -> str:
+    """A column, a field inside structs, or an expression, as SQL text."""
+    return f"({field.name})" if field.computed else ".".join(map(quote_identifier, field.path))
 
 
 def curve_form(data_type: DataType) -> Form:

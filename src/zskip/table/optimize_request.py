@@ -16,7 +16,7 @@ from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
 from zskip.layout.pages import page_rows
 from zskip.layout.workload import UNSEEN
-from zskip.predicate import Columns
+from zskip.predicate import Columns, columns_under, find_key, key_term
 from zskip.records import Field, Floats, Ints, Snapshot, Values
 from zskip.storage import Storage
 from zskip.table.journal import Depths
@@ -172,40 +172,50 @@ def _is_fitted(curve: str) -> bool:
     return curve == AUTO or curve_traits(curve).needs_workload
 
 
-def clustering_fields(by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> tuple[Field, ...]:
-    """Find the clustering columns, or fields inside structs, in a table; raises ColumnError for one that cannot be."""
+def clustering_fields(
+    by: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool, timezone: str
+) -> tuple[Field, ...]:
+    """Find what rows are to be clustered by: columns, fields inside structs, or expressions of them.
+
+    timezone: of expressions on timestamps. Raises ColumnError for what cannot be a key.
+    """
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     fields: list[Field] = []
     for name in by:
-        field = _find_key(columns, name)
-        if field.name in snapshot.partition_names:
-            raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
+        field = find_key(columns, name, timezone=timezone)
+        _check_partitions(columns, snapshot, name, field, timezone)
         if field.type.name.endswith(" collate"):
             raise ColumnError(
                 f'cannot cluster by "{name}": its collation orders texts otherwise than by their bytes; choose other '
                 "columns"
             )
         if field.type.form is None:
-            inside = [f"{field.name}.{part}" for part, data_type in field.type.fields if data_type.form is not None]
-            choice = f"its fields, such as {inside[0]}" if inside else "columns of atomic types"
-            raise ColumnError(f'cannot cluster by "{name}" of type {field.type}: it has no order; choose {choice}')
+            raise ColumnError(f'cannot cluster by "{name}" of type {field.type}: it has no order; {_way_out(field)}')
         if field in fields:
-            raise ColumnError(f'column "{name}" is named twice in "by"; name each column once')
+            spelled = f', which is "{field.name}",' if name != field.name else ""
+            raise ColumnError(f'column "{name}"{spelled} is named twice in "by"; name each column once')
         fields.append(field)
     return tuple(fields)
 
 
-def _find_key(columns: Columns, name: str) -> Field:
-    try:
-        return columns.key(name)
-    except ColumnError as error:
-        if "(" not in name and ":" not in name:
-            raise
-        raise ColumnError(
-            f'"{name}" is no column, and rows are clustered by columns and fields inside structs only, not by '
-            "expressions; store it as a column, or let the index know its values by a sketch, such as "
-            f'Table.index(sketches=["ranges(8):{name}"])'
-        ) from error
+def _check_partitions(columns: Columns, snapshot: Snapshot, name: str, field: Field, timezone: str) -> None:
+    if field.name in snapshot.partition_names:
+        raise ColumnError(f'"{name}" is a partition column: its files are apart already; leave it out of "by"')
+    term = key_term(columns, field, timezone=timezone)
+    for column in () if term is None else columns_under(term):
+        # Files do not hold these.
+        if any(partition.name == column.path[0] for partition in snapshot.partition_fields):
+            raise ColumnError(
+                f'"{name}" is an expression of the partition column "{column.path[0]}", by which files are apart '
+                'already; leave it out of "by"'
+            )
+
+
+def _way_out(field: Field) -> str:
+    if field.type.name == "variant":
+        return f"choose a path into it and a type, such as {field.name if not field.computed else 'v'}:a::int"
+    inside = [f"{field.name}.{part}" for part, data_type in field.type.fields if data_type.form is not None]
+    return f"choose {f'its fields, such as {inside[0]}' if inside else 'columns of atomic types'}"
 
 
 def files_per_partition(request: OptimizeRequest, rows: Ints, sizes: Ints) -> Ints:

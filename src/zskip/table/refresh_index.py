@@ -16,11 +16,13 @@ from zskip.index import (
     Counting,
     DamagedIndexError,
     Gaps,
+    bounds_spec,
     first_unambiguous,
+    needs_sketch,
     refresh,
     refresh_sketches,
 )
-from zskip.records import ALL_NULL, Bools, IndexInfo, Ints, Snapshot
+from zskip.records import ALL_NULL, Bools, Field, IndexInfo, Ints, Snapshot
 from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
@@ -110,12 +112,17 @@ def refresh_index(
     return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
 
 
-def index_new_files(handle: Handle) -> None:
-    """Index the new files of a commit, if an index can tell of them; a failure costs a warning only."""
+def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> None:
+    """Index the new files of a commit, if an index can tell of them; a failure costs a warning only.
+
+    keys: what they are clustered by. Of expressions whose bounds no column tells, the index gets sketches.
+    """
     try:
         reader = open_reader(handle)
         if not reader.snapshot.reading.opaque:
-            refresh_index(handle, new_only=True, reader=reader)
+            columns = table_columns(handle, reader.snapshot)
+            specs = [bounds_spec(field) for field in keys if needs_sketch(columns, field)]
+            refresh_index(handle, new_only=True, reader=reader, sketches=specs)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
 

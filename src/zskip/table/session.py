@@ -33,4 +33,9 @@ def merges_schemas(handle: Handle, snapshot: Snapshot) -> bool:
 def time_zone(handle: Handle) -> str:
     """The session's time zone, UTC without a session."""
     spark = handle.spark or handle.connected
-    return "UTC" if spark is None else str(spark.conf.get("spark.sql.session.timeZone"))
+    return "UTC" if spark is None else session_time_zone(spark)
+
+
+def session_time_zone(spark: SparkSession) -> str:
+    """The time zone of a session."""
+    return str(spark.conf.get("spark.sql.session.timeZone"))

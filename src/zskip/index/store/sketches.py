@@ -12,7 +12,7 @@ import io
 import json
 import uuid
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import INDEX_DIR
-from zskip.predicate import Columns, Predicate, columns_of
+from zskip.predicate import Columns, Predicate, columns_of, term_sql
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
 from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
 from zskip.storage import Storage
@@ -189,6 +189,12 @@ class BoundSketches:
         if not usable:
             return None
         return FileSketches(len(self._snapshot), tuple((self.sketches[i][1], self._states(i)) for i in usable))
+
+    def of_expression(self, text: str) -> Iterator[tuple[SketchOn, StackedStates]]:
+        """The sketches of an expression, and what each has of the files; text: its SQL in the normal spelling."""
+        for i, (_, on) in enumerate(self.sketches):
+            if [term_sql(term) for term in on.terms] == [text]:
+                yield on, self._states(i)
 
     def _states(self, number: int) -> StackedStates:
         with self._reading.of(number):

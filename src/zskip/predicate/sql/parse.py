@@ -19,6 +19,7 @@ from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import MOST_DIGITS, Literal
 from zskip.predicate.nullness import equals
 from zskip.predicate.opaque import NAMES
+from zskip.predicate.sql.extractions import call_extractions
 from zskip.predicate.sql.junctions import shorten
 from zskip.predicate.sql.leaves import Leaves
 from zskip.predicate.sql.literals import Node
@@ -55,7 +56,7 @@ def parse(sql: str, columns: Columns, *, timezone: str = "UTC", lenient: bool = 
     Not(child=Compare(op='>=', term=Column(path=('a',), type=DataType(name='integer')), value=7))
     """
     try:
-        return _Text(sql, columns, timezone, lenient).predicate()
+        return _Text(sql if lenient else call_extractions(sql), columns, timezone, lenient).predicate()
     except PredicateError:
         if not lenient:
             raise
@@ -73,7 +74,7 @@ def parse_term(sql: str, columns: Columns, *, timezone: str = "UTC") -> Term:
     >>> term_sql(parse_term("LOWER( Email )", Columns([Field(name="email", type=DataType("string"))])))
     'lower(email)'
     """
-    return _Text(sql, columns, timezone, lenient=False).term()
+    return _Text(call_extractions(sql), columns, timezone, lenient=False).term()
 
 
 def parse_side(sql: str, columns: Columns, *, timezone: str) -> Term | Literal | None:

@@ -28,7 +28,7 @@ def add_literal(term: Term, literal: Literal, node: Node, sign: int) -> Term | N
     if data_type.name == "date":
         return functions.call("date_add", term, sign * int(number)) if literal.kind == "int" else None
     if data_type.is_integer and literal.kind == "int":
-        widened = _widen(term, node, cast(int, number))
+        widened = widen(term, node, cast(int, number))
         return None if widened is None else functions.call("add", widened, sign * int(number))
     if data_type.name in ("float", "double") or literal.kind in ("double", "float"):
         return _add_float(term, literal, sign)
@@ -42,11 +42,11 @@ def multiply_literal(term: Term, literal: Literal, node: Node) -> Term | None:
     number = literal.value
     if literal.kind != "int" or not isinstance(number, int) or not term.type.is_integer:
         return None
-    widened = _widen(term, node, number)
+    widened = widen(term, node, number)
     return None if widened is None else functions.call("multiply", widened, number)
 
 
-def _widen(term: Term, node: Node, number: int) -> Term | None:
+def widen(term: Term, node: Node, number: int) -> Term | None:
     """Cast an integer to the wider of its type and a literal's."""
     return _cast(term, DataType(max(term.type.name, _int_type(node, number), key=INTEGERS.__getitem__)))
 

@@ -12,8 +12,8 @@ from zskip.predicate.casts import cast_term
 from zskip.predicate.columns import Columns
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.literals import Node, literal_text, read_literal, type_name
-from zskip.predicate.sql.sums import add_interval, add_literal, multiply_literal
-from zskip.predicate.tree import Call, Column, Term
+from zskip.predicate.sql.sums import add_interval, add_literal, multiply_literal, widen
+from zskip.predicate.tree import Call, Column, Opaque, Term
 
 _DEEPEST = 16
 """The deepest nesting of functions that is followed."""
@@ -148,7 +148,45 @@ class Terms:
 
     def _opaque(self, node: Node) -> Term | None:
         """Read a function that the parser leaves as a call by name."""
-        return self._opaque_call(opaque.NAMES.get(node.name.lower(), node.name.lower()), node.expressions)
+        name, arguments = opaque.NAMES.get(node.name.lower(), node.name.lower()), node.expressions
+        special = {"element_at": self._element_at, "try_variant_get": self._variant_get, "pmod": self._remainder}
+        if name in special:
+            return special[name](name, arguments)
+        return self._opaque_call(name, arguments)
+
+    def _element_at(self, _: str, nodes: Sequence[Node]) -> Term | None:
+        value, key = (self.find(nodes[0]), self._text(nodes[1])) if len(nodes) == 2 else (None, None)
+        return None if value is None or key is None else opaque.element_at(value, key)
+
+    def _bracket(self, node: Node) -> Term | None:
+        return self._element_at("", [node.this, *node.expressions])
+
+    def _variant_get(self, _: str, nodes: Sequence[Node]) -> Term | None:
+        """Read an extraction; what Catalyst prints without a type may be of any."""
+        if len(nodes) not in ((3,) if self._lenient else (2, 3)):
+            return None
+        value, path = self.find(nodes[0]), self._text(nodes[1])
+        target = self._text(nodes[2]) if len(nodes) == 3 else "'variant'"
+        if value is None or path is None or target is None:
+            return None
+        return opaque.variant_get(value, path, target[1:-1], self._timezone)
+
+    def _remainder(self, name: str, nodes: Sequence[Node]) -> Term | None:
+        """Read `pmod` and `mod` of an integer by a positive number, of the wider type of both."""
+        term, number = (self.find(nodes[0]), self._whole(nodes[1])) if len(nodes) == 2 else (None, None)
+        if term is None or not number or number < 0 or not term.type.is_integer:
+            return None
+        widened = widen(term, nodes[1].unnest(), number)
+        if widened is None:
+            return None
+        return Opaque(name, (widened, f"{number}{'L' * (widened.type.name == 'long')}"), widened.type)
+
+    def _modulo(self, node: Node) -> Term | None:
+        return self._remainder("mod", [node.this, node.expression])
+
+    def _text(self, node: Node) -> str | None:
+        literal = self.literal(node)
+        return literal_text(literal) if literal is not None and literal.kind == "string" else None
 
     def _trim(self, node: Node) -> Term | None:
         name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[node.text("position").upper()]
@@ -258,5 +296,7 @@ _HANDLERS: dict[type[Node], tuple[_Handler, frozenset[str]]] = {
     exp.Add: _handler(Terms._sum, "expression"),
     exp.Sub: _handler(Terms._sum, "expression"),
     exp.Mul: _handler(Terms._product, "expression"),
+    exp.Mod: _handler(Terms._modulo, "expression"),
+    exp.Bracket: _handler(Terms._bracket, "expressions"),
 }
 """The handler of a function, and the arguments of its node that it reads; any other means something else."""

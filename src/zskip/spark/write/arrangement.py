@@ -41,6 +41,10 @@ class Arrangement(Protocol):
     def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
         """(files,) the number of each new file's partition in the snapshot."""
 
+    @property
+    def needs_spark(self) -> bool:
+        """Whether Spark has to compute something of the rows, so that files are not enough."""
+
     def write_files(self, job: ArrowRewrite) -> list[Written]:
         """Write what files hold through Arrow; raises NotArrow where only Spark can."""
 
@@ -68,6 +72,11 @@ class ClusteredRows:
     def partition_of_file(self) -> npt.NDArray[np.integer[Any]]:
         """(files,) the layout's own."""
         return self.layout.partition_of_file
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether a key is an expression."""
+        return any(field.computed for field in self.layout.fields)
 
     def write_files(self, job: ArrowRewrite) -> list[Written]:
         """Write each row to its file."""
@@ -97,6 +106,11 @@ class MergedFiles:
     bins: Sequence[Ints]
     """The numbers of the files that each new file replaces, all in one partition."""
     partition_of_file: npt.NDArray[np.integer[Any]]
+
+    @property
+    def needs_spark(self) -> bool:
+        """No."""
+        return False
 
     def write_files(self, job: ArrowRewrite) -> list[Written]:
         """Write each bin in one task."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from zskip.layout.layout import Layout
-from zskip.records import Ints
+from zskip.records import Field, Ints
 from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm.arrays import lookup, search, search_between
 from zskip.spark.shipping import by_value
@@ -71,6 +71,14 @@ def _file_id(spark: SparkSession, layout: Layout, key: Column, ordinal: Column, 
 
 def _has_spread(layout: Layout) -> bool:
     return int(layout.spread.max(initial=1)) > 1
+
+
+def with_computed_keys(frame: DataFrame, fields: Sequence[Field], names: Sequence[str]) -> DataFrame:
+    """Add each key that is an expression, in its form, as a last column; names: for the new columns."""
+    import pyspark.sql.functions as F
+
+    forms = [form_of(field).alias(name) for field, name in zip(fields, names, strict=True) if field.computed]
+    return frame.select(*(F.col(quote_identifier(name)) for name in frame.columns), *forms) if forms else frame
 
 
 def with_tie(frame: DataFrame, ordinal: str, tie: str, *, has_spread: bool) -> DataFrame:

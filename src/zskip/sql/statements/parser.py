@@ -13,6 +13,8 @@ from zskip.types import NESTED
 
 CURVES = {name.upper(): name for name in (*LAYOUT_CURVES, "auto")}
 
+_OPEN, _OPERATORS = ("(", "["), (":", ".", "%", "+", "-", "*")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Target:
@@ -103,7 +105,7 @@ class Parser:
         return self._list(self._column)
 
     def keys(self) -> tuple[str, ...]:
-        """Columns, or fields inside structs, with commas between, in parentheses or not."""
+        """Columns, fields inside structs, or expressions, with commas between, in parentheses or not."""
         return self._list(self._key)
 
     def partition_fields(self) -> tuple[str, ...]:
@@ -111,11 +113,33 @@ class Parser:
         return self._list(self._partition_field)
 
     def _key(self) -> str:
-        """A name as SQL writes it; a column's without quotes, unless it could be taken for several."""
-        parts = self.parts("a column")
-        if len(parts) == 1 and not set(".`") & set(parts[0]):
-            return parts[0]
-        return term_sql(Column(parts, NESTED))
+        """A name as SQL writes it, a column's without quotes unless it could be taken for several, or an expression."""
+        start = self.now.start
+        parts = () if self.now.text in _OPEN else self.parts("a column")
+        if self.now.text not in (*_OPEN, *_OPERATORS):
+            return parts[0] if len(parts) == 1 and not set(".`") & set(parts[0]) else term_sql(Column(parts, NESTED))
+        while self.now.text in (*_OPEN, *_OPERATORS):
+            if self.now.text in _OPEN:
+                self._take_group()
+                continue
+            while self.now.text in _OPERATORS:
+                self.take()
+            if self.now.kind == "end":
+                raise self.error("expected the rest of an expression")
+            if self.now.text not in _OPEN:
+                self.take()
+        return self.sql[start : self._tokens[self._at - 1].end]
+
+    def _take_group(self) -> None:
+        """Step over a parenthesis or bracket and all that it holds."""
+        depth = 0
+        while True:
+            if self.now.kind == "end":
+                raise self.error("expected )")
+            text = self.take().text
+            depth += (text in _OPEN) - (text in (")", "]"))
+            if not depth:
+                return
 
     def _list(self, read: Callable[[], str]) -> tuple[str, ...]:
         bare = not self.accept("(")

@@ -238,7 +238,9 @@ def _normalize_weights(workload: Workload, predicates: Sequence[Predicate]) -> P
 
 def _clusterable(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> list[Field]:
     if by:
-        return list(clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle)))
+        return list(
+            clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
+        )
     names = snapshot.partition_names
     return [field for field in table_columns(handle, snapshot).orderable() if field.path[0] not in names]
 

@@ -29,6 +29,9 @@ from zskip.table.advice.advise import choose_columns, describe_workload, parse_w
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, OptimizeRequest
 
+_HARDLY_ANY = 0.99
+"""The share of nulls from which on a key is hardly one."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ChosenLayout:
@@ -66,6 +69,7 @@ def choose_layout(
 
     snapshot: the files to rewrite; files, partition_rows: (partitions,) of it.
     """
+    _warn_of_nulls(sample)
     guide = request.guide if _fits(request.guide, sample) else None
     if not request.needs_workload:
         layout = fit(
@@ -113,6 +117,18 @@ def _fits(guide: Layout | None, sample: Sample) -> bool:
         return False
     columns, sampled = ([(field.name, field.type) for field in fields] for fields in (guide.fields, sample.fields))
     return columns == sampled
+
+
+def _warn_of_nulls(sample: Sample) -> None:
+    """Say which expressions hardly ever have a value, such as paths that lead nowhere."""
+    for field, nulls in zip(sample.fields, sample.nulls, strict=True):
+        if field.computed and len(nulls) and nulls.mean() >= _HARDLY_ANY:
+            warnings.warn(
+                f"{field.name} is null in {100 * nulls.mean():.4g} % of the sampled rows, so that it hardly tells rows "
+                "apart; check its path and type",
+                ZskipWarning,
+                stacklevel=2,
+            )
 
 
 def _warn_of_other_columns(sample: Sample, parsed: ParsedWorkload) -> None:

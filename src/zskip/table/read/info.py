@@ -10,7 +10,7 @@ import numpy as np
 from zskip.errors import ColumnError, IndexFormatError, InputError, StorageError
 from zskip.index import BoundIndex, list_indexed_parts
 from zskip.layout.curves import curve_traits
-from zskip.predicate import Columns
+from zskip.predicate import Columns, find_key
 from zskip.prune import clustering
 from zskip.records import ClusteringInfo, Field, IndexedPart, LayoutInfo, Snapshot, TableInfo
 from zskip.table.handle import Handle
@@ -19,7 +19,7 @@ from zskip.table.journal import CLUSTERING_OPERATIONS, Clustering, read_clusteri
 from zskip.table.predicates import table_columns
 from zskip.table.read.query import known_rows
 from zskip.table.read.tree import describe_tree
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import read_snapshot
 
 
@@ -85,22 +85,23 @@ def _clustering_fields(
 
 
 def find_known(names: Sequence[str], snapshot: Snapshot, *, case_sensitive: bool) -> list[Field]:
-    """Find those columns, or fields inside structs, that a table still has."""
+    """Find those keys that a table still has the columns of."""
     columns = Columns((*snapshot.fields, *snapshot.partition_fields), case_sensitive=case_sensitive)
     fields = []
     for name in names:
         with suppress(ColumnError):
-            fields.append(columns.key(name))
+            fields.append(find_key(columns, name, timezone="UTC"))
     return fields
 
 
 def resolve_orderable(handle: Handle, snapshot: Snapshot, by: Sequence[str] | str) -> list[Field]:
-    """Find columns, or fields inside structs, by name.
+    """Find columns, fields inside structs, or expressions of them.
 
     Raises ColumnError for an unknown column and InputError for one whose type has no order.
     """
     columns = table_columns(handle, snapshot)
-    fields = [columns.key(name) for name in ([by] if isinstance(by, str) else by)]
+    names = [by] if isinstance(by, str) else by
+    fields = [find_key(columns, name, timezone=time_zone(handle)) for name in names]
     for field in fields:
         if field.type.form is None:
             raise InputError(f'column "{field.name}" is of type {field.type}, which has no order to cluster by')

@@ -35,7 +35,7 @@ from zskip.table.rewrite.file_selection import select_partitions
 from zskip.table.rewrite.optimize import optimize, unchanged
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import choose_engine, open_target
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import open_reader
 from zskip.table.unchanged_files import LiveFiles, identify_files
 from zskip.terminal import Bar, bar
@@ -143,7 +143,9 @@ def _read_state(handle: Handle, request: OptimizeRequest) -> _TableState:
     reader = open_reader(handle)
     reader.check()
     snapshot = reader.snapshot
-    fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
+    fields = clustering_fields(
+        request.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
+    )
     files = select_partitions(handle, snapshot, request.where)
     if not reader.footers_count:
         return _TableState(snapshot=files, rows=np.zeros(len(files), np.int64), columns=())

@@ -26,7 +26,7 @@ from zskip.table.optimize_request import DEFAULT_FILE_SIZE, clustering_fields
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import open_metadata
 from zskip.units import show_size
 
@@ -87,7 +87,7 @@ def plan_table(
             f"budget={request.budget} is less than one file of {show_size(target)}; give more, or a smaller "
             "target_file_size"
         )
-    fields = clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle))
+    fields = clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
     if clustering is not None and clustering.newest.operation.by != tuple(field.name for field in fields):
         clustering = None
     rows = np.maximum(bound.rows, 0)
@@ -146,7 +146,9 @@ def _choose_layout(
     """Choose columns, curve and build: those of the last time, or new ones."""
     last = layout_of(handle, snapshot, clustering)
     if request.by is not None:
-        fields = clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
+        fields = clustering_fields(
+            request.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
+        )
         by = tuple(field.name for field in fields)
         if last is None or last.by != by:
             if last is not None:
@@ -158,7 +160,7 @@ def _choose_layout(
             'by=["a", "b"]'
         )
     try:
-        clustering_fields(last.by, snapshot, case_sensitive=is_case_sensitive(handle))
+        clustering_fields(last.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
     except ColumnError as error:
         raise ColumnError(
             f'"{snapshot.root}" was clustered by {", ".join(last.by)}, which is no longer possible: {error}. Give "by" '

@@ -55,7 +55,7 @@ from zskip.table.rewrite.writers import (
     open_target,
     open_writer,
 )
-from zskip.table.session import is_case_sensitive, merges_schemas
+from zskip.table.session import is_case_sensitive, merges_schemas, time_zone
 from zskip.table.snapshot import open_reader, read_snapshot
 from zskip.table.unchanged_files import LiveFiles
 from zskip.types import DataType
@@ -155,7 +155,7 @@ def _optimize(handle: Handle, request: OptimizeRequest, target: Handle | None) -
         )
         _record(target, request, result, chosen, committed.names)
         with timer.step("index"):
-            index_new_files(target)
+            index_new_files(target, chosen.layout.fields)
     return result
 
 
@@ -194,7 +194,9 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
 
     check_index_version(handle)
     reader.check()
-    fields = clustering_fields(request.by, reader.snapshot, case_sensitive=is_case_sensitive(handle))
+    fields = clustering_fields(
+        request.by, reader.snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle)
+    )
     files = select_unchanged(select_partitions(handle, reader.snapshot, request.where), request.only)
     reader = reader.select(files)
     if len(files):
@@ -221,6 +223,8 @@ def _plan(spark: SparkSession, handle: Handle, request: OptimizeRequest, reader:
 
 def _as_read(field: Field, frame: DataFrame) -> Field:
     """A column as it is in a frame: Iceberg's own reader shows UUIDs as text."""
+    if field.computed:
+        return field
     kind: Any = frame.schema
     for name in field.path:
         kind = kind[name].dataType

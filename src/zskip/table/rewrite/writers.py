@@ -175,10 +175,11 @@ class FileWriter:
         from zskip.spark.write.arrow.job import ArrowRewrite
 
         rows = int(rewrite.rows.sum())
-        if rewrite.reader.files_hold_rows:
+        schema = restore_field_ids(self._spark, rewrite.reader.schema)
+        if rewrite.reader.files_hold_rows and not rewrite.arrangement.needs_spark:
             job = ArrowRewrite(
                 spark=self._spark,
-                schema=restore_field_ids(self._spark, rewrite.reader.schema),
+                schema=schema,
                 source=self._source,
                 target=self._target.storage,
                 staging=self._staging,
@@ -188,13 +189,14 @@ class FileWriter:
             )
             reported = rewrite.arrangement.write_files(job)
         else:
-            reported = rewrite.arrangement.write_rows(self._rows_job(rewrite, rows), rows)
+            reported = rewrite.arrangement.write_rows(self._rows_job(rewrite, rows, str(schema.data.json())), rows)
         written = {file.name: file.file for file in reported}
         # What other attempts have left there is not among them.
         files = list_data_files(self._target.storage, self._staging)
         return [(written[name], f) for f in files if (name := f.path.rpartition("/")[2]) in written]
 
-    def _rows_job(self, rewrite: Rewrite, rows: int) -> ArrowRows:
+    def _rows_job(self, rewrite: Rewrite, rows: int, columns: str) -> ArrowRows:
+        """columns: of files that hold rows, in Spark's JSON."""
         from zskip.spark.scan.relation import ORDINAL
         from zskip.spark.write.arrow.job import ArrowRows, rows_session
 
@@ -208,7 +210,7 @@ class FileWriter:
             frame=live,
             ordinal=ORDINAL,
             row_bytes=self._base.bytes / max(rows, 1),
-            stored=rewrite.reader.stored_columns(live),
+            stored=columns if rewrite.reader.files_hold_rows else rewrite.reader.stored_columns(live),
         )
 
     def _write_by_spark(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:

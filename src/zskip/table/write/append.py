@@ -32,7 +32,7 @@ from zskip.table.optimize_request import (
 from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import index_new_files
 from zskip.table.rewrite.step_timer import StepTimer
-from zskip.table.session import is_case_sensitive
+from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import open_reader
 from zskip.table.write.incoming import align, check_frame, find_broken_rule
 from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, stage_rows
@@ -136,7 +136,7 @@ def write_and_commit(
         if handle.branch is None:
             _record(handle, result, staged, plan, operation)
             with timer.step("index"):
-                index_new_files(handle)
+                index_new_files(handle, plan.fields)
         return dataclasses.replace(result, jobs=count_jobs(spark))
 
 
@@ -204,7 +204,7 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
 
 
 def _fields(handle: Handle, snapshot: Snapshot, request: OptimizeRequest) -> tuple[Field, ...]:
-    return clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle))
+    return clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
 
 
 def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: OptimizeRequest | None) -> WritePlan:

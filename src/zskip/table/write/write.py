@@ -31,7 +31,7 @@ from zskip.table.index_binding import check_index_version
 from zskip.table.optimize_request import OptimizeRequest, clustering_fields
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.rewrite.writers import open_target
-from zskip.table.session import is_session_case_sensitive
+from zskip.table.session import is_session_case_sensitive, session_time_zone
 from zskip.table.snapshot import open_reader
 from zskip.table.write.append import append, describe_write, plan_new_rows, write_and_commit
 from zskip.table.write.incoming import align, check_frame, column_key
@@ -147,7 +147,9 @@ def _plan(spark: SparkSession, root: str, columns: _NewColumns, request: Optimiz
         mtimes_ms=np.zeros(0, np.int64),
         partition_of=np.zeros(0, np.int32),
     )
-    by = clustering_fields(request.by, snapshot, case_sensitive=is_session_case_sensitive(spark))
+    by = clustering_fields(
+        request.by, snapshot, case_sensitive=is_session_case_sensitive(spark), timezone=session_time_zone(spark)
+    )
     return plan_new_rows(snapshot, by, request)
 
 
@@ -262,7 +264,9 @@ def _fit_to_table(
     case_sensitive = is_session_case_sensitive(spark)
     frame = align(df, schema, rules, case_sensitive=case_sensitive)
     check_writable(frame)
-    by = clustering_fields(request.by, schema.snapshot, case_sensitive=case_sensitive)
+    by = clustering_fields(
+        request.by, schema.snapshot, case_sensitive=case_sensitive, timezone=session_time_zone(spark)
+    )
     return frame, plan_new_rows(schema.snapshot, by, request).follow(rules)
 
 

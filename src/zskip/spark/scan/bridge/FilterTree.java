@@ -20,10 +20,13 @@ import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.expressions.StartsWith;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.NumericType;
+import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.collection.JavaConverters;
 
@@ -34,14 +37,16 @@ final class FilterTree {
   private static final int MOST_CHARACTERS = 500;
   private static final List OPERATORS = Arrays.asList(
     new Object[] {"EqualTo", "=", "LessThan", "<", "LessThanOrEqual", "<=", "GreaterThan", ">", "GreaterThanOrEqual", ">="});
+  /** The key in the metadata of a field that stands for a part of a variant. */
+  private static final String VARIANT = "__VARIANT_METADATA_KEY";
   /** Types to which a cast has one name in SQL, whichever version prints it. */
   private static final Set CASTS = new HashSet(Arrays.asList(new Object[] {
     "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "BINARY", "STRING", "DATE", "TIMESTAMP",
     "TIMESTAMP_NTZ"}));
   /** Of which no reader of texts makes a term, whatever is in them. */
   private static final Set NO_TERMS = new HashSet(Arrays.asList(new Object[] {
-    "Remainder", "Pmod", "Divide", "IntegralDivide", "Murmur3Hash", "XxHash64", "Abs", "Sqrt", "Pow", "Exp", "Log",
-    "Coalesce", "If", "CaseWhen", "RLike", "RegExpReplace", "RegExpExtract", "Size", "ArrayContains", "ElementAt"}));
+    "Divide", "IntegralDivide", "Abs", "Sqrt", "Pow", "Exp", "Log", "Coalesce", "If", "CaseWhen", "RLike",
+    "RegExpReplace", "RegExpExtract", "Size", "ArrayContains"}));
 
   /** Whether there are but columns, literals and functions that are read here. */
   boolean isPlain = true;
@@ -130,7 +135,7 @@ final class FilterTree {
       if (value != null) return list(new Object[] {"literal", type(literal.dataType()), value});
     }
     if (node.getClass() == AttributeReference.class) return new ArrayList(list(new Object[] {"column", node.sql()}));
-    if (node.getClass() == GetStructField.class) {
+    if (node.getClass() == GetStructField.class && extraction(node) == null) {
       Object child = side(child(node, 0));
       if (((List) child).get(0).equals("column")) {
         ((List) child).add(((GetStructField) node).extractFieldName());
@@ -147,9 +152,42 @@ final class FilterTree {
     return text("side", node);
   }
 
+  /** What is taken out of a variant, with its type, which Catalyst does not print; null for other expressions. */
+  private static String extraction(Expression node) {
+    String path = null;
+    if (node.getClass().getSimpleName().equals("VariantGet")) path = child(node, 1).sql();
+    if (node.getClass() == GetStructField.class) {
+      // A scan reads the parts of a variant that a query asks for as a struct.
+      StructType parts = (StructType) child(node, 0).dataType();
+      Metadata metadata = parts.fields()[((GetStructField) node).ordinal()].metadata();
+      if (metadata.contains(VARIANT)) {
+        path = metadata.getMetadata(VARIANT).getString("path").replace("\\", "\\\\").replace("'", "\\'");
+        path = "'" + path + "'";
+      }
+    }
+    if (path == null) return null;
+    String target = node.dataType().sql().toLowerCase();
+    return "try_variant_get(" + typed(child(node, 0)).sql() + ", " + path + ", '" + target + "')";
+  }
+
+  /** The same expression, in which what is taken out of variants is printed with its type. */
+  private static Expression typed(Expression node) {
+    String extraction = extraction(node);
+    if (extraction != null) return new PrettyAttribute(extraction, node.dataType());
+    List children = JavaConverters.seqAsJavaList(node.children());
+    List typed = new ArrayList();
+    boolean isSame = true;
+    for (int i = 0; i < children.size(); i++) {
+      Expression child = (Expression) children.get(i);
+      typed.add(typed(child));
+      isSame &= typed.get(i) == child;
+    }
+    return isSame ? node : (Expression) node.withNewChildren(JavaConverters.asScalaBuffer(typed).toSeq());
+  }
+
   private Object text(String kind, Expression node) {
     isPlain = false;
-    return list(new Object[] {kind, node.sql()});
+    return list(new Object[] {kind, typed(node).sql()});
   }
 
   private static Object unknown(Expression node) { return list(new Object[] {"unknown", text(node)}); }

@@ -15,7 +15,7 @@ from zskip.errors import ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
-from zskip.records import Ints, Snapshot
+from zskip.records import Field, Ints, Snapshot
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import lookup
 from zskip.spark.jvm.failures import text_with_causes
@@ -37,7 +37,7 @@ from zskip.spark.write.arrow.schema import (
     without_ids,
 )
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
-from zskip.spark.write.keys import with_tie
+from zskip.spark.write.keys import with_computed_keys, with_tie
 from zskip.spark.write.rewrite import free_name
 from zskip.spark.write.routing import routes
 from zskip.storage import Storage
@@ -304,7 +304,8 @@ class ArrowRows(_ArrowJob):
             # Names are resolved as the active session resolves them.
             with compat.active_session(self.frame.sparkSession):
                 tie = free_name("__zskip_tie", self.frame.columns)
-                hashed = with_tie(_count(self._named()), self.ordinal, tie, has_spread=has_spread)
+                named = self._named(() if layout is None else layout.fields)
+                hashed = with_tie(_count(named), self.ordinal, tie, has_spread=has_spread)
                 shipped = route_batches(hashed.mapInArrow(row_placer(placement), SHIPPED), placement)
             # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
@@ -325,8 +326,11 @@ class ArrowRows(_ArrowJob):
         """The columns of the rows in Spark's JSON, as the DataFrame names them."""
         return without_ids(str(self.frame.drop(self.ordinal)._jdf.schema().asNullable().json()))
 
-    def _named(self) -> DataFrame:
-        return self.frame if self.stored is None else name_as_stored(self.frame, self.stored)
+    def _named(self, fields: Sequence[Field] = ()) -> DataFrame:
+        """The rows under the names in files, with the keys that are expressions of their columns at the end."""
+        names = [free_name(f"__zskip_key_{i}", self.frame.columns) for i in range(len(fields))]
+        frame = with_computed_keys(self.frame, fields, names)
+        return frame if self.stored is None else name_as_stored(frame, self.stored)
 
 
 def rows_session(spark: SparkSession) -> SparkSession:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
 from zskip.records import Ints
+from zskip.spark.forms import curve_form
 from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import join, shrink
 from zskip.spark.write.arrow.forms import column_values
@@ -20,6 +21,7 @@ from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import KEY, key_array
+from zskip.types import DataType, Form
 
 SHIPPED = "group int, origin bigint, bytes bigint, counts binary, batch binary"
 """The rows of the shuffle: the group of a batch, its origin, its bytes in memory, its rows for each file of the group,
@@ -44,8 +46,10 @@ _SHIPPED = pa.schema(
 _Hashes = npt.NDArray[np.uint64]
 _Files = npt.NDArray[np.int32]
 _Partition = int | npt.NDArray[np.integer[Any]]
-_Rows = tuple[pa.RecordBatch, _Partition, _Hashes]
-"""Rows, the Hive partition of all or of each, and a hash of each."""
+_Rows = tuple[pa.RecordBatch, _Partition, _Hashes, Sequence[pa.Array]]
+"""Rows, the Hive partition of all or of each, a hash of each, and the keys that Spark has computed, in their forms."""
+_FORMS = {Form.INT: DataType("long"), Form.FLOAT: DataType("double"), Form.BYTES: DataType("binary")}
+"""Types of computed keys."""
 
 
 class _Placed(NamedTuple):
@@ -75,7 +79,9 @@ class Placement:
         to be sorted by their keys."""
         self.schema = schema
         fields = () if layout is None else layout.fields
-        self.keys = [_positions(schema if named is None else named, field.path) for field in fields]
+        stored = schema if named is None else named
+        self.keys = [[] if field.computed else _positions(stored, field.path) for field in fields]
+        """For each key the positions that lead to it; none for what Spark has computed."""
         # As text: the pickling of Spark 3.5 loses the content of dataclasses with slots.
         self.layout = None if layout is None else layout.to_json()
         self.files = files
@@ -103,8 +109,8 @@ def placer(
 def row_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `mapInArrow` from rows of a DataFrame to the rows of `SHIPPED`.
 
-    After the columns of the schema come the number of the row's Hive partition, and a hash of the row (`tie` in
-    `Layout.place`).
+    After the columns of the schema come the number of the row's Hive partition, the computed keys, and a hash of the
+    row (`tie` in `Layout.place`).
     """
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -115,12 +121,16 @@ def row_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Ite
         task = context.partitionId() if context is not None else 0
         columns, width = RowColumns(placement.schema), len(placement.schema)
         with explain_limits():
-            rows = (
-                (columns.convert(batch), batch.column(width).to_numpy(), batch.column(width + 1).to_numpy())
+            yield from _Placer(placement, task).run(
+                (
+                    columns.convert(batch),
+                    batch.column(width).to_numpy(),
+                    batch.columns[-1].to_numpy().astype(np.uint64),
+                    batch.columns[width + 1 : -1],
+                )
                 for batch in batches
                 if batch.num_rows
             )
-            yield from _Placer(placement, task).run((batch, of, tie.astype(np.uint64)) for batch, of, tie in rows)
 
     return place
 
@@ -129,7 +139,7 @@ def _read(reader: Reader, task: int, sources: Sequence[Source]) -> Iterator[_Row
     for number, source in enumerate(sources):
         row = 0
         for batch in reader.batches(source):
-            yield batch, source.partition, _hashes(task << 32 | number, row, batch.num_rows)
+            yield batch, source.partition, _hashes(task << 32 | number, row, batch.num_rows), ()
             row += batch.num_rows
 
 
@@ -182,8 +192,8 @@ class _Placer:
         """Place all rows of the task, and yield them some bytes at a time."""
         placed: list[_Placed] = []
         pending_bytes = 0
-        for batch, partition, tie in rows:
-            placed.append(_Placed(batch, *self._place(batch, partition, tie)))
+        for batch, partition, tie, computed in rows:
+            placed.append(_Placed(batch, *self._place(batch, partition, tie, computed)))
             pending_bytes += batch.nbytes
             if pending_bytes >= _PENDING_BYTES:
                 yield from self._divide(placed)
@@ -192,13 +202,20 @@ class _Placer:
             yield from self._divide(placed)
         yield from self._outgoing.take()
 
-    def _place(self, batch: pa.RecordBatch, partition: _Partition, tie: _Hashes) -> tuple[_Files, Keys | None]:
+    def _place(
+        self, batch: pa.RecordBatch, partition: _Partition, tie: _Hashes, computed: Sequence[pa.Array]
+    ) -> tuple[_Files, Keys | None]:
         """Compute the file and the key of each row."""
         if self._layout is None:
             return np.broadcast_to(np.asarray(partition, np.int32), batch.num_rows), None
         fields = self._layout.fields
-        columns = [_column_at(batch, path) for path in self._placement.keys]
-        forms = [column_values(column, field.type) for column, field in zip(columns, fields, strict=True)]
+        values = iter(computed)
+        forms = [
+            column_values(_column_at(batch, path), field.type)
+            if path
+            else column_values(next(values), _FORMS[curve_form(field.type)])
+            for path, field in zip(self._placement.keys, fields, strict=True)
+        ]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,242 @@
+"""Expressions as clustering columns: rows lie as by stored columns, filters on them prune, and answers stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import zskip
+from zskip.errors import ColumnError, InputError, ZskipWarning
+
+pytestmark = pytest.mark.spark
+ROWS = 4_000
+EVENTS = """
+    SELECT id,
+           timestamp_seconds(1700000000 + pmod(hash(id), 400) * 86400 + pmod(id, 86400)) AS ts,
+           IF(id % 11 = 0, NULL, concat(IF(id % 2 = 0, 'User', 'uSER'), pmod(hash(id, 1), 500))) AS email,
+           IF(id % 13 = 0, 'no JSON', to_json(named_struct('a', lpad(CAST(pmod(hash(id, 2), 900) AS STRING), 3, '0'),
+               'n', pmod(hash(id, 3), 1000) / 8))) AS js,
+           map('k', pmod(hash(id, 4), 700), 'z', 1) AS m,
+           named_struct('s', concat('X', pmod(hash(id, 5), 800))) AS st
+    FROM range({start}, {end}, 1, {files})
+"""
+KEYS = {
+    "date(ts)": "date(ts)",
+    "lower(email)": "lower(email)",
+    "get_json_object(js, '$.a')": "get_json_object(js, '$.a')",
+    "CAST(get_json_object(js, '$.n') AS DOUBLE)": "try_cast(get_json_object(js, '$.n') AS DOUBLE)",
+    "pmod(hash(id), 64)": "pmod(hash(id), 64)",
+    "element_at(m, 'k')": "element_at(m, 'k')",
+    "id % 100": "id % 100",
+    "lower(st.s)": "lower(st.s)",
+    "length(email)": "length(email)",
+}
+"""Keys, and the same in Spark's SQL."""
+
+
+def events(spark: SparkSession, start: int = 0, rows: int = ROWS, files: int = 8) -> DataFrame:
+    return spark.sql(EVENTS.format(start=start, end=start + rows, files=files))
+
+
+def rows_of(frame: DataFrame) -> list[str]:
+    return sorted(map(repr, frame.collect()))
+
+
+def ids_of_files(spark: SparkSession, path: Path) -> list[list[int]]:
+    """The ids in each file, without the order of files."""
+    files = spark.read.parquet(str(path)).selectExpr("input_file_name() AS file", "id").collect()
+    ids: dict[str, list[int]] = {}
+    for row in files:
+        ids.setdefault(row.file, []).append(row.id)
+    return sorted(sorted(group) for group in ids.values())
+
+
+@pytest.fixture
+def path(spark: SparkSession, tmp_path: Path) -> Path:
+    events(spark).write.parquet(str(tmp_path / "t"))
+    return tmp_path / "t"
+
+
+@pytest.mark.parametrize("writer", ["arrow", "spark"])
+@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+def test_rows_lie_as_by_stored_columns(spark: SparkSession, tmp_path: Path, writer: str, curve: str) -> None:
+    by = ["date(ts)", "lower(email)", "pmod(hash(id), 64)"]
+    plain = [f"{KEYS[key]} AS k{i}" for i, key in enumerate(by)]
+    events(spark).write.parquet(str(tmp_path / "keys"))
+    events(spark).selectExpr("*", *plain).write.parquet(str(tmp_path / "plain"))
+    zskip.table(spark, str(tmp_path / "plain")).optimize(by=["k0", "k1", "k2"], files=12, curve=curve, writer=writer)
+    table = zskip.table(spark, str(tmp_path / "keys"))
+    result = table.optimize(by=by, files=12, curve=curve, writer=writer)
+    assert (result.by, result.writer) == (("CAST(ts AS DATE)", "lower(email)", "pmod(hash(id), 64)"), writer)
+    assert ids_of_files(spark, tmp_path / "keys") == ids_of_files(spark, tmp_path / "plain")
+    assert table.df().columns == events(spark).columns
+    assert rows_of(table.df()) == rows_of(events(spark))
+    assert table.verify().ok
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> None:
+    spark_sql, table = KEYS[key], zskip.table(spark, str(path))
+    table.optimize(by=[key], curve="linear", files=16)
+    rows = spark.read.parquet(str(path)).selectExpr(f"{spark_sql} AS k").where("k IS NOT NULL").orderBy("k").collect()
+    value = rows[len(rows) // 2].k
+    text = f"{value}D" if isinstance(value, float) else str(value) if isinstance(value, int) else f"'{value}'"
+    text = f"DATE {text}" if key == "date(ts)" else text
+    for where in (f"{spark_sql} = {text}", f"{spark_sql} > {text}", f"{spark_sql} IN ({text})", f"{spark_sql} IS NULL"):
+        expected = rows_of(spark.read.parquet(str(path)).where(where))
+        assert rows_of(table.df().where(where)) == expected
+    wide = key in ("id % 100", "length(email)")
+    assert len(table.files(f"{spark_sql} = {text}")) <= (14 if wide else 3)
+    table.df().where(f"{spark_sql} = {text}").collect()
+    scan = table.last_scan
+    assert scan is not None
+    assert scan.files <= (14 if wide else 3)
+    assert [part.column for part in table.info().clustering] == list(table.info().layout.by)
+    assert table.verify().ok
+
+
+VARIANTS = {
+    "v:a::int": ["v:a::int = 300", "variant_get(v, '$.a', 'int') = 300", "try_variant_get(v, '$[\"a\"]', 'int') = 300"],
+    "variant_get(v, '$.s', 'string')": ["v:s::string = 's300'", "CAST(v:s AS STRING) >= 's895'"],
+    "lower(variant_get(v, '$.s', 'string'))": ["lower(v:s::string) = 's300'"],
+    "st.v:b.c[0]::decimal(9,2)": [
+        "st.v:b.c[0]::decimal(9,2) = 300.25",
+        "try_variant_get(st.v, '$.b.c[0]', 'decimal(9,2)') < 2",
+    ],
+}
+"""Paths into variants, and filters that mean the same."""
+VARIANT_EVENTS = """
+    SELECT id,
+           parse_json(to_json(named_struct('a', pmod(hash(id), 900), 's', concat('s', pmod(hash(id, 1), 900))))) AS v,
+           IF(id % 7 = 0, NULL, named_struct('v', parse_json(
+               to_json(named_struct('b', named_struct('c', array(pmod(hash(id, 2), 900) + 0.25))))))) AS st
+    FROM range({start}, {end}, 1, 8)
+"""
+needs_variants = pytest.mark.skipif(pyspark.__version__ < "4", reason="variants come with Spark 4.0")
+
+
+def variant_events(spark: SparkSession, start: int = 0) -> DataFrame:
+    return spark.sql(VARIANT_EVENTS.format(start=start, end=start + ROWS))
+
+
+@needs_variants
+@pytest.mark.parametrize("key", VARIANTS)
+def test_paths_into_variants(spark: SparkSession, tmp_path: Path, key: str) -> None:
+    path = str(tmp_path / "t")
+    variant_events(spark).write.parquet(path)
+    table = zskip.table(spark, path)
+    assert table.optimize(by=[key], curve="linear", files=16).writer == "spark"
+    for where in VARIANTS[key]:
+        expected = rows_of(spark.read.parquet(path).where(where))
+        assert expected
+        assert rows_of(table.df().where(where)) == expected
+        assert table.last_scan is not None
+        assert table.last_scan.files <= 3, where
+        assert len(table.files(where)) <= 3
+        with zskip.enabled(spark):
+            assert rows_of(spark.read.parquet(path).where(where)) == expected
+    assert table.append(variant_events(spark, ROWS)).by == table.info().layout.by
+    assert table.verify().ok
+
+
+@needs_variants
+def test_an_extraction_of_another_type_is_another_one(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    number = "parse_json(CAST(IF(id % 2 = 0, id, id + 5000000000) AS STRING)) AS v"
+    spark.range(0, 400, 1, 4).selectExpr("id", number).write.parquet(path)
+    table = zskip.table(spark, path)
+    table.optimize(by=["try_variant_get(v, '$', 'int')"], curve="linear", files=4)
+    table.index(sketches=["values(500):v::bigint", "ranges(4):v::string"])
+    for where in (
+        "CAST(try_variant_get(v, '$', 'int') AS BIGINT) IS NULL",
+        "v::bigint > 5000000000",
+        "try_variant_get(v, '$', 'int') IS NULL AND v::bigint IS NOT NULL",
+        "CAST(try_variant_get(v, '$', 'int') AS STRING) = '8'",
+        "try_variant_get(v, '$', 'double') = 5000000001",
+    ):
+        expected = rows_of(spark.read.parquet(path).where(where))
+        assert expected
+        assert rows_of(table.df().where(where)) == expected
+
+
+def test_new_rows_follow_the_layout(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    table.optimize(by=["lower(email)", "date(ts)"], files=8)
+    by = ("lower(email)", "CAST(ts AS DATE)")
+    result = table.append(events(spark, ROWS))
+    assert result.by == by
+    assert len(table.files("lower(email) = 'user77'")) < len(table.files())
+    maintenance = table.maintain()
+    assert maintenance.by == by
+    assert rows_of(table.df()) == rows_of(events(spark, 0, 2 * ROWS))
+    layout = table.info().layout
+    assert layout is not None
+    assert layout.by == by
+    table.compact()
+    with pytest.raises(InputError, match=r"clustered by lower\(email\), CAST\(ts AS DATE\)"):
+        zskip.write(events(spark, 3 * ROWS, 10), str(path), by=["id"], curve="linear", mode="append")
+    assert table.maintain(by=["lcase(EMAIL)", "to_date(ts)"]).by == by
+
+
+def test_a_new_table_lies_by_expressions(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    result = zskip.write(events(spark), path, by=["lower(email)", "element_at(m, 'k')"], files=8)
+    assert result.by == ("lower(email)", "element_at(m, 'k')")
+    table = zskip.table(spark, path)
+    assert rows_of(table.df()) == rows_of(events(spark))
+    assert len(table.files("lower(email) < 'user150' AND m['k'] < 100")) <= 3
+
+
+def test_statements_name_expressions(spark: SparkSession, path: Path) -> None:
+    zskip.sql(spark, f"OPTIMIZE '{path}' ZORDER BY (st.s, date(ts), m['k'] % 8)").collect()
+    table = zskip.table(spark, str(path))
+    by = ("st.s", "CAST(ts AS DATE)", "mod(element_at(m, 'k'), 8)")
+    assert table.info().layout.by == by
+    described = zskip.sql(spark, f"DESCRIBE CLUSTERING '{path}' COLUMNS (lower(email), date(ts))").collect()
+    assert [row[0] for row in described] == ["CAST(ts AS DATE)"]
+    select = f"SELECT * FROM parquet.`{path}`"
+    zskip.sql(spark, f"CREATE TABLE '{path}2' CLUSTER BY (lower(email), date(ts)) AS {select}")
+    assert zskip.table(spark, f"{path}2").info().layout.by == ("lower(email)", "CAST(ts AS DATE)")
+
+
+def test_bad_keys_are_named_with_the_way_out(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    before = sorted(file.name for file in path.glob("*.parquet"))
+    for by, message in {
+        "rand()": r"rand has another value each time",
+        "pmod(hash(id) + rand(), 3)": r"rand has another value each time",
+        "sum(id)": "sum is of many rows",
+        "(SELECT 1)": "no expression that rows can be clustered by|holds a query",
+        "lower(emial)": 'no column "emial" in .*did you mean "email"',
+        "lower(st.x)": r'no column "st.x" in .*did you mean "st.s"',
+        "no_such_function(id)": "zskip does not know the function",
+        "map_keys(m)": "zskip does not know the function",
+        "element_at(m, 'k') +": "no column, and no expression",
+        "id % 0": "no column, and no expression",
+    }.items():
+        for verb in (table.optimize, table.what_if, table.maintain):
+            with pytest.raises(ColumnError, match=message):
+                verb(by=["id", by])
+    with pytest.raises(ColumnError, match=r'"lcase\(EMAIL\)", which is "lower\(email\)", is named twice'):
+        table.optimize(by=["lower(email)", "lcase(EMAIL)"])
+    assert sorted(file.name for file in path.glob("*.parquet")) == before
+
+
+def test_a_path_that_leads_nowhere_is_warned_of(spark: SparkSession, path: Path) -> None:
+    table = zskip.table(spark, str(path))
+    with pytest.warns(ZskipWarning, match=r"get_json_object\(js, '\$\.nope'\) is null in 100 % of the sampled rows"):
+        table.optimize(by=["get_json_object(js, '$.nope')", "id"], files=4)
+    assert rows_of(table.df()) == rows_of(events(spark))
+
+
+def test_an_expression_of_a_partition_column_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    events(spark).selectExpr("*", "concat('p', id % 3) AS p").write.partitionBy("p").parquet(str(tmp_path / "t"))
+    table = zskip.table(spark, str(tmp_path / "t"))
+    with pytest.raises(ColumnError, match='an expression of the partition column "p"'):
+        table.optimize(by=["lower(p)", "id"])
+    table.optimize(by=["lower(email)", "date(ts)"], files=9)
+    assert len(table.files("p = 'p1' AND lower(email) = 'user77'")) < 3
+    assert table.verify().ok
