@@ -21,7 +21,7 @@ from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import KEY, key_array
-from zskip.types import DataType, Form
+from zskip.types import DataType
 
 SHIPPED = "group int, origin bigint, bytes bigint, counts binary, batch binary"
 """The rows of the shuffle: the group of a batch, its origin, its bytes in memory, its rows for each file of the group,
@@ -48,8 +48,8 @@ _Files = npt.NDArray[np.int32]
 _Partition = int | npt.NDArray[np.integer[Any]]
 _Rows = tuple[pa.RecordBatch, _Partition, _Hashes, Sequence[pa.Array]]
 """Rows, the Hive partition of all or of each, a hash of each, and the keys that Spark has computed, in their forms."""
-_FORMS = {Form.INT: DataType("long"), Form.FLOAT: DataType("double"), Form.BYTES: DataType("binary")}
-"""Types of computed keys."""
+_TYPES_OF_FORMS = {"int": "long", "float": "double", "bytes": "binary"}
+"""The types in which keys that Spark has computed arrive. As texts: see `Placement`."""
 
 
 class _Placed(NamedTuple):
@@ -213,7 +213,7 @@ class _Placer:
         forms = [
             column_values(_column_at(batch, path), field.type)
             if path
-            else column_values(next(values), _FORMS[curve_form(field.type)])
+            else column_values(next(values), DataType(_TYPES_OF_FORMS[curve_form(field.type).value]))
             for path, field in zip(self._placement.keys, fields, strict=True)
         ]
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
