@@ -68,3 +68,25 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: 
     assert table.maintain().by == (first, second)
     assert table.df().count() == len(before[0]) + 500
     assert table.verify().ok
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    path = str(tmp_path / "t")
+    rows = "id", "concat('User', pmod(hash(id), 500)) AS email", "map('k', pmod(hash(id, 1), 300)) AS m"
+    frame = engine_spark.range(0, 3000, 1, 4).selectExpr(*rows)
+    frame.write.format("delta").options(**KINDS[kind]).save(path)
+    if kind != "plain":
+        engine_spark.sql(f"DELETE FROM delta.`{path}` WHERE id % 7 = 0")
+    whole = engine_spark.read.format("delta").load(path)
+    before = content(whole)
+    table = zskip.table(engine_spark, path)
+    assert table.optimize(by=["LOWER(email)", "id % 16"], files=8).by == ("lower(email)", "mod(id, 16L)")
+    assert content(engine_spark.read.format("delta").load(path)) == before
+    where = "lower(email) = 'user77'"
+    assert content(table.df().where(where)) == content(whole.where(where)) != []
+    assert count_files(table, where) < 8
+    table.append(engine_spark.range(3000, 3200).selectExpr("id", "'New' AS email", "map('k', CAST(id AS INT)) AS m"))
+    table.maintain()
+    assert len(content(engine_spark.read.format("delta").load(path))) == len(before) + 200
+    assert len(content(table.df().where("lower(email) = 'new'"))) == 200

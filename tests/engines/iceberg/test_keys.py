@@ -57,3 +57,27 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, deletes: b
     assert count_files(table, "st.a = 5") <= appended.files
     assert table.maintain().by == ("st.b", "st.c.d")
     assert table.df().count() == len(before[0]) + 500
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["whole", "deletes"])
+def test_rows_are_placed_by_expressions(engine_spark: SparkSession, deletes: bool) -> None:
+    name = f"local.db.keys_{uuid.uuid4().hex[:8]}"
+    modes = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
+    columns = "id BIGINT, s STRING, m MAP<STRING, BIGINT>"
+    engine_spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ({modes})")
+    rows = "id", "concat('User', pmod(hash(id), 500)) AS s", "map('k', pmod(hash(id, 1), 300)) AS m"
+    engine_spark.range(0, 3000, 1, 4).selectExpr(*rows).writeTo(name).append()
+    if deletes:
+        engine_spark.sql(f"DELETE FROM {name} WHERE id % 7 = 0")
+    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN s TO email")
+    before = content(engine_spark.table(name))
+    table = zskip.table(engine_spark, name)
+    assert table.optimize(by=["LOWER(email)", "id % 16"], files=8).by == ("lower(email)", "mod(id, 16L)")
+    assert content(engine_spark.table(name)) == before
+    where = "lower(email) = 'user77'"
+    assert content(table.df().where(where)) == content(engine_spark.table(name).where(where)) != []
+    new = engine_spark.range(3000, 3200).selectExpr("id", "'New' AS email", "map('k', id) AS m")
+    new.writeTo(name).append()
+    table.maintain()
+    assert len(content(table.df())) == len(before) + 200
+    assert len(content(table.df().where("lower(email) = 'new'"))) == 200
