@@ -71,6 +71,7 @@ OPAQUE: dict[str, Callable[..., Any]] = {
     "length": lambda text: len(text.decode()),
     "concat": lambda *texts: b"".join(texts),
     "substring_index": lambda text, mark, count: mark.join(text.split(mark)[:count]),
+    "mod": lambda number, by: abs(number) % by * (1 if number >= 0 else -1),
 }
 
 
@@ -81,7 +82,7 @@ def of_opaque(term: Opaque, row: Row) -> Any:
 
 
 def _literal(text: str) -> Any:
-    return text[1:-1].encode() if text.startswith("'") else int(text)
+    return text[1:-1].encode() if text.startswith("'") else int(text.removesuffix("L"))
 
 
 def of_call(call: Call, argument: Any) -> Any:
