@@ -9,7 +9,7 @@ import random_queries
 import random_rows
 import tiers
 
-SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "8"))
+SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "4"))
 """Of three tables each, and of 100 queries over them; a seed takes half a minute."""
 
 

@@ -28,7 +28,7 @@ from zskip.errors import ZskipWarning
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-STEPS = int(os.environ.get("ZSKIP_HISTORY_STEPS", "8"))
+STEPS = int(os.environ.get("ZSKIP_HISTORY_STEPS", "5"))
 SEEDS = [int(seed) for seed in os.environ.get("ZSKIP_HISTORY_SEEDS", "1").split(",")]
 QUERIES = 3
 """After each step."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 WHERES = ["id < 250", "u = 77", "s = 'n500'", "p = 1 AND u = 77", "id < 250 AND s LIKE 'n23%'", "u IN (5, 6) OR id = 9"]
 
 
-def write(spark: SparkSession, path: str, **options: str) -> None:
-    rows = spark.range(0, 2400, 1, 24)
+def write(spark: SparkSession, path: str, files: int = 24, **options: str) -> None:
+    rows = spark.range(0, 2400, 1, files)
     rows = rows.selectExpr("id", "id * 7919 % 2400 AS u", "concat('n', id) AS s", "id DIV 1200 AS p")
     rows.write.format("delta").partitionBy("p").options(**options).save(path)
 
@@ -183,7 +183,7 @@ def test_changes_in_an_enabled_session_give_the_same_table(
         "RESTORE TABLE {t} TO VERSION AS OF 3",
     ]
     for path in paths:
-        write(engine_spark, path, **properties)
+        write(engine_spark, path, files=6, **properties)
         zskip.table(engine_spark, path).index(sketches=["values:u"])
     for change in changes:
         engine_spark.sql(change.format(t=f"delta.`{paths[0]}`"))
