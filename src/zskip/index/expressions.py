@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from zskip.index.store.sketches import BoundSketches
-from zskip.predicate import Call, Column, Columns, key_term
+from zskip.predicate import Call, Column, Columns, Term, key_term
 from zskip.prune import monotone
 from zskip.records import ALL_NULL, ColumnStats, Field
 from zskip.sketch import SketchOn, StackedStates
@@ -28,11 +28,7 @@ def expression_stats(
         stats = _bounds_of(on, states)
         if stats is not None:
             return stats
-    term = key_term(columns, Field(name=text, type=NESTED, computed=True), timezone="UTC")
-    calls: list[Call] = []
-    while isinstance(term, Call):
-        calls.append(term)
-        term = term.term
+    calls, term = _unwrap(key_term(columns, Field(name=text, type=NESTED, computed=True), timezone="UTC"))
     if not isinstance(term, Column) or not calls:
         return None
     stats = column_stats(term.path)
@@ -49,15 +45,22 @@ def needs_sketch(columns: Columns, field: Field) -> bool:
     >>> [needs_sketch(columns, Field(name=name, type=NESTED, computed=True)) for name in ("lower(s)", "left(s, 2)")]
     [True, False]
     """
-    term = key_term(columns, field, timezone="UTC")
-    while isinstance(term, Call):
-        term = term.term
+    _, term = _unwrap(key_term(columns, field, timezone="UTC"))
     return term is not None and not isinstance(term, Column)
 
 
 def bounds_spec(field: Field) -> str:
     """The sketch that holds the bounds of an expression."""
     return f"{Ranges(1)}:{field.name}"
+
+
+def _unwrap(term: Term | None) -> tuple[list[Call], Term | None]:
+    """The monotone functions around a term, the outermost first, and what is inside them."""
+    calls: list[Call] = []
+    while isinstance(term, Call):
+        calls.append(term)
+        term = term.term
+    return calls, term
 
 
 def _bounds_of(on: SketchOn, states: StackedStates) -> ColumnStats | None:
