@@ -25,9 +25,10 @@ LOCK = ".venv.lock"
 UNFINISHED = "unfinished"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
-    "test": "run the tests of ten minutes; `--all` runs all, `--rest` what is left out; more arguments go to pytest; "
-    "`--spark 3.5` runs the Spark tests on Spark 3.5",
-    "test-engines": "run the tests against Delta Lake, Iceberg, Hudi and HDFS themselves; Maven fetches them",
+    "test": "run the tests of ten minutes; `--rest` runs what is left out, `--nightly` what repeats at random, `--all` "
+    "all; more arguments go to pytest; `--spark 3.5` runs the Spark tests on Spark 3.5",
+    "test-engines": "run the tests against Delta Lake, Iceberg, Hudi and HDFS themselves, which Maven fetches; "
+    "`--nightly` runs what repeats at random, `--all` all",
     "test-stores": "run the tests against an object store, an emulator if no other is named; `core` needs no Maven",
     "test-browser": "run the tests that open reports in Chromium, which is installed where apt-get can",
     "fuzz": "random predicates against the oracle, or `--queries` against plain Spark, for as long as you let it; "
@@ -157,20 +158,27 @@ def demo(rest: "list[str]") -> int:
 
 def test(rest: "list[str]") -> int:
     """The tests of ten minutes, all tests, or those that ten minutes leave out; on either version of Spark."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser = tier_parser("quick", "rest", "nightly", "all")
     parser.add_argument("--spark", choices=["3.5", "4.1"], default="4.1")
-    tier = parser.add_mutually_exclusive_group()
-    for name in ("all", "rest"):
-        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, default="quick")
     options, more = parser.parse_known_args(rest)
     if options.spark == "4.1":
         return run(environment("dev"), "-m", "pytest", *(more or WORKERS), ZSKIP_TIER=options.tier)
     return run(environment("spark35"), "-m", "pytest", *(more or ["-m", "spark", *WORKERS]), ZSKIP_TIER=options.tier)
 
 
+def tier_parser(default: str, *names: str) -> argparse.ArgumentParser:
+    """A parser of the options that select a tier; tests/support/tiers.py says which tests are in it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    tier = parser.add_mutually_exclusive_group()
+    for name in names:
+        tier.add_argument(f"--{name}", dest="tier", action="store_const", const=name, default=default)
+    return parser
+
+
 def test_engines(rest: "list[str]") -> int:
     """The tests that need the engines' own jars, in one pytest for each version of Spark."""
-    return run_engines(ENGINE_TESTS, "test_*.py", rest or WORKERS)
+    options, more = tier_parser("daily", "nightly", "all").parse_known_args(rest)
+    return run_engines(ENGINE_TESTS, "test_*.py", more or WORKERS, ZSKIP_TIER=options.tier)
 
 
 def run_engines(tests: "dict[str, list[str]]", pattern: str, more: "list[str]", **variables: str) -> int:

@@ -287,12 +287,18 @@ def test_a_file_system_without_locks_will_do(dev: ModuleType, calls: Recorder, m
 
 @pytest.mark.parametrize(
     ("arguments", "tier"),
-    [([], "quick"), (["--all"], "all"), (["--rest", "-x"], "rest"), (["--spark", "3.5"], "quick")],
+    [
+        ([], "quick"),
+        (["--all"], "all"),
+        (["--rest", "-x"], "rest"),
+        (["--nightly"], "nightly"),
+        (["--spark", "3.5"], "quick"),
+    ],
 )
 def test_the_tier_is_told_to_pytest(dev: ModuleType, calls: Recorder, arguments: list[str], tier: str) -> None:
     assert dev.main(["test", *arguments]) == 0
     assert calls.variables["ZSKIP_TIER"] == tier
-    assert not {"--all", "--rest"} & set(calls.commands[-1])
+    assert not {"--all", "--rest", "--nightly"} & set(calls.commands[-1])
 
 
 def test_another_spark_gets_its_own_environment(dev: ModuleType, calls: Recorder) -> None:
@@ -321,6 +327,9 @@ def test_the_engines_jars_are_fetched_once(
     assert dev.main(["test-engines"]) == 0
     assert [c[0].rpartition("/.")[2] for c in calls.commands] == ["venv/bin/python", "venv-spark35/bin/python"]
     assert all(c[-len(dev.WORKERS) :] == dev.WORKERS for c in calls.commands)
+    assert calls.variables["ZSKIP_TIER"] == "daily"
+    assert dev.main(["test-engines", "--all"]) == 0
+    assert calls.variables["ZSKIP_TIER"] == "all"
 
 
 def test_histories_are_played_with_the_jars_of_both_versions_of_spark(

@@ -73,7 +73,7 @@ def run(tmp_path: Path) -> tuple[str, dict[str, str]]:
 
 
 @pytest.mark.spark
-@pytest.mark.slow  # A JVM for each death.
+@pytest.mark.nightly  # A JVM for each death.
 def test_a_dead_jvm_costs_the_test_that_ran_in_it(tmp_path: Path) -> None:
     shown, found = run(tmp_path)
     wanted = dict.fromkeys(re.findall(r"def (test_\w+)", TESTS), "PASSED")

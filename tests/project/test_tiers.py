@@ -1,4 +1,4 @@
-"""The two runs of the tests have every test between them."""
+"""The runs of the tests have every test between them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,24 @@ def item(*markers: str) -> Any:
     return SimpleNamespace(get_closest_marker=lambda name: name if name in markers else None)
 
 
-@pytest.mark.parametrize("markers", [(), ("slow",), ("scaled",), ("slow", "scaled"), ("spark",)])
+@pytest.mark.parametrize(
+    "markers", [(), ("slow",), ("scaled",), ("slow", "scaled"), ("spark",), ("nightly",), ("slow", "nightly")]
+)
 def test_each_test_is_in_one_run_or_scaled(markers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {}
-    for tier in ("quick", "rest", "all"):
+    for tier in ("quick", "rest", "nightly", "daily", "all"):
         monkeypatch.setattr(tiers, "TIER", tier)
         chosen[tier] = tiers.selects(item(*markers))
     assert chosen["all"]
-    assert chosen["quick"] + chosen["rest"] == 1 + ("scaled" in markers and "slow" not in markers)
+    assert chosen["daily"] != chosen["nightly"]
+    runs = chosen["quick"] + chosen["rest"] + chosen["nightly"]
+    assert runs == 1 + ("scaled" in markers and "slow" not in markers)
 
 
-def test_parameters_beyond_the_first_are_slow() -> None:
+def test_parameters_beyond_the_first_are_left_out() -> None:
     quick, slow = tiers.first(["a", "b"])
     assert (quick, slow.values, [mark.name for mark in slow.marks]) == ("a", ("b",), ["slow"])
+    daily, later = tiers.nightly(["a", "b"])
+    assert (daily, later.values, [mark.name for mark in later.marks]) == ("a", ("b",), ["nightly"])
     several, last = tiers.only([(1, 2), (3, 4)], [(3, 4)])
     assert (several.values, last) == ((1, 2), (3, 4))

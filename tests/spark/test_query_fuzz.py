@@ -9,7 +9,7 @@ import random_queries
 import random_rows
 import tiers
 
-SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "4"))
+SEEDS = int(os.environ.get("ZSKIP_QUERY_SEEDS", "8"))
 """Of three tables each, and of 100 queries over them; a seed takes half a minute."""
 
 
@@ -20,7 +20,7 @@ def sides(spark):
 
 
 @pytest.mark.scaled
-@pytest.mark.parametrize("seed", tiers.first(range(SEEDS)))
+@pytest.mark.parametrize("seed", tiers.nightly(range(SEEDS)))
 def test_answers_are_those_of_plain_spark(sides, seed):
     query_fuzz.run(seed, sides, tiers.count(query_fuzz.PER_TABLES, quick=20))
 

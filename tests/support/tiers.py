@@ -1,7 +1,8 @@
-"""Which tests run: `dev.py test` runs the quick tier, `--all` everything, `--rest` what the quick tier leaves out.
+"""Which tests run: `dev.py test` runs the quick tier, `--rest` the slow one, `--nightly` the nightly one, `--all` all.
 
-A test is left out by the marker `slow`. A test that tries many random inputs, marked `scaled`, tries few in the quick
-tier and all in the others. Without `dev.py`, pytest runs everything.
+A test is left out by the marker `slow`, or by `nightly` where it repeats at random, or kills at every step, what other
+tests ask once. A test that tries many random inputs, marked `scaled`, tries few in the quick tier and all in the
+others. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
 """
 
 from __future__ import annotations
@@ -20,17 +21,22 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 def first(cases: Iterable[Any], quick: int = 1) -> list[Any]:
     """Parameters of a test, tuples where it has several; those after the first few are slow."""
-    return [case if i < quick else _slow(case) for i, case in enumerate(cases)]
+    return [case if i < quick else _marked(case, pytest.mark.slow) for i, case in enumerate(cases)]
+
+
+def nightly(cases: Iterable[Any], daily: int = 1) -> list[Any]:
+    """Parameters of a test; those after the first few are left to the night."""
+    return [case if i < daily else _marked(case, pytest.mark.nightly) for i, case in enumerate(cases)]
 
 
 def only(cases: Iterable[Any], quick: Iterable[Any]) -> list[Any]:
     """Parameters of a test; those that are not among the quick ones are slow."""
     chosen = list(quick)
-    return [case if case in chosen else _slow(case) for case in cases]
+    return [case if case in chosen else _marked(case, pytest.mark.slow) for case in cases]
 
 
-def _slow(case: Any) -> Any:
-    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=mark)
 
 
 def count(full: int, quick: int) -> int:
@@ -45,5 +51,10 @@ def examples(full: int, quick: int) -> Callable[[Test], Test]:
 
 def selects(item: pytest.Item) -> bool:
     """Whether a test belongs to the tier of this run."""
-    slow, scaled = (item.get_closest_marker(name) is not None for name in ("slow", "scaled"))
-    return {"quick": not slow, "rest": slow or scaled}.get(TIER, True)
+    slow, scaled, nightly = (item.get_closest_marker(name) is not None for name in ("slow", "scaled", "nightly"))
+    return {
+        "quick": not slow and not nightly,
+        "rest": (slow or scaled) and not nightly,
+        "nightly": nightly,
+        "daily": not nightly,
+    }.get(TIER, True)

@@ -6,7 +6,8 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from histories import MANY_STEPS, SEEDS, STEPS, History
+import tiers
+from histories import SEEDS, STEPS, History
 
 from zskip.errors import ZskipWarning
 
@@ -14,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PROPERTIES = {
+    "all": {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "id", "delta.enableRowTracking": "true"},
     "vectors": {"delta.enableDeletionVectors": "true"},
     "name": {"delta.columnMapping.mode": "name"},
-    "all": {"delta.enableDeletionVectors": "true", "delta.columnMapping.mode": "id", "delta.enableRowTracking": "true"},
 }
-"""Besides type widening. Short histories play `all`, whose tables have what the others have."""
+"""Besides type widening. The tables of `all` have what the others have."""
 
 
 class DeltaHistory(History):
@@ -56,7 +57,7 @@ class DeltaHistory(History):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", [kind for kind in PROPERTIES if kind == "all" or STEPS >= MANY_STEPS])
+@pytest.mark.parametrize("kind", tiers.nightly(PROPERTIES))
 def test_a_random_history_has_the_same_answers(kind: str, seed: int, engine_spark: SparkSession) -> None:
     spark = engine_spark.newSession()
     history = DeltaHistory(spark, kind, seed)

@@ -129,7 +129,7 @@ def is_constant(rows, columns):
     return all(len(set(map(repr, v))) == 1 and v[0] != 0 and v[0] == v[0] for v in values)
 
 
-@pytest.mark.parametrize("seed", tiers.first(range(2)))
+@pytest.mark.parametrize("seed", tiers.nightly(range(2)))
 def test_verdicts_are_what_spark_finds_on_the_rows(spark, tmp_path, seed):
     rng = random.Random(seed)
     files = rows_of(rng)

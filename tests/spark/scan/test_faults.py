@@ -114,7 +114,7 @@ def rows(session: SparkSession, query: str, view: str) -> list[str]:
     return sorted(map(repr, session.sql(query.format(t=view)).collect()))
 
 
-@pytest.mark.slow  # A query for each method of the Java.
+@pytest.mark.nightly  # A query for each method of the Java.
 def test_whatever_java_fails_the_query_is_spark_s(session: SparkSession, jvm: Jvm) -> None:
     spy = janino.singleton(jvm, "Spy")
     with warnings.catch_warnings(record=True) as told:

@@ -228,7 +228,7 @@ def test_tables_of_ours_on_both_sides_and_self_joins(spark: SparkSession, star: 
     check_both_sides(spark, star, in_turn([*BOTH, *[*SKIPPING, *KEEPING][::3]], 1))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_both_sides_under_every_setting(spark: SparkSession, star: Star) -> None:
     check_both_sides(spark, star, ((sql, joined(combined)) for sql in BOTH for combined in COMBINED))
 
@@ -521,7 +521,9 @@ def test_many_threads_with_two_key_queries_each(star: Star) -> None:
 
 
 @pytest.mark.slow  # Races show up in many queries only.
-@pytest.mark.parametrize(("combined", "queries"), [(COMBINED[0], 64), (COMBINED[2], 32), (COMBINED[3], 32)])
+@pytest.mark.parametrize(
+    ("combined", "queries"), tiers.nightly([(COMBINED[0], 64), (COMBINED[2], 32), (COMBINED[3], 32)])
+)
 def test_many_threads_of_an_enabled_session(star: Star, combined: tuple[str, str], queries: int) -> None:
     star.views()
     with zskip.enabled(star.spark):

@@ -211,7 +211,7 @@ def test_constants(building: Building) -> None:
         assert read(Building(building.jvm).constant(name)) == Unknown(name)
 
 
-@pytest.mark.slow  # Each part is a call to the JVM.
+@pytest.mark.nightly  # Each part is a call to the JVM.
 def test_many_parts_and_deep_ones(building: Building) -> None:
     building.builder.startOr()
     for i in range(3_000):

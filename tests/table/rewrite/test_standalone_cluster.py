@@ -236,6 +236,7 @@ def test_optimize_and_query_on_two_workers(master: str, tmp_path: Path) -> None:
         assert [(f, f.row_groups) for f in found.files(where)] == [(f, f.row_groups) for f in also.files(where)]
 
 
+@pytest.mark.nightly  # Each trouble costs an executor, which is slow to come and to go.
 def test_what_is_killed_or_runs_twice_leaves_nothing_that_counts(master: str, tmp_path: Path) -> None:
     path = tables.make_events(tmp_path / "events")
     (tmp_path / "markers").mkdir()
