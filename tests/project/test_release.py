@@ -54,7 +54,7 @@ def test_workflows_call_the_tasks_of_dev_py() -> None:
     finally:
         sys.path.remove(str(ROOT))
     pages = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-    assert [page.name for page in pages] == ["ci.yml", "release.yml", "site.yml"]
+    assert [page.name for page in pages] == ["ci.yml", "nightly.yml", "release.yml", "site.yml"]
     # What publishes the site that a task has built is git and mike.
     commands = [found for page in pages for found in re.findall(r"run: (?!\||\.venv/bin/mike)(.*)", page.read_text())]
     assert len(commands) >= 6

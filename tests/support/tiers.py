@@ -1,8 +1,8 @@
 """Which tests run: `dev.py test` runs the quick tier, `--rest` the slow one, `--nightly` the nightly one, `--all` all.
 
-A test is left out by the marker `slow`, or by `nightly` where it repeats at random, or kills at every step, what other
-tests ask once. A test that tries many random inputs, marked `scaled`, tries few in the quick tier and all in the
-others. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
+A test is left out by the marker `slow`, or by `nightly` where it asks at random, at every step or of one more kind of
+table what other tests ask once. A test that tries many random inputs, marked `scaled`, tries few in the quick tier and
+all in the others. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
 """
 
 from __future__ import annotations

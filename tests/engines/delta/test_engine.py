@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiers
 from scans import files_read
 
 import zskip
@@ -125,7 +126,7 @@ def test_a_table_of_a_feature_that_zskip_does_not_know(engine_spark: SparkSessio
     assert content(after) == before
 
 
-@pytest.mark.parametrize("kind", ["deletionVectors", "columnMapping", "rowTracking"])
+@pytest.mark.parametrize("kind", tiers.nightly(["columnMapping", "deletionVectors", "rowTracking"]))
 def test_small_files_are_merged(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     make(engine_spark, path, kind, partitioned=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import tiers
 
 import zskip
 
@@ -19,9 +20,9 @@ EVENTS = """
     FROM range({start}, {end}, 1, 4)
 """
 KINDS = {
-    "plain": {},
-    "deletionVectors": {"delta.enableDeletionVectors": "true"},
     "columnMapping": {"delta.columnMapping.mode": "name", "delta.enableDeletionVectors": "true"},
+    "deletionVectors": {"delta.enableDeletionVectors": "true"},
+    "plain": {},
 }
 
 
@@ -38,7 +39,7 @@ def content(frame: DataFrame) -> list[str]:
     return sorted(map(str, frame.collect()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
 def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     events(engine_spark, 0, 3000).write.format("delta").options(**KINDS[kind]).save(path)
@@ -70,7 +71,7 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: 
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
 def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t")
     rows = "id", "concat('User', pmod(hash(id), 500)) AS email", "map('k', pmod(hash(id, 1), 300)) AS m"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiers
 
 import zskip
 
@@ -114,7 +115,7 @@ def random_query(chance: random.Random, table: str, versions: int) -> str:
     )
 
 
-@pytest.mark.parametrize("options", [{}, VECTORS], ids=["plain", "vectors"])
+@pytest.mark.parametrize("options", tiers.nightly([VECTORS, {}]), ids=["vectors", "plain"])
 def test_random_queries_beside_changes(engine_spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     table, chance = write(engine_spark, tmp_path / "t", **options), random.Random(len(options))
     changes = [

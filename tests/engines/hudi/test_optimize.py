@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
+import tiers
 
 import zskip
 from zskip.errors import ConflictError, UnsupportedError
@@ -49,7 +50,7 @@ def upsert(spark: SparkSession, path: Path, where: str, name: str, **options: st
     changed.write.format("hudi").options(**{**OPTIONS, **options}).mode("append").save(str(path))
 
 
-@pytest.mark.parametrize("name", ["hive", *(pytest.param(name, marks=pytest.mark.slow) for name in ("flat", "plain"))])
+@pytest.mark.parametrize("name", tiers.nightly(["hive", "flat", "plain"]))
 def test_an_optimize_keeps_rows_and_hudis_columns(name: str, engine_spark: SparkSession, unpack: Unpack) -> None:
     path = unpack(name)
     before = rows_of(read(engine_spark, path), "_hoodie_file_name")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tiers
 from iceberg_rows import create, delete_equal, load, rows, same
 
 import zskip
@@ -70,7 +71,7 @@ def test_after_deletes(engine_spark: SparkSession, version: int, kind: str) -> N
     assert spark.sql(f"SELECT * FROM {name}.delete_files").count() == 0
 
 
-@pytest.mark.parametrize("kind", BY)
+@pytest.mark.parametrize("kind", tiers.nightly(BY, daily=2))
 def test_partitions(engine_spark: SparkSession, kind: str) -> None:
     spark = engine_spark
     columns = "id BIGINT, k BIGINT, name STRING, day DATE, ts TIMESTAMP"

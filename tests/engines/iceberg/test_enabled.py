@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import tiers
 
 import zskip
 from zskip.errors import UnsupportedError, ZskipWarning
@@ -304,7 +305,7 @@ def test_storage_partitioned_joins_and_icebergs_runtime_filters(engine_spark: Sp
                 spark.conf.unset(key)
 
 
-@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("adaptive", tiers.nightly([True, False]))
 def test_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> None:
     spark, fact = engine_spark, create(engine_spark)
     small = create(engine_spark)

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from appends import INFO
 from crashes import Countdown, Crash
 from iceberg_rows import create, load, rows, same
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 COLUMNS = "id BIGINT, k BIGINT, name STRING, day DATE, ts TIMESTAMP"
 COUNTER = itertools.count()
 BY = {
-    "columns and buckets": ["name", "bucket(4, id)"],
-    "days and texts": ["days(ts)", "truncate(3, name)"],
     "hours and years": ["hours(ts)", "years(day)"],
     "months and numbers": ["month(day)", "truncate(k, 1000)"],
+    "columns and buckets": ["name", "bucket(4, id)"],
+    "days and texts": ["days(ts)", "truncate(3, name)"],
 }
 
 
@@ -69,7 +70,7 @@ def partitions(spark: SparkSession, name: str) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", BY)
+@pytest.mark.parametrize("kind", tiers.nightly(BY, daily=2))
 def test_partitions(engine_spark: SparkSession, kind: str) -> None:
     spark, name, own = engine_spark, new_name(), new_name()
     result = zskip.write(some(spark), name, by=["id", "k"], partition_by=BY[kind], format="iceberg")
