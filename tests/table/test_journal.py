@@ -184,7 +184,7 @@ def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPat
     record_operation(handle, operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
     record_operation(handle, operation(5))
     kept = {record.operation.version: record for record in read_journal(handle.home)}
-    assert (kept[2].files, kept[2].layout_json) == (None, None)
+    assert (kept[2].files, kept[2].layout_data) == (None, None)
     for version in range(6, 10):
         record_operation(handle, operation(version))
     versions = [record.operation.version for record in read_journal(handle.home)]
@@ -204,7 +204,7 @@ def test_many_records_are_folded_into_one_file(handle: Handle) -> None:
     # Whatever has live files is as it was; of the others only the operation is left.
     for i in (0, 20):
         assert (kept[i].name, kept[i].files, kept[i].layout()) == (written[i].name, written[i].files, LAYOUT)
-    assert (kept[1].files, kept[1].layout_json) == (None, None)
+    assert (kept[1].files, kept[1].layout_data) == (None, None)
     found, before = (read_clustering(every, read_snapshot(handle)) for every in (kept, written))
     assert found is not None
     assert before is not None

@@ -60,7 +60,8 @@ class Record:
     """Bytes."""
     files: Mapping[str, int] | None = None
     """Paths and bytes of the files it wrote by a layout; None where the record no longer has them."""
-    layout_json: str | None = None
+    layout_data: Mapping[str, Any] | None = None
+    """The layout's JSON document, which may be large, as it was read."""
     depths: Depths | None = None
     """The whole table's before the operation; None where nobody counted."""
 
@@ -72,7 +73,7 @@ class Record:
     def layout(self) -> Layout | None:
         """The layout; None where it is unknown or of another version."""
         try:
-            return None if self.layout_json is None else Layout.from_json(self.layout_json)
+            return None if self.layout_data is None else Layout.from_json(json.dumps(self.layout_data))
         except InputError as error:
             _log.info("ignoring the layout in %s: %s", self.name, error)
             return None
@@ -129,7 +130,7 @@ def _read_record(name: str, content: Mapping[str, Any]) -> Record:
         operation=Operation(**{**operation, "by": tuple(operation["by"])}),
         target_file_size=content["target_file_size"],
         files=content["files"],
-        layout_json=None if content["layout"] is None else json.dumps(content["layout"]),
+        layout_data=content["layout"],
         depths=_read_depths(content.get("depths")),
     )
 
@@ -166,7 +167,7 @@ def record_operation(
             operation=operation,
             target_file_size=target_file_size,
             files=files if layout is not None else None,
-            layout_json=None if layout is None else layout.to_json(),
+            layout_data=None if layout is None else json.loads(layout.to_json()),
             depths=depths,
         )
         _write(handle.home, record.name, _record_json(record))
@@ -195,7 +196,7 @@ def _record_json(record: Record) -> dict[str, Any]:
         "operation": {**operation, "by": list(record.operation.by)},
         "target_file_size": record.target_file_size,
         "files": record.files,
-        "layout": None if record.layout_json is None else json.loads(record.layout_json),
+        "layout": record.layout_data,
         "depths": record.depths,
     }
 
@@ -238,9 +239,9 @@ def _expire(records: Sequence[Record], snapshot: Snapshot) -> list[Record]:
     kept = []
     for i, record in enumerate(records):
         if live[i] or i == latest:
-            kept.append(record if i in with_layouts else replace(record, layout_json=None))
+            kept.append(record if i in with_layouts else replace(record, layout_data=None))
         elif len(records) - i <= _MAX_RECORDS:
-            kept.append(replace(record, files=None, layout_json=None, depths=None))
+            kept.append(replace(record, files=None, layout_data=None, depths=None))
     return kept
 
 
