@@ -24,7 +24,7 @@ from zskip.layout.layout import Layout
 from zskip.records import Field, Sample
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.dividing import writer
-from zskip.spark.write.arrow.placing import Placement, placer
+from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer
 from zskip.spark.write.arrow.reading import Source
 from zskip.spark.write.arrow.writing import FileOptions
 from zskip.types import DataType
@@ -65,8 +65,8 @@ def measure(rows: str, files: int) -> dict[str, float]:
     stream = home / "shuffle.arrow"
     with Peak() as place, pa.OSFile(str(stream), "wb") as sink:
         shuffle: pa.RecordBatchStreamWriter | None = None
-        for batch in placer(placement, reach, tasks, corrected=True)(
-            iter([pa.record_batch({"id": range(len(tasks))})])
+        for batch in placer(placement, reach, corrected=True)(
+            iter([pa.record_batch({"value": describe_tasks(tasks)})])
         ):
             shuffle = shuffle or pa.ipc.new_stream(sink, batch.schema)
             shuffle.write_batch(batch)

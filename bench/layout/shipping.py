@@ -33,7 +33,7 @@ from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.dividing import Group, arriving
 from zskip.spark.write.arrow.forms import column_values
 from zskip.spark.write.arrow.job import group_files
-from zskip.spark.write.arrow.placing import Placement, placer
+from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer
 from zskip.spark.write.arrow.reading import Source
 from zskip.types import DataType
 
@@ -71,13 +71,13 @@ def measure(scale: float, files: int) -> dict[str, float]:
     files_a_group = group_files(layout.file_count, files * TABLE_FILE_BYTES, CORES)
     placement = Placement(schema=schema, layout=layout, files=layout.file_count, files_a_group=files_a_group, sort=True)
     tasks = [[Source(path.name, path.stat().st_size, 0) for path in paths]]
-    place = placer(placement, lambda: DiskAccess(root), tasks, corrected=True)
+    place = placer(placement, lambda: DiskAccess(root), corrected=True)
     with by_value():
         closure = len(cloudpickle.dumps(place))
     stream, batches, size = str(common.HOME / "shipping.arrow"), 0, 0
     with Peak() as near, pa.OSFile(stream, "wb") as sink:
         shuffle: pa.RecordBatchStreamWriter | None = None
-        for sent in place(iter([pa.record_batch({"id": [0]})])):
+        for sent in place(iter([pa.record_batch({"value": describe_tasks(tasks)})])):
             shuffle = shuffle or pa.ipc.new_stream(sink, sent.schema)
             shuffle.write_batch(sent)
             batches, size = batches + sent.num_rows, size + sent.column("batch").nbytes

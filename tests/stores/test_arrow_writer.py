@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import pickle
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +14,7 @@ from pyspark import cloudpickle
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow import access
 from zskip.spark.write.arrow.access import RemoteAccess
-from zskip.spark.write.arrow.merging import Bin, merger
+from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
 from zskip.spark.write.arrow.writing import FileOptions
 from zskip.storage import parse_object_uri
 from zskip.storage.objects import ObjectStorage
@@ -41,9 +40,9 @@ def test_files_of_a_store_are_merged(bucket: Bucket, monkeypatch: pytest.MonkeyP
     for whole in (access._WHOLE, 10):  # at once, or by ranges
         monkeypatch.setattr(access, "_WHOLE", whole)
         with by_value():
-            sent = cloudpickle.dumps(merger(given, reach, [Bin(0, tuple(sizes))], corrected=True))
-        numbers = iter([pa.RecordBatch.from_pydict({"id": np.arange(1)})])
-        (report,) = pa.Table.from_batches(list(pickle.loads(sent)(numbers))).to_pylist()
+            sent = cloudpickle.dumps(merger(given, reach, corrected=True))
+        bins = iter([pa.RecordBatch.from_pydict({"value": describe_bins([Bin(0, tuple(sizes))])})])
+        (report,) = pa.Table.from_batches(list(pickle.loads(sent)(bins))).to_pylist()
         data = ObjectStorage(uri, options).read(f"_zskip/staging/x/{report['name']}")
         assert len(data) == report["bytes"]
         assert pq.read_table(io.BytesIO(data)).equals(pa.concat_tables(parts))

@@ -22,7 +22,7 @@ from zskip.storage import LocalStorage, Storage
 from zskip.table import journal
 from zskip.table.address import resolve_address
 from zskip.table.handle import Handle
-from zskip.table.journal import read_clustering, read_journal, record_operation
+from zskip.table.journal import fold_journal, read_clustering, read_journal, record_operation
 from zskip.table.rewrite.batch_journal import Note, read_note, write_note
 from zskip.table.snapshot import read_snapshot
 from zskip.table.workload import recording
@@ -172,7 +172,8 @@ def test_whatever_is_damaged_is_left_out(handle: Handle) -> None:
 
 
 def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_MAX_RECORDS", 3)
+    monkeypatch.setattr(journal, "_MAX_RECORDS", 4)
+    monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
     record_operation(handle, operation(1, "a"), names=["f0.parquet"], layout=LAYOUT)
     record_operation(handle, operation(2, "a"), names=["f1.parquet"], layout=LAYOUT)
     (Path(handle.storage.root) / "f1.parquet").unlink()
@@ -183,11 +184,75 @@ def test_what_is_gone_is_forgotten(handle: Handle, monkeypatch: pytest.MonkeyPat
     record_operation(handle, operation(4, "a"), names=["f2.parquet"], layout=LAYOUT)
     record_operation(handle, operation(5))
     kept = {record.operation.version: record for record in read_journal(handle.home)}
-    assert (kept[2].files, kept[2].layout_json) == (None, None)
+    assert (kept[2].files, kept[2].layout_data) == (None, None)
     for version in range(6, 10):
         record_operation(handle, operation(version))
     versions = [record.operation.version for record in read_journal(handle.home)]
     assert versions == [1, 4, 6, 7, 8, 9]
+
+
+def test_many_records_are_folded_into_one_file(handle: Handle) -> None:
+    record_operation(handle, operation(0, "a"), names=["f0.parquet", "f1.parquet"], layout=LAYOUT, target_file_size=7)
+    written = read_journal(handle.home)
+    for version in range(1, 40):
+        names = ["f2.parquet"] if version == 20 else ["gone.parquet"]
+        record_operation(handle, operation(version, "a"), names=names, layout=LAYOUT)
+        written.append(read_journal(handle.home)[-1])
+    assert len(records(handle)) < 10
+    kept = read_journal(handle.home)
+    assert [record.operation for record in kept] == [record.operation for record in written]
+    # Whatever has live files is as it was; of the others only the operation is left.
+    for i in (0, 20):
+        assert (kept[i].name, kept[i].files, kept[i].layout()) == (written[i].name, written[i].files, LAYOUT)
+    assert (kept[1].files, kept[1].layout_data) == (None, None)
+    found, before = (read_clustering(every, read_snapshot(handle)) for every in (kept, written))
+    assert found is not None
+    assert before is not None
+    assert (found.files.tolist(), found.run_numbers.tolist()) == ([True] * 3, [0, 0, 20])
+    assert before.run_numbers.tolist() == found.run_numbers.tolist()
+    assert found.largest_run.name == written[0].name
+
+
+def test_folding_keeps_the_layouts_that_matter(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_MOST_LAYOUTS", 1)
+    for version, names in enumerate((["f0.parquet"], ["f1.parquet", "f2.parquet"], ["gone.parquet"])):
+        record_operation(handle, operation(version, "a"), names=names, layout=LAYOUT)
+    monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
+    fold_journal(handle)
+    assert len(records(handle)) == 1
+    assert [record.layout() for record in read_journal(handle.home)] == [None, LAYOUT, LAYOUT]
+
+
+def test_two_processes_may_fold_at_once(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in range(5):
+        record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+    before = read_journal(handle.home)
+    singles = {file: file.read_bytes() for file in records(handle)}
+    monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
+    fold_journal(handle)
+    # The other process had read all records before, and died before it deleted the last of them.
+    for file in list(singles)[2:]:
+        file.write_bytes(singles[file])
+    fold_journal(handle)
+    (folded,) = records(handle)
+    assert [record.operation for record in read_journal(handle.home)] == [record.operation for record in before]
+    (folded.parent / f"{'9' * 16}-other.records.gz").write_bytes(folded.read_bytes())
+    assert [record.name for record in read_journal(handle.home)] == [record.name for record in before]
+
+
+def test_a_record_that_is_folded_while_it_is_read_is_not_lost(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in range(3):
+        record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)
+    monkeypatch.setattr(journal, "_MOST_SINGLE", 0)
+    read = LocalStorage.read
+
+    def folded_first(storage: LocalStorage, path: str) -> bytes:
+        monkeypatch.setattr(LocalStorage, "read", read)
+        fold_journal(handle)
+        return storage.read(path)
+
+    monkeypatch.setattr(LocalStorage, "read", folded_first)
+    assert [record.operation.version for record in read_journal(handle.home)] == [0, 1, 2]
 
 
 def test_a_table_that_cannot_be_written_costs_a_warning(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:

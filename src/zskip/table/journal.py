@@ -1,7 +1,8 @@
 """The journal of a table: one record for each operation of zskip, with its layout and the files it wrote.
 
-Records are `operations/<time>-<id>.json.gz` below zskip's home in the table. Correctness never depends on them: where a
-record is lost, damaged or of another version of zskip, its files count as not clustered.
+Records are `operations/<time>-<id>.json.gz` below zskip's home in the table. Once there are many, they are folded into
+one `operations/<time>-<id>.records.gz`, so that thousands of operations cost no more to read than some. Correctness
+never depends on records: where one is lost, damaged or of another version of zskip, its files count as not clustered.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from zskip.formats import OPERATIONS
 from zskip.index import BoundIndex
 from zskip.layout.layout import Layout
 from zskip.prune import clustering
-from zskip.records import Bools, Field, Operation, Snapshot
+from zskip.records import Bools, Field, Ints, Operation, Snapshot
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 
@@ -36,6 +37,12 @@ _NOT_STORED = ("share_measured", "scans")
 """What a record leaves out of an operation."""
 _MAX_RECORDS = 1_000
 """Older records are deleted unless their files are live."""
+_MOST_SINGLE = 32
+"""More records with a file of their own are folded."""
+_MOST_LAYOUTS = 16
+"""Records that keep their layouts when they are folded: the latest clustering, and those with the most live files."""
+_SINGLE, _FOLDED = ".json.gz", ".records.gz"
+_TRIES = 3
 _log = logging.getLogger("zskip")
 
 Depths = Mapping[str, Mapping[int, int]]
@@ -53,7 +60,8 @@ class Record:
     """Bytes."""
     files: Mapping[str, int] | None = None
     """Paths and bytes of the files it wrote by a layout; None where the record no longer has them."""
-    layout_json: str | None = None
+    layout_data: Mapping[str, Any] | None = None
+    """The layout's JSON document, which may be large, as it was read."""
     depths: Depths | None = None
     """The whole table's before the operation; None where nobody counted."""
 
@@ -65,7 +73,7 @@ class Record:
     def layout(self) -> Layout | None:
         """The layout; None where it is unknown or of another version."""
         try:
-            return None if self.layout_json is None else Layout.from_json(self.layout_json)
+            return None if self.layout_data is None else Layout.from_json(json.dumps(self.layout_data))
         except InputError as error:
             _log.info("ignoring the layout in %s: %s", self.name, error)
             return None
@@ -81,30 +89,48 @@ class Record:
 
 def read_journal(home: Storage) -> list[Record]:
     """Read all records that this version of zskip understands, the oldest first."""
-    records = []
-    for file in sorted(home.list_dir(OPERATIONS), key=lambda file: file.path):
-        if not file.path.endswith(".json.gz"):
-            continue
-        try:
-            records.append(_read(file.path.rpartition("/")[2], home.read(file.path)))
-        except FileNotFoundError:
-            continue
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
-            _log.info("ignoring %s: %s", home.uri(file.path), error)
-    return records
+    for _ in range(_TRIES):
+        parts = [_read_file(home, name) for name in _list_files(home)]
+        if None not in parts:
+            break
+    return _merge(part for part in parts if part is not None)
 
 
-def _read(name: str, data: bytes) -> Record:
-    content = json.loads(gzip.decompress(data))
-    if content["format"] != _FORMAT:
-        raise ValueError(f"it has format {content['format']}, this zskip knows {_FORMAT}")
+def _list_files(home: Storage) -> list[str]:
+    names = (file.path.rpartition("/")[2] for file in home.list_dir(OPERATIONS))
+    return sorted(name for name in names if name.endswith((_SINGLE, _FOLDED)))
+
+
+def _merge(parts: Iterable[Sequence[Record]]) -> list[Record]:
+    """The records of some files, the oldest first, each once."""
+    records = {record.name: record for part in parts for record in part}
+    return [records[name] for name in sorted(records)]
+
+
+def _read_file(home: Storage, name: str) -> list[Record] | None:
+    """The records in a file, none where it cannot be understood; None where another process has just folded it."""
+    try:
+        content = json.loads(gzip.decompress(home.read(f"{OPERATIONS}/{name}")))
+        if content["format"] != _FORMAT:
+            raise ValueError(f"it has format {content['format']}, this zskip knows {_FORMAT}")
+        if name.endswith(_SINGLE):
+            return [_read_record(name, content)]
+        return [_read_record(str(record["name"]), record) for record in content["records"]]
+    except FileNotFoundError:
+        return None
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error) as error:
+        _log.info("ignoring %s: %s", home.uri(f"{OPERATIONS}/{name}"), error)
+        return []
+
+
+def _read_record(name: str, content: Mapping[str, Any]) -> Record:
     operation = content["operation"]
     return Record(
         name=name,
         operation=Operation(**{**operation, "by": tuple(operation["by"])}),
         target_file_size=content["target_file_size"],
         files=content["files"],
-        layout_json=None if content["layout"] is None else json.dumps(content["layout"]),
+        layout_data=content["layout"],
         depths=_read_depths(content.get("depths")),
     )
 
@@ -137,15 +163,15 @@ def record_operation(
             if path.rpartition("/")[2] in written
         }
         record = Record(
-            name=f"{time.time_ns() // 1_000:016d}-{uuid.uuid4().hex[:8]}.json.gz",
+            name=_new_name(_SINGLE),
             operation=operation,
             target_file_size=target_file_size,
             files=files if layout is not None else None,
-            layout_json=None if layout is None else layout.to_json(),
+            layout_data=None if layout is None else json.loads(layout.to_json()),
             depths=depths,
         )
-        _write(handle.home, record)
-        _expire(handle.home, snapshot, record.name)
+        _write(handle.home, record.name, _record_json(record))
+        fold_journal(handle)
     except ZskipError as error:
         warnings.warn(
             f"the operation is committed, but its record could not be written: {error}", ZskipWarning, stacklevel=4
@@ -158,34 +184,82 @@ def count_depths(bound: BoundIndex, fields: Sequence[Field]) -> Depths:
     return {name: clustering(name, stats).depth_histogram for name, stats in stats_by_name if stats is not None}
 
 
-def _write(home: Storage, record: Record, *, overwrite: bool = False) -> None:
+def _new_name(ending: str) -> str:
+    return f"{time.time_ns() // 1_000:016d}-{uuid.uuid4().hex[:8]}{ending}"
+
+
+def _record_json(record: Record) -> dict[str, Any]:
     operation = {
         name: getattr(record.operation, name) for name in Operation.__dataclass_fields__ if name not in _NOT_STORED
     }
-    content = {
-        "format": _FORMAT,
+    return {
         "operation": {**operation, "by": list(record.operation.by)},
         "target_file_size": record.target_file_size,
         "files": record.files,
-        "layout": None if record.layout_json is None else json.loads(record.layout_json),
+        "layout": record.layout_data,
         "depths": record.depths,
     }
-    text = json.dumps(content, separators=(",", ":")).encode()
-    home.write(f"{OPERATIONS}/{record.name}", gzip.compress(text, 5, mtime=0), overwrite=overwrite)
 
 
-def _expire(home: Storage, snapshot: Snapshot, newest: str) -> None:
-    """Drop layouts and file lists without live files, and the oldest records beyond the limit."""
-    records = [record for record in read_journal(home) if record.name != newest]
-    clustered = [record.name for record in records if record.clusters]
-    for i, record in enumerate(reversed(records)):
-        # The latest clustering stays, since the next one continues it.
-        if record.files is not None and record.name != clustered[-1] and not record.members(snapshot).any():
-            with contextlib.suppress(StorageError, FileNotFoundError):
-                bare = Record(name=record.name, operation=record.operation, target_file_size=record.target_file_size)
-                _write(home, bare, overwrite=True) if i < _MAX_RECORDS else home.delete(f"{OPERATIONS}/{record.name}")
-        elif record.files is None and i >= _MAX_RECORDS:
-            home.delete(f"{OPERATIONS}/{record.name}")
+def _write(home: Storage, name: str, content: Mapping[str, Any]) -> None:
+    text = json.dumps({"format": _FORMAT, **content}, separators=(",", ":")).encode()
+    home.write(f"{OPERATIONS}/{name}", gzip.compress(text, 5, mtime=0))
+
+
+def fold_journal(handle: Handle) -> None:
+    """Write the records of many files to one, without what is no longer needed of them; few are left as they are.
+
+    Two processes may do this at once: both write all records, and readers take each once.
+    """
+    home = handle.home
+    names = _list_files(home)
+    if sum(name.endswith(_SINGLE) for name in names) <= _MOST_SINGLE:
+        return
+    parts = {name: _read_file(home, name) for name in names}
+    if None in parts.values():
+        return
+    records_by_file = {name: records for name, records in parts.items() if records}
+    # After the records, so that files which are not in it are gone.
+    snapshot = handle.format.snapshot()
+    records = _expire(_merge(records_by_file.values()), snapshot)
+    contents = [{"name": record.name, **_record_json(record)} for record in records]
+    _write(home, _new_name(_FOLDED), {"records": contents})
+    for name in records_by_file:
+        with contextlib.suppress(StorageError, FileNotFoundError):
+            home.delete(f"{OPERATIONS}/{name}")
+
+
+def _expire(records: Sequence[Record], snapshot: Snapshot) -> list[Record]:
+    """Drop layouts and file lists without live files, most other layouts, and the oldest records beyond the limit."""
+    live = _count_runs(_run_numbers(records, snapshot), len(records)).tolist()
+    # The latest clustering stays, since the next one continues it.
+    latest = max((i for i, record in enumerate(records) if record.clusters), default=-1)
+    most = sorted((i for i in range(len(records)) if live[i]), key=lambda i: (live[i], i), reverse=True)
+    with_layouts = {latest, *most[:_MOST_LAYOUTS]}
+    kept = []
+    for i, record in enumerate(records):
+        if live[i] or i == latest:
+            kept.append(record if i in with_layouts else replace(record, layout_data=None))
+        elif len(records) - i <= _MAX_RECORDS:
+            kept.append(replace(record, files=None, layout_data=None, depths=None))
+    return kept
+
+
+def _run_numbers(runs: Sequence[Record], snapshot: Snapshot) -> Ints:
+    """(files,) the position of the record that wrote each file of a snapshot; -1 for none."""
+    positions = {path: i for i, path in enumerate(snapshot.paths)}
+    sizes, numbers = snapshot.sizes.tolist(), np.full(len(snapshot), -1, np.int64)
+    for number, run in enumerate(runs):
+        for path, size in (run.files or {}).items():
+            position = positions.get(path)
+            if position is not None and sizes[position] == size:
+                numbers[position] = number
+    return numbers
+
+
+def _count_runs(numbers: Ints, runs: int) -> Ints:
+    counts: Ints = np.bincount(numbers[numbers >= 0], minlength=runs)
+    return counts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -195,19 +269,28 @@ class Clustering:
     newest: Record
     runs: tuple[Record, ...]
     """All operations by the same columns, curve and build, the oldest first."""
-    members: tuple[Bools, ...]
-    """For each run (files,) whether it wrote the file."""
+    run_numbers: Ints
+    """(files,) the position in `runs` of the one that wrote the file; -1 for none."""
+
+    @property
+    def live_files(self) -> Ints:
+        """(runs,) how many files of each run are live."""
+        return _count_runs(self.run_numbers, len(self.runs))
+
+    @property
+    def largest(self) -> int:
+        """The position of the run that wrote the most of the live files, the last of several."""
+        return len(self.runs) - 1 - int(np.argmax(self.live_files[::-1]))
 
     @property
     def largest_run(self) -> Record:
         """The operation that wrote the most of the live files, the last of several."""
-        live = [int(members.sum()) for members in self.members]
-        return self.runs[len(live) - 1 - int(np.argmax(live[::-1]))]
+        return self.runs[self.largest]
 
     @property
     def files(self) -> Bools:
         """(files,) whether the file is in the layout."""
-        files: Bools = np.logical_or.reduce(self.members)
+        files: Bools = self.run_numbers >= 0
         return files
 
 
@@ -218,7 +301,7 @@ def read_clustering(records: Sequence[Record], snapshot: Snapshot) -> Clustering
         return None
     newest = clusterings[-1]
     runs = [record for record in clusterings if _layout_kind(record.operation) == _layout_kind(newest.operation)]
-    return Clustering(newest=newest, runs=tuple(runs), members=tuple(record.members(snapshot) for record in runs))
+    return Clustering(newest=newest, runs=tuple(runs), run_numbers=_run_numbers(runs, snapshot))
 
 
 def _layout_kind(operation: Operation) -> tuple[Any, ...]:

@@ -43,7 +43,10 @@ from zskip.errors import (
     UnsupportedError,
     ZskipWarning,
 )
+from zskip.formats.base import BatchId, StagedFile
 from zskip.formats.commit_checks import check_live
+from zskip.formats.delta.checkpoints import is_due
+from zskip.formats.delta.format import DeltaFormat
 from zskip.formats.delta.stats import cut_lower, cut_upper
 from zskip.formats.hive import directory_of
 from zskip.storage import LocalStorage
@@ -730,6 +733,47 @@ def just_before_the_commit(monkeypatch: pytest.MonkeyPatch, work: Callable[[], o
             todo.pop()()
 
     monkeypatch.setattr("zskip.formats.delta.format.check_live", check)
+
+
+def append(path: Path, number: int) -> None:
+    table = DeltaFormat(LocalStorage(str(path)))
+    name = f"{table.stage()}/{number}.parquet"
+    pq.write_table(pa.table({"id": [number]}), path / name)
+    staged = StagedFile(path=name, directory="", size=(path / name).stat().st_size)
+    table.append(table.snapshot(), [staged], {"operation": "append"}, BatchId(application="app", version=number))
+
+
+def checkpoints(path: Path) -> list[str]:
+    return sorted(file.name for file in (path / "_delta_log").glob("*.checkpoint*"))
+
+
+def test_a_table_that_only_zskip_writes_gets_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    write_deltalake(path, pa.table({"id": [-1]}), configuration={"delta.checkpointInterval": "4"})
+    for number in range(4):
+        append(path, number)
+    rewrite(opened(path))
+    assert checkpoints(path) == [f"{4:020d}.checkpoint.parquet"]
+    for version in range(4):
+        (path / "_delta_log" / f"{version:020d}.json").unlink()
+    assert sorted(DeltaTable(path).to_pyarrow_table()["id"].to_pylist()) == [-1, 0, 1, 2, 3]
+    assert DeltaFormat(LocalStorage(str(path))).last_batch("app") == 3
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", lambda self: 1 / 0)
+    for number in range(4, 8):
+        append(path, number)
+    assert DeltaTable(path).version() == 9
+    assert len(checkpoints(path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("features", "due"), [((), True), (("changeDataFeed",), True), (("domainMetadata", "rowTracking"), False)]
+)
+def test_tables_with_features_get_no_checkpoints_by_deltalake(
+    tmp_path: Path, features: tuple[str, ...], due: bool
+) -> None:
+    table = DeltaTable(make(tmp_path / "t", {}, features=((), ("appendOnly", *features))))
+    assert is_due(table, 10) is due
+    assert not is_due(table, 11)
 
 
 def test_of_two_that_found_all_live_one_commits(flat: Path, monkeypatch: pytest.MonkeyPatch) -> None:

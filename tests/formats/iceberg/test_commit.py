@@ -60,6 +60,7 @@ from pyiceberg.types import FixedType, TimeType, UUIDType
 
 from zskip.formats.iceberg import catalog as iceberg_catalog
 from zskip.formats.iceberg import format as iceberg
+from zskip.formats.iceberg import sweep
 from zskip.formats.iceberg.catalog import PyIcebergCatalog, UnknownCommitError, load_configured_catalog
 from zskip.formats.iceberg.replace import ReplaceFiles
 
@@ -516,6 +517,27 @@ def test_a_manifest_is_not_kept_from_a_later_rewrite_by_an_expired_one(catalog: 
     table.maintenance.expire_snapshots().by_ids(old).commit()
     form.abort(f"_zskip/staging/{name}")
     assert table.refresh().scan().to_arrow().num_rows == 7
+
+
+def test_a_commit_reads_none_of_the_metadata_that_the_log_has_forgotten(
+    catalog: SqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = small(catalog)
+    with table.transaction() as change:
+        change.set_properties({"write.metadata.previous-versions-max": "2"})
+    names: list[str] = []
+    read = sweep.read_metadata
+
+    def noted(storage: Any, path: str) -> Any:
+        names.append(path)
+        return read(storage, path)
+
+    monkeypatch.setattr(sweep, "read_metadata", noted)
+    for number in range(4):
+        names.clear()
+        rewrite(form_of(table), f"new{number}")
+        assert names == [f"metadata/{newest(table.refresh()).name}"]
+    assert len(list((path_of(table) / "metadata").glob("*.json"))) > 6
 
 
 def test_zeros_and_long_texts_have_bounds_that_hold(catalog: SqlCatalog) -> None:

@@ -9,15 +9,19 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from zskip.errors import InputError, UnsupportedError
 from zskip.formats.parquet import ParquetFormat
-from zskip.spark.jvm.compat import check_session
+from zskip.spark.jvm.arrays import frame_of_texts
+from zskip.spark.jvm.compat import check_session, collect_arrow, private_session
 from zskip.spark.scan.relation import scan
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
@@ -32,6 +36,20 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     path = tmp_path_factory.mktemp("sessions") / "t"
     spark.range(0, 90, 1, 1).selectExpr("id", "id % 3 as p").write.partitionBy("p").parquet(str(path))
     return path
+
+
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_each_task_gets_its_own_text(spark: SparkSession, count: int) -> None:
+    texts = [f'{i} "é"\n' * (1 + i % 3) for i in range(count)]
+    frame = frame_of_texts(private_session(spark, {}), texts)
+
+    def number(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            tasks = [TaskContext.get().partitionId()] * batch.num_rows  # type: ignore[union-attr]
+            yield pa.RecordBatch.from_pydict({"value": batch.column(0), "task": tasks})
+
+    rows = collect_arrow(frame.mapInArrow(number, "value string, task bigint")).to_pylist()
+    assert [(row["value"], row["task"]) for row in rows] == list(zip(texts, range(count), strict=True))
 
 
 def test_queries_from_several_threads(spark: SparkSession, table: Path) -> None:

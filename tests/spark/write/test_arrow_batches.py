@@ -29,8 +29,8 @@ from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.dividing import Group, arriving, writer
 from zskip.spark.write.arrow.forms import column_values, has_nan
 from zskip.spark.write.arrow.job import _FAILURES, group_files, split_into_tasks
-from zskip.spark.write.arrow.merging import Bin, merger
-from zskip.spark.write.arrow.placing import Placement, placer, row_placer
+from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
+from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer, row_placer
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
@@ -74,8 +74,8 @@ def sources(path: Path) -> list[Source]:
     return [Source(f"t/{file.name}", file.stat().st_size, 0) for file in sorted((path / "t").iterdir())]
 
 
-def numbers(count: int) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_pydict({"id": np.arange(count)})
+def one_batch(texts: list[str]) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pydict({"value": texts})
 
 
 def shipped(
@@ -86,7 +86,7 @@ def shipped(
         schema=table.schema, layout=layout, files=layout.file_count, files_a_group=files_a_group, sort=sort
     )
     reach, tasks = lambda: DiskAccess(root), [files[:5], files[5:]]
-    return list(placer(placement, reach, tasks, corrected=True)(numbers(2)))
+    return list(placer(placement, reach, corrected=True)(one_batch(describe_tasks(tasks))))
 
 
 def written(path: Path, batches: list[pa.RecordBatch], given: FileOptions) -> dict[int, pa.Table]:
@@ -171,8 +171,8 @@ def test_tasks_go_to_executors_by_value(tmp_path: Path, source: pa.Table) -> Non
     placement = Placement(schema=source.schema, layout=layout, files=4, files_a_group=1, sort=True)
     files = options(tmp_path, source.schema, page_order=layout.page_order)
     with by_value():
-        place = placer(placement, reach, [[]], corrected=True)
-        for function in (place, row_placer(placement), writer(files, 1), merger(files, reach, [], corrected=True)):
+        place = placer(placement, reach, corrected=True)
+        for function in (place, row_placer(placement), writer(files, 1), merger(files, reach, corrected=True)):
             assert b"zskip" in cloudpickle.dumps(function)
 
 
@@ -284,8 +284,10 @@ def test_the_same_input_gives_the_same_batches(tmp_path: Path, source: pa.Table)
 def test_files_are_merged_in_their_order(tmp_path: Path, source: pa.Table) -> None:
     files, root = sources(tmp_path), str(tmp_path)
     bins = [Bin(0, tuple(tuple(s)[:3] for s in files[6:])), Bin(1, tuple(tuple(s)[:3] for s in files[:6]))]
-    merge = merger(options(tmp_path, source.schema), lambda: DiskAccess(root), bins, corrected=True)
-    reports = pa.Table.from_batches(list(merge(numbers(2)))).sort_by([("file", "descending")]).to_pylist()
+    merge = merger(options(tmp_path, source.schema), lambda: DiskAccess(root), corrected=True)
+    reports = (
+        pa.Table.from_batches(list(merge(one_batch(describe_bins(bins))))).sort_by([("file", "descending")]).to_pylist()
+    )
     assert [report["file"] for report in reports] == [1, 0]
     tables = [pq.read_table(tmp_path / "out" / report["name"]) for report in reports]
     assert list(map(repr, pa.concat_tables(tables).to_pylist())) == list(map(repr, source.to_pylist()))
@@ -354,9 +356,9 @@ def test_dictionaries_are_written_with_their_statistics(tmp_path: Path, sort: bo
         pq.write_table(table.slice(12_000 * number, 12_000), tmp_path / "t" / f"{number}.parquet")
     layout, root = fitted(table, 5), str(tmp_path)
     placement = Placement(schema=table.schema, layout=layout, files=layout.file_count, files_a_group=1_000, sort=sort)
-    place = placer(placement, lambda: DiskAccess(root), [[source] for source in sources(tmp_path)], corrected=True)
+    place = placer(placement, lambda: DiskAccess(root), corrected=True)
     new = options(tmp_path, table.schema, page_rows=500, row_bytes=float(_ROW_GROUP_BYTES // 2_000))
-    tables = written(tmp_path, list(place(numbers(2))), new)
+    tables = written(tmp_path, list(place(one_batch(describe_tasks([[source] for source in sources(tmp_path)])))), new)
     assert rows(pa.concat_tables(tables.values())) == rows(table)
     for path in (tmp_path / "out").iterdir():
         file = pq.ParquetFile(path, read_dictionary=["s"])
@@ -380,7 +382,7 @@ def test_ids_of_old_files_are_left_behind(tmp_path: Path) -> None:
     schema = pa.schema([("u", pa.struct([("v", pa.int32())])), ("i", pa.int64())])
     root = str(tmp_path)
     one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
-    list(merger(options(tmp_path, schema), lambda: DiskAccess(root), one, corrected=True)(numbers(1)))
+    list(merger(options(tmp_path, schema), lambda: DiskAccess(root), corrected=True)(one_batch(describe_bins(one))))
     (path,) = (tmp_path / "out").iterdir()
     assert "field_id=7" in str(pq.ParquetFile(tmp_path / "t" / "0.parquet").schema)
     assert "field_id=7" not in str(pq.ParquetFile(path).schema)
@@ -407,7 +409,7 @@ def test_a_column_with_nan_has_its_statistics_in_the_metadata_and_the_others_are
     given = options(tmp_path, table.schema, metadata={"org.apache.spark.version": "4.1.4"}, row_bytes=row_bytes)
     one = [Bin(0, tuple(tuple(s)[:3] for s in sources(tmp_path)))]
     root = str(tmp_path)
-    list(merger(given, lambda: DiskAccess(root), one, corrected=True)(numbers(1)))
+    list(merger(given, lambda: DiskAccess(root), corrected=True)(one_batch(describe_bins(one))))
     (path,) = (tmp_path / "out").iterdir()
     metadata = pq.read_metadata(path)
     group = metadata.row_group(0)

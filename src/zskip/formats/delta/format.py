@@ -20,6 +20,7 @@ from zskip.errors import (
 from zskip.formats import staging
 from zskip.formats.base import HOME, BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live
+from zskip.formats.delta.checkpoints import is_due, write_checkpoint
 from zskip.formats.delta.columns import Path, paths_in_new_files, sound_fields, stored_paths
 from zskip.formats.delta.commit import (
     APPEND,
@@ -322,6 +323,8 @@ class DeltaFormat:
                 if newest.version() == current.version:
                     raise StorageError(f'cannot commit to "{root}": {first_line(error)}') from error
                 continue
+            if is_due(table, current.version + 1):
+                write_checkpoint(self._storage, current.version + 1)
             return current.version + 1
         raise ConflictError(f'"{root}" is being written to constantly; nothing was committed, try again')
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
@@ -16,6 +17,7 @@ from zskip.storage import Storage
 TRIES = 50
 """Attempts at a commit."""
 _HOME = "metadata"
+_NUMBERED = re.compile(r"v?(\d+)[-.]")
 _SLACK_MS = 3_600_000
 """The tolerated difference between writers' clocks."""
 
@@ -64,8 +66,11 @@ def sweep_attempts(storage: Storage, metadata: TableMetadata, rewrite: str, sinc
         dead -= manifests_of_all_snapshots(storage, metadata)
     known = {each.snapshot_id for each in metadata.snapshots}
     logged = {_name(entry.metadata_file) for entry in metadata.metadata_log}
+    # The log forgets old files, of which there may be thousands; an attempt's number is not among theirs.
+    forgotten = min((number for name in logged if (number := _number(name)) is not None), default=0)
     for file in files:
-        if file.path.endswith(".json") and _name(file.path) not in logged:
+        name, number = _name(file.path), _number(file.path)
+        if name.endswith(".json") and name not in logged and (number is None or number >= forgotten):
             dead |= {file.path} & _uncommitted(storage, file.path, rewrite, known)
     for path in sorted(dead):
         storage.delete(path)
@@ -80,6 +85,12 @@ def _uncommitted(storage: Storage, path: str, rewrite: str, known: set[int]) -> 
     snapshot = find_committed(metadata, rewrite)
     is_ours = snapshot is not None and snapshot.snapshot_id == metadata.current_snapshot_id
     return {path} if is_ours and metadata.current_snapshot_id not in known else set()
+
+
+def _number(path: str) -> int | None:
+    """The number of a metadata file; None where its name has none."""
+    match = _NUMBERED.match(_name(path))
+    return None if match is None else int(match[1])
 
 
 def _name(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Sorted arrays and tables as literals of Spark expressions, as plain arrays in the JVM: no parsing, no boxing.
+"""Arrays and tables of the driver in Spark's plans: as literals, plain arrays in the JVM, or as rows, one a partition.
 
 Spark's own `array_binary_search` copies or boxes its array, and Spark 3.5 has none. `StaticInvoke`, with
 which Spark's own functions call Java methods, reaches `java.util.Arrays.binarySearch` on every version.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _TYPE = "org.apache.spark.sql.types.DataType"
@@ -61,6 +62,20 @@ def lookup(spark: SparkSession, table: npt.NDArray[np.integer[Any]], index: Colu
     )
     literal = jvm.find(f"{_EXPRESSIONS}.Literal")(array, jvm.call(_TYPE, "fromJson")(_LONGS))
     return F.get(compat.column_of(spark, literal), index)
+
+
+def frame_of_texts(spark: SparkSession, texts: Sequence[str]) -> DataFrame:
+    """A DataFrame of one column, with a partition for each text, which travels with no other task.
+
+    spark: a `private_session`, since a setting of it changes.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm, java = Jvm.of(spark), spark._jsparkSession
+    list_class = jvm.call("java.lang.Class", "forName")("java.util.ArrayList")
+    rows = jvm.find("com.fasterxml.jackson.databind.ObjectMapper")().readValue(json.dumps(texts), list_class)
+    java.conf().set("spark.sql.leafNodeDefaultParallelism", str(max(len(texts), 1)))
+    return DataFrame(java.createDataset(rows, jvm.call("org.apache.spark.sql.Encoders", "STRING")()).toDF(), spark)
 
 
 def _object_literal(spark: SparkSession, value: JavaObject, java_class: JavaObject = None) -> JavaObject:

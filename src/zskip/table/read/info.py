@@ -128,7 +128,7 @@ def layout_of(handle: Handle, snapshot: Snapshot, latest: Clustering | None) -> 
 
 def _layout_from_journal(latest: Clustering, snapshot: Snapshot) -> LayoutInfo:
     operation = latest.newest.operation
-    times = [run.operation.time_ms for run, members in zip(latest.runs, latest.members, strict=True) if members.any()]
+    times = [run.operation.time_ms for run, files in zip(latest.runs, latest.live_files, strict=True) if files]
     clustered = latest.files
     return LayoutInfo(
         version=operation.version,

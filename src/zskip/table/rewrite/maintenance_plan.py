@@ -102,7 +102,7 @@ def plan_table(
         linear=curve_traits(curve).is_lexicographic,
         reference=None if clustering is None else _largest_run(clustering),
         settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
-        runs=None if clustering is None else _run_numbers(clustering, snapshot),
+        runs=None if clustering is None else clustering.run_numbers,
         queries=_read_ranges(
             fields, parse_workload(handle, snapshot, request.workload)[1] if parsed is None else parsed
         ),
@@ -170,17 +170,9 @@ def _choose_layout(
 
 
 def _largest_run(clustering: Clustering) -> Ints | None:
-    """The largest number of live files that one operation clustered."""
-    members = max(clustering.members, key=lambda members: int(members.sum()))
-    return np.flatnonzero(members) if members.any() else None
-
-
-def _run_numbers(clustering: Clustering, snapshot: Snapshot) -> Ints:
-    """(files,) the number of each file's run, -1 for files in none."""
-    numbers = np.full(len(snapshot), -1, np.int64)
-    for number, members in enumerate(clustering.members):
-        numbers[members] = number
-    return numbers
+    """The files of the operation that clustered the most of the live ones."""
+    files = np.flatnonzero(clustering.run_numbers == clustering.largest)
+    return files if len(files) else None
 
 
 def _read_ranges(fields: Sequence[Field], parsed: ParsedWorkload) -> list[tuple[dict[int, tuple[Any, Any]], float]]:

@@ -17,14 +17,14 @@ from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
 from zskip.records import Field, Ints, Snapshot
 from zskip.spark.jvm import compat
-from zskip.spark.jvm.arrays import lookup
+from zskip.spark.jvm.arrays import frame_of_texts, lookup
 from zskip.spark.jvm.failures import text_with_causes
 from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import writer
-from zskip.spark.write.arrow.merging import Bin, merger
-from zskip.spark.write.arrow.placing import SHIPPED, Placement, placer, row_placer
+from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
+from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, placer, row_placer
 from zskip.spark.write.arrow.reading import Source
 from zskip.spark.write.arrow.rows import row_writer
 from zskip.spark.write.arrow.schema import (
@@ -193,11 +193,11 @@ class ArrowRewrite(_ArrowJob):
             sort=sort,
         )
         tasks = split_into_tasks(snapshot, _TASKS_A_CORE * cores)
-        place = placer(placement, self._reach_source(), tasks, corrected=self._corrected())
+        place = placer(placement, self._reach_source(), corrected=self._corrected())
         write = writer(options, placement.files_a_group)
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
-            shipped = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(place, SHIPPED)
+            shipped = frame_of_texts(session, describe_tasks(tasks)).mapInArrow(place, SHIPPED)
             return _read(compat.collect_arrow(route_batches(shipped, placement).mapInArrow(write, WRITTEN)))
 
     def write_merged(self, bins: Sequence[Ints]) -> list[Written]:
@@ -212,11 +212,11 @@ class ArrowRewrite(_ArrowJob):
             Bin(i, tuple((snapshot.paths[p], int(snapshot.sizes[p]), 0) for p in positions.tolist()))
             for i, positions in enumerate(bins)
         ]
-        merge = merger(self._options(schema), self._reach_source(), numbered_bins, corrected=self._corrected())
+        merge = merger(self._options(schema), self._reach_source(), corrected=self._corrected())
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
-            numbers = session.range(0, len(numbered_bins), 1, len(numbered_bins))
-            return _read(compat.collect_arrow(numbers.mapInArrow(merge, WRITTEN)))
+            frame = frame_of_texts(session, describe_bins(numbered_bins))
+            return _read(compat.collect_arrow(frame.mapInArrow(merge, WRITTEN)))
 
     def _check(self) -> pa.Schema:
         """Check the session and a file, and return the new schema; raises NotArrow if Spark has to write."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -24,20 +25,24 @@ class Bin(NamedTuple):
     """As `Source` begins."""
 
 
+def describe_bins(bins: Sequence[Bin]) -> list[str]:
+    """The rows that `merger` reads, one for each bin."""
+    return [json.dumps(bin_) for bin_ in bins]
+
+
 def merger(
-    options: FileOptions, source: Reach, bins: Sequence[Bin], *, corrected: bool
+    options: FileOptions, source: Reach, *, corrected: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` from numbers of bins to the rows of `WRITTEN`, one new file for each."""
-    plain_bins = [tuple(bin_) for bin_ in bins]
+    """Make the function for `mapInArrow` from the rows of `describe_bins` to those of `WRITTEN`, one for each."""
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         reader = Reader(source(), options.schema, corrected=corrected)
         access = options.reach()
         for batch in batches:
-            for number in batch.column(0).to_pylist():
+            for text in batch.column(0).to_pylist():
                 with explain_limits():
-                    one = Bin(*plain_bins[number])
+                    one = Bin(*json.loads(text))
                     sources = (Source(path, size, partition) for path, size, partition in one.sources)
                     rows = (batch for source in sources for batch in reader.batches(source))
                     yield from write_in_order(options, access, one.file, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -89,19 +90,24 @@ class Placement:
         self.sort = sort
 
 
+def describe_tasks(tasks: Sequence[Sequence[Source]]) -> list[str]:
+    """The rows that `placer` reads; a row is a task, so that no task gets the names of all files."""
+    return [json.dumps([number, sources]) for number, sources in enumerate(tasks)]
+
+
 def placer(
-    placement: Placement, reach: Reach, tasks: Sequence[Sequence[Source]], *, corrected: bool
+    placement: Placement, reach: Reach, *, corrected: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` from numbers of tasks to the rows of `SHIPPED`; tasks: the sources of each."""
-    sources_of_tasks = [list(sources) for sources in tasks]
+    """Make the function for `mapInArrow` from the rows of `describe_tasks` to those of `SHIPPED`."""
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         for batch in batches:
-            for task in batch.column(0).to_pylist():
+            for text in batch.column(0).to_pylist():
+                task, sources = json.loads(text)
                 reader = Reader(reach(), placement.schema, corrected=corrected)
                 with explain_limits():
-                    yield from _Placer(placement, task).run(_read(reader, task, sources_of_tasks[task]))
+                    yield from _Placer(placement, task).run(_read(reader, task, [Source(*one) for one in sources]))
 
     return place
 

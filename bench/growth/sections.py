@@ -1,0 +1,67 @@
+"""The sections of docs/growth.md: what each result shows, and which of its figures are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+INTRODUCTION = """# How it grows
+
+Slopes instead of sizes: what an append, a query, a task or a session costs is measured at four sizes or more, and the
+exponent of the power of the size that fits best (least squares of the logarithms) is its *slope*. A slope of 1 grows as
+the size does, 0 not at all. `python3 dev.py bench growth` repeats what takes minutes, and writes this page and its
+pictures from `bench/growth/results/`; `--all` runs the sizes that take hours. A machine's line says how busy it was:
+where the load is above the number of cores, processor seconds (`cpu`, and all seconds of benchmarks without Spark)
+still tell, while seconds by the clock do not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A section of the page."""
+
+    title: str
+    text: str
+    results: tuple[str, ...]
+    drawn: tuple[str, ...]
+    after: str = ""
+
+
+SECTIONS = (
+    Section(
+        title="History",
+        text="Thousands of appends to one table, with `maintain` after each hundred. Without Spark: the driver's "
+        "part of an append, in processor seconds of the medians of a hundred. `append_plan_s` reads the "
+        "journal and the snapshot, `append_commit_s` commits, `append_record_s` writes the record, "
+        "`append_index_s` indexes the file. `home_files` are the files in the table's `_zskip`; those of the"
+        " index stay for six hours, for readers that began earlier.",
+        results=("history-parquet", "history-parquet-before", "history-delta", "history-iceberg"),
+        drawn=("append_s", "append_plan_s", "append_record_s", "append_index_s", "open_s", "query_s", "history_s"),
+    ),
+    Section(
+        title="Files",
+        text="What the driver does for a table of ten indexed columns, in processor seconds, and what Spark sends"
+        " with each task of a rewrite on 100 cores. `layout_in_a_task_s` is what each task takes to read the"
+        " layout.",
+        results=("files",),
+        drawn=("query_s", "info_s", "maintain_plan_s", "survey_s", "append_index_s", "fit_s", "tasks_s"),
+    ),
+    Section(
+        title="Columns",
+        text="Four files of 500 rows with more and more columns. Planning a query that asks for two of them "
+        "should not grow; the index and both sides of a rewrite grow as the columns do.",
+        results=("columns",),
+        drawn=("index_s", "refresh_s", "query_s", "info_s", "place_s", "write_s"),
+    ),
+    Section(
+        title="Time in one session",
+        text="Eight threads under `enable`, on tables that are appended to, rewritten and dropped meanwhile: what"
+        " the process and its JVM hold after a collection.",
+        results=("session", "restarts"),
+        drawn=("heap_mb", "metaspace_mb", "classes", "jvm_threads", "java_objects", "python_mb"),
+    ),
+    Section(
+        title="Rows",
+        text="TPC-H lineitem, with a driver of 2 GB.",
+        results=("rows",),
+        drawn=("copy_cpu_s", "optimize_cpu_s", "optimize_python_peak_mb", "optimize_jvm_peak_mb", "enabled_query_s"),
+    ),
+)
