@@ -50,7 +50,7 @@ class ScanReport:
     """Rows in the kept files; None where a kept file's count is unknown."""
     rows_total: int | None
     seconds: float
-    """Spent on pruning."""
+    """Spent on pruning; where an equal query was planned before, what was spent on that one."""
     leaves: tuple[LeafReport, ...] = ()
     row_groups: int | None = None
     """Row groups to read in the kept files; None where the index does not know the row groups of every file."""

@@ -36,6 +36,7 @@ _ROW = "org.apache.spark.sql.catalyst.InternalRow"
 _TYPE = "org.apache.spark.sql.types.DataType"
 _PARTITION_PATH = "org.apache.spark.sql.execution.datasources.PartitionPath"
 _PARQUET = "org.apache.spark.sql.execution.datasources.parquet"
+_CONVERTER = "org.apache.parquet.format.converter"
 _OBJECT = "java.lang.Object"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
 _FIELD_ID = "parquet.field.id"
@@ -168,34 +169,34 @@ def _row_of_int(jvm: Jvm) -> JavaObject:
 def _data_schema(spark: SparkSession, jvm: Jvm, snapshot: Snapshot) -> JavaObject:
     """The schema that `spark.read.parquet` infers, from the first file in the order of Java's strings or from all."""
     state = spark._jsparkSession.sessionState()
-    summaries = _summaries(spark, jvm, snapshot.root)
-    if summaries or state.conf().isParquetSchemaMergingEnabled():
+    settings, hadoop = state.conf(), state.newHadoopConf()
+    summaries = _summaries(jvm, hadoop, snapshot.root)
+    if summaries or settings.isParquetSchemaMergingEnabled():
         schema = _infer(spark, jvm, snapshot, summaries)
     else:
         one = np.zeros(len(snapshot), np.bool_)
         one[min(range(len(snapshot)), key=lambda i: snapshot.paths[i].encode("utf-16-be", "surrogatepass"))] = True
         first = snapshot.select(one)
-        read = _read_footer(spark, jvm, first)
+        read = _read_footer(jvm, settings, hadoop, first)
         schema = _infer(spark, jvm, first, []) if read is None else read
     schema = schema.asNullable()
     jvm.module("org.apache.spark.sql.util.SchemaUtils").checkSchemaColumnNameDuplication(
-        schema, state.conf().caseSensitiveAnalysis()
+        schema, settings.caseSensitiveAnalysis()
     )
     return schema
 
 
-def _read_footer(spark: SparkSession, jvm: Jvm, file: Snapshot) -> JavaObject | None:
+def _read_footer(jvm: Jvm, settings: JavaObject, hadoop: JavaObject, file: Snapshot) -> JavaObject | None:
     """What `_infer` finds in one file, without a job of Spark's; None where that has to say what is wrong."""
-    state = spark._jsparkSession.sessionState()
     path = jvm.find("org.apache.hadoop.fs.Path")(f"{qualify_root(file.root).rstrip('/')}/{file.paths[0]}")
     try:
         metadata = jvm.call("org.apache.parquet.hadoop.ParquetFileReader", "readFooter")(
-            state.newHadoopConf(),
+            hadoop,
             path,
-            jvm.find("org.apache.parquet.format.converter.ParquetMetadataConverter").SKIP_ROW_GROUPS,
+            jvm.once("SKIP_ROW_GROUPS", lambda: jvm.find(f"{_CONVERTER}.ParquetMetadataConverter").SKIP_ROW_GROUPS),
         )
         footer = jvm.find("org.apache.parquet.hadoop.Footer")(path, metadata)
-        converter = jvm.find(f"{_PARQUET}.ParquetToSparkSchemaConverter")(state.conf())
+        converter = jvm.find(f"{_PARQUET}.ParquetToSparkSchemaConverter")(settings)
         return jvm.call(f"{_PARQUET}.ParquetFileFormat", "readSchemaFromFooter")(footer, converter)
     except Exception:
         _log.debug("Spark has to read the footer of %s", file.paths[0], exc_info=True)
@@ -217,12 +218,12 @@ def _infer(spark: SparkSession, jvm: Jvm, snapshot: Snapshot, summaries: Sequenc
     return option.get()
 
 
-def _summaries(spark: SparkSession, jvm: Jvm, root: str) -> list[JavaObject]:
+def _summaries(jvm: Jvm, hadoop: JavaObject, root: str) -> list[JavaObject]:
     """Statuses of old summary files in the root, whose schema Spark prefers."""
     path = jvm.find("org.apache.hadoop.fs.Path")
     directory = path(qualify_root(root))
     with translate_errors("look for old summary files in", root):
-        files = directory.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        files = directory.getFileSystem(hadoop)
         paths = [path(directory, name) for name in _SUMMARY_FILES]
         return [files.getFileStatus(p) for p in paths if files.exists(p)]
 

@@ -23,6 +23,8 @@ JavaObject: TypeAlias = Any
 _CACHE = "_zskip_jvm"
 _PIECE_CHARS = 4_000
 """ASCII characters; py4j sends some of them as two."""
+_WIDEST_TUPLE = 22
+"""Of Scala's."""
 _PRIMITIVES = {"long": "Long", "int": "Integer", "boolean": "Boolean", "void": "Void"}
 T = TypeVar("T")
 
@@ -88,11 +90,18 @@ class Jvm:
         return self._view.java.lang.Thread.currentThread().getContextClassLoader().loadClass(name)
 
     def array(self, element: str, items: Sequence[Any]) -> JavaObject:
-        """An array of a few objects, or of `int`, in the JVM; takes one call per item."""
+        """An array of a few objects, or of `int`, in the JVM."""
+        if element != "int" and 2 < len(items) <= _WIDEST_TUPLE:
+            # A constructor takes all items in one call, where an array takes each by one or two.
+            every = self.find(f"scala.Tuple{len(items)}")(*items).productIterator()
+            return every.toArray(self.once(f"{element} tag", lambda: self._class_tag(element)))
         array = self._gateway.new_array(self.find(element), len(items))
         for i, item in enumerate(items):
             array[i] = item
         return array
+
+    def _class_tag(self, element: str) -> JavaObject:
+        return self.module("scala.reflect.ClassTag").apply(self.class_of(element))
 
     def longs(self, values: npt.ArrayLike) -> JavaObject:
         """A `java.nio.LongBuffer` with the values."""

@@ -129,7 +129,7 @@ public final class PrunedScan
     Map notes = new HashMap();
     notes.put(Joins.NOTE, keys);
     Object[] arguments = {listing.text(), ticket, query.ofPartitions, query.ofData, Json.write(notes)};
-    Map answer = Json.read((String) listing.index.python.ask("list", arguments));
+    Map answer = listing.index.python.choose("list", arguments);
     BitSet left = Json.bits((String) answer.get("kept"));
     left.and(kept);
     tasks = listing.keep(tasks, left);

@@ -102,15 +102,14 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
   /** The query with the files that its filter and its notes leave; null where that is not known. */
   private static ScanQuery prepared(ScanQuery query, ListedTasks listing) {
     Object[] arguments = {listing.text(), query.ofPartitions, query.ofData, Json.write(query.notes)};
-    String answer = (String) listing.index.python.ask("prepare", arguments);
-    if (answer == null) return null;
-    Map plan = Json.read(answer);
+    Map plan = listing.index.python.choose("prepare", arguments);
+    if (plan == null) return null;
     query.ticket = plan.get("ticket");
     query.text = (String) plan.get("text");
     query.bytes = Math.max(1, (long) (listing.total[1] * ((Number) plan.get("share")).doubleValue()));
     if (!query.notes.isEmpty()) {
       Object[] again = {listing.text(), query.ticket, query.ofPartitions, query.ofData, Json.write(query.notes)};
-      plan = Json.read((String) listing.index.python.ask("list", again));
+      plan = listing.index.python.choose("list", again);
       query.ticket = plan.get("ticket");
     }
     query.kept = Json.bits((String) plan.get("kept"));

@@ -55,9 +55,9 @@ public final class FilterText implements Function {
       if (function.isDefined() && !zone.equals(function.get())) return true;
     }
     if (node instanceof Literal && FilterTree.isMangled(((Literal) node).value())) return true;
-    List listed = node instanceof InSet ? JavaConverters.seqAsJavaList(((InSet) node).hset().toSeq()) : new ArrayList();
+    List listed = node instanceof InSet ? FilterTree.items(((InSet) node).hset().toSeq()) : new ArrayList();
     for (int i = 0; i < listed.size(); i++) if (FilterTree.isMangled(listed.get(i))) return true;
-    List children = JavaConverters.seqAsJavaList(node.children());
+    List children = FilterTree.items(node.children());
     for (int i = 0; i < children.size(); i++) {
       if (isForeign((Expression) children.get(i), zone)) return true;
     }

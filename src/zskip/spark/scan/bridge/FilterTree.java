@@ -83,7 +83,7 @@ final class FilterTree {
     if (kind == In.class) return in(node, child(node, 0), literals((In) node));
     if (kind == InSet.class) {
       Expression value = child(node, 0);
-      List values = JavaConverters.seqAsJavaList(((InSet) node).hset().toSeq());
+      List values = items(((InSet) node).hset().toSeq());
       return in(node, value, values(values, value.dataType()));
     }
     if (kind == StartsWith.class) return test("starts", node);
@@ -105,7 +105,7 @@ final class FilterTree {
   }
 
   private static List literals(In in) {
-    List written = JavaConverters.seqAsJavaList(in.list());
+    List written = items(in.list());
     DataType type = child(in, 0).dataType();
     List values = new ArrayList();
     for (int i = 0; i < written.size(); i++) {
@@ -174,7 +174,7 @@ final class FilterTree {
   private static Expression typed(Expression node) {
     String extraction = extraction(node);
     if (extraction != null) return new PrettyAttribute(extraction, node.dataType());
-    List children = JavaConverters.seqAsJavaList(node.children());
+    List children = items(node.children());
     List typed = new ArrayList();
     boolean isSame = true;
     for (int i = 0; i < children.size(); i++) {
@@ -198,10 +198,10 @@ final class FilterTree {
   private static String text(Expression node) {
     if (node.getClass() == InSet.class) {
       InSet set = (InSet) node;
-      return cut(child(node, 0), JavaConverters.seqAsJavaList(set.hset().toSeq()));
+      return cut(child(node, 0), items(set.hset().toSeq()));
     }
     if (node.getClass() == In.class && ((In) node).list().size() > LONG) {
-      return cut(child(node, 0), JavaConverters.seqAsJavaList(((In) node).list()));
+      return cut(child(node, 0), items(((In) node).list()));
     }
     String text = node.sql();
     return text.length() > MOST_CHARACTERS ? text.substring(0, MOST_CHARACTERS) + "..." : text;
@@ -264,4 +264,7 @@ final class FilterTree {
   private static Expression child(Expression node, int i) { return (Expression) node.children().apply(i); }
 
   private static List list(Object[] items) { return Arrays.asList(items); }
+
+  /** Scala walks to each item of a long list, so it is copied first. */
+  static List items(Object seq) { return new ArrayList(JavaConverters.seqAsJavaList((scala.collection.Seq) seq)); }
 }

@@ -20,27 +20,32 @@ _THREADS = 8
 
 
 class Callback:
-    """A Python function as a `java.util.function.BiConsumer` of a question's box and its text.
+    """A Python function as a `java.util.function.BiFunction` of a question's box and its text.
 
-    The box, an `AtomicReference`, comes with the arguments and leaves with the answer. A plain return value would
-    be a race: py4j lets go of the answer as soon as Python has returned it, which may be before the JVM looks it up.
+    Plain answers are returned. Of objects in the JVM that would be a race: py4j lets go of the answer as soon as Python
+    has returned it, which may be before the JVM looks it up. So they leave in the box, an `AtomicReference` which comes
+    with the arguments.
     """
 
     class Java:
         """What py4j needs to know."""
 
-        implements = ("java.util.function.BiConsumer",)
+        implements = ("java.util.function.BiFunction",)
 
     def __init__(self, answer: Callable[..., JavaObject]) -> None:
         """answer: takes the question and its arguments."""
         self._answer = answer
 
-    def accept(self, box: JavaObject, text: str) -> None:
-        """Answer a question."""
+    def apply(self, box: JavaObject, text: str) -> str | float | bool | None:
+        """Answer a question; True where the answer is in the box."""
         long = None if text else box.get()
         question, *arguments = json.loads(text if long is None else read_in_pieces(long[0]))
         originals = functools.cache(lambda: box.get() if long is None else long[1])
-        box.set(self._answer(question, *(_argument(value, originals) for value in arguments)))
+        answer = self._answer(question, *(_argument(value, originals) for value in arguments))
+        if answer is None or isinstance(answer, str | float):
+            return answer
+        box.set(answer)
+        return True
 
 
 def _argument(value: Any, originals: Callable[[], JavaObject]) -> Any:

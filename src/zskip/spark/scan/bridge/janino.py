@@ -47,9 +47,15 @@ def invoke(jvm: Jvm, target: JavaObject, name: str, types: Sequence[str], *argum
     """Call a public method of an object of zskip's Java, by reflection on its own class.
 
     py4j keeps methods by the names of classes, and may know a class of this name from a Python process before this
-    one in the same JVM. types: of the parameters, as in `Jvm.class_of`.
+    one in the same JVM. target: of `singleton` or another one that stays; types: of the parameters, as in
+    `Jvm.class_of`.
     """
-    method = target.getClass().getMethod(name, jvm.array("java.lang.Class", [jvm.class_of(kind) for kind in types]))
+
+    def find() -> JavaObject:
+        return target.getClass().getMethod(name, jvm.array("java.lang.Class", [jvm.class_of(kind) for kind in types]))
+
+    # Objects of this Java live as long as the `Jvm`, and py4j numbers each object anew.
+    method = jvm.once(f"{_KNOWN}{target._target_id}.{name}", find)
     return method.invoke(target, jvm.array("java.lang.Object", arguments))
 
 

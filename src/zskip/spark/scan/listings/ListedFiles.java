@@ -60,7 +60,7 @@ class ListedFiles extends Listing {
   int number(PartitionDirectory directory, FileStatus file) { return index.number(file); }
 
   private static List files(Object directory) {
-    return JavaConverters.seqAsJavaList((scala.collection.Seq) ((PartitionDirectory) directory).files());
+    return FilterTree.items(((PartitionDirectory) directory).files());
   }
 
   Seq keep(BitSet kept) {

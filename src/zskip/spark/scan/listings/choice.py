@@ -27,6 +27,8 @@ class Choice:
     steps: tuple[tuple[LeafReport, Bools], ...] = ()
     """What joins, limits and counts skipped after that, and the files that each of them left."""
     seconds: float
+    is_repeatable: bool = True
+    """Whether equal questions have the same answer: Spark was not asked, and nothing failed."""
 
     @property
     def leaves(self) -> tuple[LeafReport, ...]:

@@ -9,7 +9,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
-import java.util.function.BiConsumer;
+import java.util.function.BiFunction;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -48,7 +48,7 @@ final class IndexedTables {
   /** The latest stamps of directories on slow file systems, and their times. */
   private final Map stamps = new ConcurrentHashMap();
 
-  IndexedTables(BiConsumer answer, Executor threads) {
+  IndexedTables(BiFunction answer, Executor threads) {
     this.python = new Python(answer, threads);
     this.threads = threads;
   }
@@ -197,12 +197,12 @@ final class IndexedTables {
 
   private BoundIndex bound(Path root, List opened) {
     if (opened == null) return null;
-    return new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, false);
+    return new BoundIndex(root, new Python((BiFunction) opened.get(0), threads), opened, false);
   }
 
   /** The plan of a table that is read by its format's own code, with an index bound to the files that this lists. */
   LogicalPlan bind(LogicalPlan plan, Path root, List opened, boolean isWatched) {
-    BoundIndex bound = new BoundIndex(root, new Python((BiConsumer) opened.get(0), threads), opened, isWatched);
+    BoundIndex bound = new BoundIndex(root, new Python((BiFunction) opened.get(0), threads), opened, isWatched);
     // Delta and Iceberg choose their files later, but keep options.
     String name = "index " + System.identityHashCode(bound) + " " + System.nanoTime();
     LogicalPlan leaf = (LogicalPlan) Columns.list(plan.collectLeaves()).get(0);

@@ -1,6 +1,6 @@
 import java.util.List;
 import java.util.concurrent.Executor;
-import java.util.function.BiConsumer;
+import java.util.function.BiFunction;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -11,7 +11,7 @@ public final class Rule extends org.apache.spark.sql.catalyst.rules.Rule {
 
   final IndexedTables tables;
 
-  public Rule(BiConsumer answer, Executor threads) {
+  public Rule(BiFunction answer, Executor threads) {
     tables = new IndexedTables(answer, threads);
     Faults.python = new Python(answer, threads);
   }

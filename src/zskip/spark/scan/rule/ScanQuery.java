@@ -173,9 +173,8 @@ final class ScanQuery {
     // Joins are asked for their keys when the query runs.
     known.remove(Joins.NOTE);
     Object[] arguments = {ofPartitions, ofData, Json.write(known)};
-    String answer = (String) index.in(this).ask("prepare", arguments);
-    if (answer == null) return false;
-    Map plan = Json.read(answer);
+    Map plan = index.in(this).choose("prepare", arguments);
+    if (plan == null) return false;
     ticket = plan.get("ticket");
     bytes = Math.max(1, (long) (index.files.sizeInBytes() * ((Number) plan.get("share")).doubleValue()));
     kept = Json.bits((String) plan.get("kept"));

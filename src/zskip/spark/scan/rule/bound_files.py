@@ -108,9 +108,9 @@ class BoundFiles:
         too, and a text. notes: those that take no time, as JSON.
         """
         try:
-            set_active(self._spark)
             choice = self.choose(listing, partition_filters, data_filters)
-            report = self.report(self._refine(choice, json.loads(notes)))
+            refined = self._refine(choice, json.loads(notes))
+            report, choice = self.report(refined), replace(choice, is_repeatable=refined.is_repeatable)
             text = (
                 f"kept {report.files} of {report.files_total} files, "
                 f"{show_size(report.bytes)} of {show_size(report.bytes_total)}"
@@ -118,7 +118,7 @@ class BoundFiles:
             # Files that are not there now may be listed later.
             kept = pack_mask(choice.kept | ~listing.present)
             share = report.bytes / max(1, report.bytes_total)
-            return json.dumps({"ticket": remember(self, choice), "kept": kept, "share": share, "text": text})
+            return self._describe(choice, kept, share=share, text=text)
         except Exception:
             _log.debug("a plan will not say what is kept", exc_info=True)
             return None
@@ -130,7 +130,6 @@ class BoundFiles:
 
         ticket: None where the filters are not those of the plan.
         """
-        set_active(self._spark)
         planned = look_up(ticket)
         if planned is not None and np.array_equal(planned.listing.present, listing.present):
             choice = replace(planned, listing=listing, pin=self._pin(listing), full=planned.full & listing.whole)
@@ -139,12 +138,16 @@ class BoundFiles:
         if ticket is None:  # The notes are of other filters, by which no file is known to be full.
             choice = replace(choice, full=np.zeros_like(choice.full))
         choice = self._refine(choice, json.loads(notes))
-        return json.dumps({"ticket": remember(self, choice), "kept": pack_mask(choice.kept)})
+        return self._describe(choice, pack_mask(choice.kept))
+
+    def _describe(self, choice: Choice, kept: str, **more: str | float) -> str:
+        """A choice for `Choices.java`, as JSON."""
+        ticket = remember(self, choice)
+        return json.dumps({"ticket": ticket, "kept": kept, "is_repeatable": choice.is_repeatable, **more})
 
     def count(self, listing: Listing, partition_filters: Filters, data_filters: Filters, *question: Any) -> str | None:
         """Count files by the index, so that they are not read; None if there are none."""
         try:
-            set_active(self._spark)
             return count(self.index, self.choose(listing, partition_filters, data_filters), *question)
         except Exception as error:
             _warn(f"zskip could not count by its index and reads every file ({error}); please report it")
@@ -157,7 +160,7 @@ class BoundFiles:
     def choose(self, listing: Listing, partition_filters: Filters, data_filters: Filters) -> Choice:
         """The files that filters leave; Spark has applied the partition filters to what it lists."""
         started = time.perf_counter()
-        result = self._prune(data_filters)
+        result, is_repeatable = self._prune(data_filters)
         leaves = () if not partition_filters else _partition_leaves(listing, partition_filters)
         return Choice(
             listing=listing,
@@ -168,22 +171,36 @@ class BoundFiles:
             data_filters=data_filters,
             filter_leaves=(*leaves, *result.leaves),
             seconds=time.perf_counter() - started,
+            is_repeatable=is_repeatable,
         )
 
     def _pin(self, listing: Listing) -> str | None:
         return self._name if listing.is_known and not listing.twice else None
 
-    def _prune(self, filters: Filters) -> PruneResult:
+    def _prune(self, filters: Filters) -> tuple[PruneResult, bool]:
+        """The files that filters leave, and whether they always do: Spark was not asked, and nothing failed."""
         everything = np.ones(len(self.index.snapshot), np.bool_)
         if not filters:
-            return PruneResult(kept=everything, full=everything)
+            return PruneResult(kept=everything, full=everything), True
+        is_repeatable = True
+
+        def ask(rows: Any) -> list[Any]:
+            nonlocal is_repeatable
+            is_repeatable = False
+            assert filters.expressions is not None
+            set_active(self._spark)  # Functions read settings from it.
+            return ask_spark(self._jvm, filters.expressions)(rows)
+
         try:
             fields = (*self.index.snapshot.fields, *self.index.snapshot.partition_fields)
-            ask = None if filters.expressions is None else ask_spark(self._jvm, filters.expressions)
-            return prune_filters(self.index, filters, fields, case_sensitive=self._case_sensitive, ask=ask)
+            can_ask = filters.expressions is not None
+            result = prune_filters(
+                self.index, filters, fields, case_sensitive=self._case_sensitive, ask=ask if can_ask else None
+            )
+            return result, is_repeatable
         except Exception as error:
             _warn(f"zskip could not prune this scan and reads every file ({error}); please report it")
-            return PruneResult(kept=everything, full=~everything)
+            return PruneResult(kept=everything, full=~everything), False
 
     def _refine(self, choice: Choice, notes: Mapping[str, Any]) -> Choice:
         for kind in NEEDED.keys() & notes.keys():
@@ -194,6 +211,7 @@ class BoundFiles:
                     choice = _timed(refine, self.index, choice, notes[kind])
                 except Exception as error:
                     _warn(f"zskip could not prune this scan by its {kind} ({error}); please report it")
+                    choice = replace(choice, is_repeatable=False)
         return choice
 
     def predicate(self, filters: Filters) -> Predicate:

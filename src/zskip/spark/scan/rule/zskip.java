@@ -6,7 +6,7 @@ import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Executor;
-import java.util.function.BiConsumer;
+import java.util.function.BiFunction;
 import org.apache.spark.sql.execution.datasources.FileIndex;
 import org.apache.spark.sql.execution.datasources.InMemoryFileIndex;
 import org.apache.spark.sql.execution.datasources.PartitioningAwareFileIndex;
@@ -31,7 +31,7 @@ public final class zskip implements FileIndex {
   final ScanQuery query;
 
   /** Over a pinned snapshot. */
-  public zskip(FileIndex files, BiConsumer answer, Executor threads, LongBuffer rows, Boolean isWatched) {
+  public zskip(FileIndex files, BiFunction answer, Executor threads, LongBuffer rows, Boolean isWatched) {
     this(files, new BoundIndex(new Python(answer, threads), rows, isWatched.booleanValue()), null);
   }
 
@@ -51,15 +51,20 @@ public final class zskip implements FileIndex {
   zskip in(ScanQuery other) { return new zskip(files, bound, other); }
 
   /** Asks Python about the files that the query may read; null where it does not know. */
-  Object ask(String question, Object[] arguments) {
-    return ask(question, query == null ? null : query.listing, arguments);
+  Object ask(String question, Object[] arguments) { return bound.python.ask(question, after(listing(), arguments)); }
+
+  /** Asks Python which files the query reads; null where it does not know. */
+  Map choose(String question, Object[] arguments) {
+    return bound.python.choose(question, after(listing(), arguments));
   }
 
-  private Object ask(String question, String listing, Object[] arguments) {
+  private String listing() { return query == null ? null : query.listing; }
+
+  private static Object[] after(String listing, Object[] arguments) {
     Object[] all = new Object[arguments.length + 1];
     all[0] = listing;
     System.arraycopy(arguments, 0, all, 1, arguments.length);
-    return bound.python.ask(question, all);
+    return all;
   }
 
   public Seq rootPaths() { return query == null ? files.rootPaths() : query.paths; }
@@ -131,7 +136,7 @@ public final class zskip implements FileIndex {
     if (kept == null) {
       reasons = null;
       Object[] arguments = {ticket, partitionFilters, dataFilters, Json.write(notes)};
-      Map answer = Json.read((String) ask("list", listing.text(), arguments));
+      Map answer = bound.python.choose("list", after(listing.text(), arguments));
       ticket = answer.get("ticket");
       kept = Json.bits((String) answer.get("kept"));
     }
