@@ -28,6 +28,8 @@ def main() -> None:
     for section in SECTIONS:
         kept = {name: results[name] for name in section.results if name in results}
         parts.append(f"## {section.title}\n\n{section.text}")
+        if not kept:
+            parts.append(f"Not measured yet: `python bench/growth/{section.script}`.")
         for name, result in kept.items():
             parts += [described(result), table(section, result)]
             picture = DOCS / "pictures" / f"growth-{name}.svg"
@@ -51,12 +53,14 @@ def table(section: Section, result: growth.Row) -> str:
     """The figures at the sizes, and their slopes; of many sizes some."""
     rows = thinned(result["rows"])
     names = [name for name in rows[-1] if name != result["size"]]
-    lines = [f"| {result['size']} | " + " | ".join(f"{row[result['size']]:,}" for row in rows) + " | slope |"]
-    lines.append("|---" * (len(rows) + 2) + "|")
+    lines = [
+        f"| {result['size']} | " + " | ".join(f"{row[result['size']]:,}" for row in rows) + " | slope | of the last |"
+    ]
+    lines.append("|---" * (len(rows) + 3) + "|")
     for name in names:
-        slope = growth.slope(result, name)
-        values = " | ".join(shown(row.get(name)) for row in rows)
-        lines.append(f"| `{name}` | {values} | {'' if slope is None else f'{slope:.2f}'} |")
+        slopes = (growth.slope(result, name), growth.slope(result, name, growth.LARGEST))
+        cells = [*(shown(row.get(name)) for row in rows), *("" if s is None else f"{s:.2f}" for s in slopes)]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -41,19 +41,24 @@ def results() -> dict[str, Row]:
     return {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
 
 
-def slope(result: Row, figure: str) -> float | None:
-    """The exponent of a figure; None for fewer than four sizes with one above 0."""
+LARGEST = 3
+"""Of so many sizes the slope is taken alone, too: small ones show what every size costs."""
+
+
+def slope(result: Row, figure: str, largest: int | None = None) -> float | None:
+    """The exponent of a figure, or of its largest sizes alone; None for fewer than four sizes with one above 0."""
     points = [(row[result["size"]], row[figure]) for row in result["rows"] if row.get(figure, 0) > 0]
     if len(points) < 4:
         return None
+    points = points[-largest:] if largest else points
     sizes, values = np.log(np.array(points, float)).T
     return float(np.polyfit(sizes, values, 1)[0])
 
 
 def at(result: Row, figure: str, size: float) -> float:
-    """What the slope says of a figure at another size, from the largest one that was measured."""
+    """What the slope of the largest sizes says of a figure at another one, from the largest that was measured."""
     last = [row for row in result["rows"] if row.get(figure, 0) > 0][-1]
-    return float(last[figure]) * (size / last[result["size"]]) ** max(slope(result, figure) or 0.0, 0.0)
+    return float(last[figure]) * (size / last[result["size"]]) ** max(slope(result, figure, LARGEST) or 0.0, 0.0)
 
 
 def rounded(figures: Row) -> Row:

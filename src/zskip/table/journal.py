@@ -37,9 +37,9 @@ _NOT_STORED = ("share_measured", "scans")
 """What a record leaves out of an operation."""
 _MAX_RECORDS = 1_000
 """Older records are deleted unless their files are live."""
-_MOST_SINGLE = 32
+_MOST_SINGLE = 16
 """More records with a file of their own are folded."""
-_MOST_LAYOUTS = 16
+_MOST_LAYOUTS = 4
 """Records that keep their layouts when they are folded: the latest clustering, and those with the most live files."""
 _SINGLE, _FOLDED = ".json.gz", ".records.gz"
 _TRIES = 3
