@@ -63,7 +63,11 @@ def is_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate |
     values: set[Encoded] = set()
     extra: list[Predicate] = []
     least, most = value_range(term.type) if term.type.name in INTEGERS else (0, -1)
+    is_text = term.type.name == "string"
     for literal in of_one_type:
+        if is_text and isinstance(literal.value, str) and literal.kind == "string":
+            values.add(literal.value.encode())
+            continue
         if least < most and isinstance(literal.value, int) and literal.kind == "int":
             if least <= literal.value <= most:
                 values.add(literal.value)

@@ -108,6 +108,13 @@ def element_at(value: Term, key: str) -> Opaque | None:
     return Opaque("element_at", (value, key), data_type)
 
 
+def remainder(name: str, term: Term, number: int) -> Opaque | None:
+    """Make the term of `pmod` or `mod` of an integer by a positive number of its type; None for others."""
+    if number <= 0 or not term.type.is_integer:
+        return None
+    return Opaque(name, (term, f"{number}{'L' * (term.type.name == 'long')}"), term.type)
+
+
 def variant_get(value: Term, path: str, target: str, timezone: str) -> Opaque | None:
     """Make the term of what a path leads to in a variant, null where that is no value of the type.
 

@@ -65,6 +65,8 @@ MORE = [
     "CAST(by AS BIGINT) < b AND CAST(a AS DECIMAL(12,2)) = d AND CAST(f AS DOUBLE) = x",
     "CAST(ts AS DATE) = dt AND dt <= ts AND dt > TIMESTAMP '2024-01-01 10:00:00'",
     "TRY_CAST(s AS INT) = 3 OR CAST(a AS STRING) = '7' OR CAST(dt AS STRING) = '2024-01-01'",
+    "hash(a, 5) % 7 = 3 AND xxhash64(a, b) % 1000 <> 3 AND CAST(hash(a) AS BIGINT) % 7 > 1 AND hash(hash(a)) = 3",
+    "pmod(CAST(a AS BIGINT), 7) IN (1, 2) AND a % 7 = 0 AND a % -7 = 0 AND a % b = 0 AND pmod(hash(a) % 7, 3) <> 1",
     "hash(a, b) % 7 = 3 AND pmod(a, 7) < 3 AND a / 2 > 1.5 AND a DIV 2 = 3 AND abs(a) > 3 AND sqrt(x) > 7",
     "coalesce(a, 3) = 3 OR if(bo, a, 4) > 5 OR CASE WHEN bo THEN a ELSE 3 END < 4 OR s RLIKE '^[0-9]+'",
     "pow(x, 2) > 3 OR exp(x) > 3 OR ln(x) > 1 OR xxhash64(a) > 3 OR regexp_replace(s, 'a', 'b') = 'x'",
@@ -144,6 +146,15 @@ def test_trees_of_texts_that_are_understood(frame: DataFrame) -> None:
 
 def test_trees_of_all_shapes(frame: DataFrame) -> None:
     assert check(frame, MORE) == len(MORE)
+
+
+def test_hashes_and_remainders_are_not_printed(frame: DataFrame) -> None:
+    condition = condition_of(frame, "xxhash64(a, b) % 7 = 3 OR pmod(hash(a), 5) IN (1, 2)")
+    assert condition is not None
+    described = read_filters(Jvm.of(frame.sparkSession), Jvm.of(frame.sparkSession).seq_of(condition)).described
+    assert described.count('["call"') == 4
+    assert '["sql"' not in described
+    assert '["side"' not in described
 
 
 @pytest.mark.scaled

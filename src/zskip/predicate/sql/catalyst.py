@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from zskip.errors import ColumnError
+from zskip.predicate import opaque
 from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in
 from zskip.predicate.casts import cast_term, sql_name, strip_casts
 from zskip.predicate.columns import Attributes, name_parts
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.junctions import Part, join, shorten
-from zskip.predicate.sql.literals import cast_literal
+from zskip.predicate.sql.literals import cast_literal, literal_text
 from zskip.predicate.sql.parse import parse, parse_side
 from zskip.predicate.tree import (
     And,
@@ -99,10 +100,8 @@ class _Reader:
         term = self._term(side)
         if term is None:
             return None
-        literals = [self._literal(data_type, value) for value in values]
-        if None in literals:
-            return None
-        return is_in(term, [literal for literal in literals if literal is not None], self._timezone)
+        literals = [literal for value in values if (literal := self._literal(data_type, value)) is not None]
+        return is_in(term, literals, self._timezone) if len(literals) == len(values) else None
 
     def _is_null(self, _: str, side: Node) -> Predicate | None:
         term = self._term(side)
@@ -145,13 +144,28 @@ class _Reader:
             for target in reversed(casts):
                 term = None if term is None else cast_term(term, target.replace(",", ", "), self._timezone)
             return term
+        if kind == "call":
+            return self._call(node[1], node[2])
         return parse_side(node[1], self._attributes, timezone=self._timezone)
+
+    def _call(self, name: str, nodes: Sequence[Node]) -> Term | None:
+        sides = [self._side(node) for node in nodes]
+        if name in ("mod", "pmod"):
+            term, number = sides
+            if term is None or isinstance(term, Literal) or not isinstance(number, Literal):
+                return None
+            return opaque.remainder(name, term, number.value) if isinstance(number.value, int) else None
+        arguments = [literal_text(side) if isinstance(side, Literal) else side for side in sides]
+        known = [argument for argument in arguments if argument is not None]
+        return opaque.call(name, tuple(known), self._timezone) if len(known) == len(arguments) else None
 
     def _literal(self, data_type: str, value: Any) -> Literal | None:
         if value is None:
             return Literal("null", sql_name(DataType(data_type)))
         if data_type in _INTEGERS:
             return Literal("int", value)
+        if data_type == "string":
+            return Literal(data_type, value)
         if data_type.startswith("decimal"):
             return Literal("decimal", decimal.Decimal(value))
         if data_type == "double":

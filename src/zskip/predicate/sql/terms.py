@@ -13,7 +13,7 @@ from zskip.predicate.columns import Columns
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.literals import Node, literal_text, read_literal, type_name
 from zskip.predicate.sql.sums import add_interval, add_literal, multiply_literal, widen
-from zskip.predicate.tree import Call, Column, Opaque, Term
+from zskip.predicate.tree import Call, Column, Term
 
 _DEEPEST = 16
 """The deepest nesting of functions that is followed."""
@@ -177,9 +177,7 @@ class Terms:
         if term is None or not number or number < 0 or not term.type.is_integer:
             return None
         widened = widen(term, nodes[1].unnest(), number)
-        if widened is None:
-            return None
-        return Opaque(name, (widened, f"{number}{'L' * (widened.type.name == 'long')}"), widened.type)
+        return None if widened is None else opaque.remainder(name, widened, number)
 
     def _modulo(self, node: Node) -> Term | None:
         return self._remainder("mod", [node.this, node.expression])

@@ -18,11 +18,16 @@ import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.Murmur3Hash;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
+import org.apache.spark.sql.catalyst.expressions.Pmod;
 import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
+import org.apache.spark.sql.catalyst.expressions.Remainder;
 import org.apache.spark.sql.catalyst.expressions.StartsWith;
+import org.apache.spark.sql.catalyst.expressions.XxHash64;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.NumericType;
@@ -35,6 +40,9 @@ final class FilterTree {
   private static final int DEEPEST = 100;
   private static final int LONG = 20;
   private static final int MOST_CHARACTERS = 500;
+  private static final int DEEPEST_CALL = 4;
+  /** Of SQL's hashes. */
+  private static final long SEED = 42;
   private static final List OPERATORS = Arrays.asList(
     new Object[] {"EqualTo", "=", "LessThan", "<", "LessThanOrEqual", "<=", "GreaterThan", ">", "GreaterThanOrEqual", ">="});
   /** The key in the metadata of a field that stands for a part of a variant. */
@@ -50,6 +58,8 @@ final class FilterTree {
 
   /** Whether there are but columns, literals and functions that are read here. */
   boolean isPlain = true;
+  /** Around the one that is read. */
+  private int calls;
 
   Object of(Expression node) { return of(node, 0); }
 
@@ -149,7 +159,34 @@ final class FilterTree {
         return list(new Object[] {"cast", side(child(node, 0)), target});
       }
     }
-    return text("side", node);
+    Object call = call(node);
+    return call == null ? text("side", node) : call;
+  }
+
+  /** A call of a function whose arguments are known here; null for others. */
+  private Object call(Expression node) {
+    String name = function(node);
+    if (name == null || calls == DEEPEST_CALL) return null;
+    calls++;
+    List sides = new ArrayList();
+    List children = items(node.children());
+    for (int i = 0; i < children.size(); i++) {
+      Object side = side((Expression) children.get(i));
+      if (!((List) side).get(0).equals("side")) sides.add(side);
+    }
+    calls--;
+    return sides.size() < children.size() ? null : list(new Object[] {"call", name, sides});
+  }
+
+  private static String function(Expression node) {
+    Class kind = node.getClass();
+    boolean isHash = kind == Murmur3Hash.class || kind == XxHash64.class;
+    // The second parameter; Janino finds no `seed()`, of which the classes have several.
+    if (isHash && ((Number) node.productElement(1)).longValue() != SEED) return null;
+    if (isHash) return kind == Murmur3Hash.class ? "hash" : "xxhash64";
+    if (!node.dataType().equals(DataTypes.IntegerType) && !node.dataType().equals(DataTypes.LongType)) return null;
+    if (kind == Remainder.class) return "mod";
+    return kind == Pmod.class ? "pmod" : null;
   }
 
   /** What is taken out of a variant, with its type, which Catalyst does not print; null for other expressions. */
