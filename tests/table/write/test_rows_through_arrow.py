@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import zskip
-from zskip.spark.write.arrow import dividing, job, placing
+from zskip.spark.write.arrow import dividing, job, placing, spool
 from zskip.spark.write.arrow.spool import Spool
 
 pytestmark = pytest.mark.spark
@@ -146,7 +147,16 @@ def test_files_are_as_small_as_sparks_own(spark: SparkSession, tmp_path: Path) -
         assert pq.read_metadata(file).row_group(0).column(2).has_dictionary_page
 
 
-def test_the_plan_runs_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_plan_runs_once_and_comes_in_large_batches(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, sizes = spool._record, spark.sparkContext.accumulator(0)
+
+    def counting(common: Any, **values: Any) -> pa.RecordBatch:
+        sizes.add("batch" in values)
+        return record(common, **values)
+
+    monkeypatch.setattr(spool, "_record", counting)
     read = spark.sparkContext.accumulator(0)
 
     def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -157,7 +167,7 @@ def test_the_plan_runs_once(spark: SparkSession, tmp_path: Path) -> None:
     rows = spark.range(0, 3000, 1, 3).mapInArrow(count, "id bigint").selectExpr("id", "pmod(hash(id), 7) AS a")
     path = str(tmp_path / "t")
     zskip.write(rows, path, by=["id", "a"], files=4)
-    assert read.value == 3000
+    assert (read.value, sizes.value) == (3000, 3)
     zskip.table(spark, path).append(rows)
     assert read.value == 6000
     assert sorted(row.id for row in spark.read.parquet(path).collect()) == sorted(2 * list(range(3000)))

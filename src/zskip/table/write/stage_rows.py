@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from zskip.errors import ConflictError
-from zskip.formats import RowRules, StagedFile, list_data_files
+from zskip.formats import RowRules, StagedFile
 from zskip.formats.compression import Compression
 from zskip.formats.hive import infer_partitions
 from zskip.formats.schema import read_footers
@@ -25,7 +24,7 @@ from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, FileSizes, Ints, Sample, Snapshot
-from zskip.storage import FileInfo
+from zskip.spark.write.staging import StagedFiles, stage_files
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
@@ -35,7 +34,7 @@ from zskip.table.write.incoming import Incoming, number_partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from zskip.spark.write.arrow.job import ArrowRows
+    from zskip.spark.write.arrow.job import ArrowRows, RowsWritten
     from zskip.spark.write.arrow.spool import Spool
 
 _log = logging.getLogger("zskip")
@@ -45,8 +44,6 @@ _FIRST_ROWS = 20_000
 """Rows that tell the bytes of a row."""
 _WIDE_ROW = 1024.0
 """Bytes in files of a row that may be wide."""
-_MOST_RUNS = 3
-"""How often a plan runs at most where executors are lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -241,48 +238,16 @@ class _Writing:
         return self.plan.request is None or self.plan.request.sort_within_files
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Staged:
-    """Files in a staging directory."""
-
-    directory: str
-    files: list[tuple[int, FileInfo]]
-    """With the number of each: a file of the layout, or without one a Hive partition."""
-    rows: int
-    """Rows that Spark has read."""
-
-
-def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> _Staged:
-    """Write the rows through Arrow, or where that would change something by Spark's own writer."""
-    from zskip.spark.write.arrow.schema import NotArrow
-    from zskip.spark.write.arrow.spool import Recomputed
-
-    for attempt in range(_MOST_RUNS):
-        with _staging(handle) as staging:
-            try:
-                return _write_through_arrow(handle, spark, writing, staging)
-            except (NotArrow, Recomputed) as error:
-                # Tasks that go on nevertheless have no directory to leave files in.
-                handle.format.abort(staging)
-                if isinstance(error, NotArrow):
-                    _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
-                    break
-                if attempt + 1 == _MOST_RUNS or writing.spool is None:
-                    raise
-                writing.spool.fill()
-    with _staging(handle) as staging:
-        return _write_by_spark(handle, spark, writing, staging)
-
-
-@contextmanager
-def _staging(handle: Handle) -> Iterator[str]:
-    """A staging directory that is gone after a failure."""
-    staging = handle.format.stage()
-    try:
-        yield staging
-    except BaseException:
-        handle.format.abort(staging)
-        raise
+def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> StagedFiles:
+    """Write the rows; the number of a file is that of the layout, or without one of its Hive partition."""
+    staged = stage_files(
+        handle.format,
+        handle.storage,
+        lambda staging: _write_through_arrow(handle, spark, writing, staging),
+        lambda staging, _: _write_by_spark(handle, spark, writing, staging),
+        source=handle.storage.root,
+    )
+    return staged if writing.is_routed else dataclasses.replace(staged, files=[(0, file) for _, file in staged.files])
 
 
 def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: WritePlan, staging: str) -> ArrowRows:
@@ -302,31 +267,25 @@ def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: Wri
     )
 
 
-def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> _Staged:
+def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> RowsWritten:
     job = _rows_job(handle, spark, writing.incoming, writing.plan, staging)
     if writing.layout is not None and writing.spool is not None:
-        written = job.write_spooled(writing.layout, writing.spool, sort=writing.sorts)
-    elif writing.layout is not None:
-        written = job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
-    elif writing.is_routed:
-        written = job.write_by_partition(len(writing.incoming.directories), writing.rows)
-    else:
-        written = job.write_in_order()
-    numbers = {file.name: file.file if writing.is_routed else 0 for file in written.files}
-    # What other attempts have left there is not among them.
-    files = list_data_files(handle.storage, staging)
-    numbered = [(numbers[name], file) for file in files if (name := file.path.rpartition("/")[2]) in numbers]
-    return _Staged(directory=staging, files=numbered, rows=written.rows)
+        return job.write_spooled(writing.layout, writing.spool, sort=writing.sorts)
+    if writing.layout is not None:
+        return job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
+    if writing.is_routed:
+        return job.write_by_partition(len(writing.incoming.directories), writing.rows)
+    return job.write_in_order()
 
 
-def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> _Staged:
+def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> int:
     import pyspark.sql.functions as F
     from pyspark.sql import Observation
 
     from zskip.spark.scan.logical import frame_of
     from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.schema import name_as_stored
-    from zskip.spark.write.rewrite import WriteOptions, file_of, routed, write_rows, writing_session
+    from zskip.spark.write.rewrite import WriteOptions, routed, write_rows, writing_session
     from zskip.spark.write.routing import route
 
     session = writing_session(spark)
@@ -345,12 +304,12 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
         rows = name_as_stored(rows, writing.plan.stored)
     options = WriteOptions(compression=writing.plan.compression, page_rows=writing.page_rows)
     write_rows(rows, handle.storage.uri(staging), options)
-    files = list_data_files(handle.storage, staging)
-    numbered = [(file_of(file.path.rpartition("/")[2]) if writing.is_routed else 0, file) for file in files]
-    return _Staged(directory=staging, files=numbered, rows=int(observation.get["rows"]))
+    return int(observation.get["rows"])
 
 
-def _check_staged(handle: Handle, staged: _Staged, layout: Layout | None, incoming: Incoming) -> tuple[StagedFile, ...]:
+def _check_staged(
+    handle: Handle, staged: StagedFiles, layout: Layout | None, incoming: Incoming
+) -> tuple[StagedFile, ...]:
     """The new files that hold rows; raises ConflictError unless they hold every row that Spark has read."""
     files = [file for _, file in staged.files]
     counts = [f.rows for f in read_footers(handle.storage, [(f.path, f.size) for f in files], handle.workers)]

@@ -278,7 +278,7 @@ class ArrowRows(_ArrowJob):
     def write_spooled(self, layout: Layout, spool: Spool, *, sort: bool) -> RowsWritten:
         """Write the rows of a spool, each to the file that a layout assigns; raises as `write_by_layout`.
 
-        Raises Recomputed where some of them are not what was sampled: fill the spool again.
+        Raises Recomputed where some of them are not what was sampled: the spool has others then, to write anew.
         """
         placement, options = self._placement(layout, layout.file_count, spool.rows, sort=sort)
         with self._explain_failures(), by_value():
@@ -288,6 +288,7 @@ class ArrowRows(_ArrowJob):
                 table = compat.collect_arrow(route_batches(shipped, placement).mapInArrow(write, WRITTEN))
             except Exception as error:
                 if RECOMPUTED in text_with_causes(error):
+                    spool.fill()
                     raise Recomputed(RECOMPUTED) from error
                 raise
         return RowsWritten(_read(table), spool.rows)

@@ -203,9 +203,9 @@ class Spool:
         """Of a row in files, about; None where pyarrow does not write them."""
 
     def fill(self) -> None:
-        """Run the plan, unless the rows are there."""
+        """Run the plan, unless the rows are there, with the settings of its own session."""
         parts = collect_arrow(
-            self._frame.where("rows IS NOT NULL").select("part", "token", "rows", "measured_rows", "measured_bytes")
+            self._cached.where("rows IS NOT NULL").select("part", "token", "rows", "measured_rows", "measured_bytes")
         ).to_pylist()
         self._parts = {part["part"]: _Part(part["token"], part["rows"]) for part in parts}
         many = [part for part in parts if part["part"] < _MEASURING_TASKS and part["measured_rows"]]
