@@ -30,11 +30,11 @@ from zskip.layout.layout import Layout
 from zskip.records import Field, Sample
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import DiskAccess
+from zskip.spark.write.arrow.columns import column_values
 from zskip.spark.write.arrow.dividing import Group, arriving
-from zskip.spark.write.arrow.forms import column_values
-from zskip.spark.write.arrow.job import group_files
 from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer
 from zskip.spark.write.arrow.reading import Source
+from zskip.spark.write.arrow.tasks import group_files
 from zskip.types import DataType
 
 TYPES = {"l_partkey": "long", "l_suppkey": "long", "l_shipdate": "date"}

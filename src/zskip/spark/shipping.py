@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _PYSPARK = re.compile(r"[/\\\\](pyspark|py4j[-.\w]*)[.]zip$")
+_FROZEN = "zskip_frozen"
 _lock = threading.Lock()
 _users = 0
 
@@ -48,5 +49,7 @@ def lighten_worker() -> None:
         if isinstance(finder, zipimport.zipimporter) and _PYSPARK.search(finder.archive):
             # An import that needs it makes it again.
             sys.path_importer_cache.pop(path, None)
-    if not gc.get_freeze_count():
+    # To count what is frozen would take longer; modules of our own are others in each task.
+    if not hasattr(gc, _FROZEN):
+        setattr(gc, _FROZEN, True)
         gc.freeze()

@@ -116,9 +116,8 @@ def write(
     one stays as it is. An overwritten Delta or Iceberg table, or one with a name,
     keeps its columns and partition columns; a directory of Parquet files takes those of the DataFrame.
 
-    A DataFrame that reads a directory of Parquet files as it is takes the way of `optimize`. The plan of any other runs
-    twice, first for a sample of the columns `by`, then for the rows; before that, Spark reads its first rows to learn
-    how large they are, and counts the rows of each partition if there are partitions. Persist it (`df.persist()`) if it
+    The plan of the DataFrame runs once: its rows wait on Spark's local disks while a sample of the columns `by` chooses
+    the layout. If there are partitions, it runs once more, to count their rows: persist it then (`df.persist()`) if it
     is slow or gives other rows each time.
 
     Raises InputError for arguments that do not fit, for a DataFrame without rows or columns, for a stream, and for one

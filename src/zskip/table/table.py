@@ -146,8 +146,8 @@ class Table:
         """Append the rows of a DataFrame, placed by the table's own layout, and index the new files.
 
         df: has the table's columns in any order, with the same types; columns that may be null may be missing. Its plan
-        runs twice, first for a sample of the clustering columns, and once more if the table has Hive partitions:
-        persist it if it is slow or gives other rows each time. batch: the name of a writer and the number of its batch,
+        runs once, and once more if the table has Hive partitions: persist it then if it is slow or gives other rows
+        each time. batch: the name of a writer and the number of its batch,
         such as ("orders", 7) in `foreachBatch`: a batch that the table or the branch holds already, or one before it,
         is left out; branch: the branch of an Iceberg table that takes the rows; by default the one that queries read.
         Its files are indexed once they are in that one. exclusive: as in `optimize`.

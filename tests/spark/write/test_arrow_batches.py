@@ -26,15 +26,16 @@ from zskip.spark.forms import curve_form
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow import dividing, placing, sorting
 from zskip.spark.write.arrow.access import DiskAccess
+from zskip.spark.write.arrow.columns import column_values, has_nan
 from zskip.spark.write.arrow.dividing import Group, arriving, writer
-from zskip.spark.write.arrow.forms import column_values, has_nan
-from zskip.spark.write.arrow.job import _FAILURES, group_files, split_into_tasks
+from zskip.spark.write.arrow.job import _FAILURES
 from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
 from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer, row_placer
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
+from zskip.spark.write.arrow.tasks import group_files, split_into_tasks
 from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions, write_parquet
 from zskip.types import DataType, Form
 

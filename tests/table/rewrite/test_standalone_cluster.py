@@ -78,7 +78,7 @@ KILLER = """
     import os, sys, time
     from pyspark.sql import SparkSession
     import zskip
-    from zskip.spark.write.arrow import job
+    from zskip.spark.write.arrow import job, tasks
 
     spark = (
         SparkSession.builder.master(sys.argv[1]).config("spark.ui.enabled", "false")
@@ -111,7 +111,7 @@ KILLER = """
             yield from rows
         return run
 
-    job._LEAST_TASK_BYTES = 1  # a task for each file, so that others run beside the one in trouble
+    tasks._LEAST_TASK_BYTES = 1  # a task for each file, so that others run beside the one in trouble
     sides = {"placer": job.placer, "writer": job.writer}
     for trouble in (kill_worker, kill_executor, be_slow):
         for side, function in sides.items():

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typed_tables
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 import zskip
-from zskip.spark.write.arrow import dividing, job, placing
+from zskip.spark.write.arrow import dividing, job, placing, spool
+from zskip.spark.write.arrow.spool import Spool
 
 pytestmark = pytest.mark.spark
 SEED = 11
@@ -141,3 +145,54 @@ def test_files_are_as_small_as_sparks_own(spark: SparkSession, tmp_path: Path) -
         (theirs,) = again.glob("*.parquet")
         assert file.stat().st_size <= 1.03 * theirs.stat().st_size
         assert pq.read_metadata(file).row_group(0).column(2).has_dictionary_page
+
+
+def test_the_plan_runs_once_and_comes_in_large_batches(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, sizes = spool._record, spark.sparkContext.accumulator(0)
+
+    def counting(common: Any, **values: Any) -> pa.RecordBatch:
+        sizes.add("batch" in values)
+        return record(common, **values)
+
+    monkeypatch.setattr(spool, "_record", counting)
+    read = spark.sparkContext.accumulator(0)
+
+    def count(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            read.add(batch.num_rows)
+            yield batch
+
+    rows = spark.range(0, 3000, 1, 3).mapInArrow(count, "id bigint").selectExpr("id", "pmod(hash(id), 7) AS a")
+    path = str(tmp_path / "t")
+    zskip.write(rows, path, by=["id", "a"], files=4)
+    assert (read.value, sizes.value) == (3000, 3)
+    zskip.table(spark, path).append(rows)
+    assert read.value == 6000
+    assert sorted(row.id for row in spark.read.parquet(path).collect()) == sorted(2 * list(range(3000)))
+
+
+def test_rows_of_two_runs_never_come_together(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches, losses = Spool.batches.fget, []
+    assert batches is not None
+
+    def lose(spool: Spool) -> DataFrame:
+        """What is on disk is lost after the first sample, as with an executor."""
+        if not losses:
+            context, env = spark.sparkContext._jsc, spark._jvm.org.apache.spark.SparkEnv  # type: ignore[union-attr]
+            losses.extend(list(context.getPersistentRDDs().keySet()))
+            for number in losses:
+                env.get().blockManager().master().removeRdd(number, True)
+        return batches(spool)
+
+    monkeypatch.setattr(Spool, "batches", property(lose))
+    # Each run puts the rows into another order, and into other partitions.
+    rows = spark.range(0, 3000, 1, 3).repartition(3, F.rand()).selectExpr("id", "1 AS a")
+    result = zskip.write(rows, str(tmp_path / "t"), by=["a"], curve="linear", files=4)
+    assert losses
+    assert result.rows == 3000
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "t")).collect()) == list(range(3000))
+    assert not spark.sparkContext._jsc.getPersistentRDDs()

@@ -90,11 +90,45 @@ def _select_forms(fields: Sequence[Field], ordinal: str) -> list[Column]:
     return [*forms, F.col(quote_identifier(ordinal)).cast("int").alias(_ORDINAL)]
 
 
+class Reservoir:
+    """A uniform sample of the rows of a partition.
+
+    The rows with the smallest of independent random numbers are such a sample, as in Vitter's algorithm R, and are
+    found a batch at a time.
+    """
+
+    def __init__(self, size: int, seed: int, number: int) -> None:
+        """size: the most rows; number: of the partition."""
+        self._size = size
+        self._random = np.random.default_rng([seed & 0xFFFFFFFF, number])
+        self._marks: Floats = np.empty(0)
+        self.rows: pa.Table | None = None
+        """In the order in which they came."""
+        self.row_count = 0
+        """Of the partition."""
+
+    def add(self, batch: pa.Table) -> None:
+        """Let some rows take part."""
+        self.row_count += batch.num_rows
+        new: Floats = self._random.random(batch.num_rows)
+        is_full = len(self._marks) >= self._size
+        pick = np.flatnonzero(new < self._marks.max()) if is_full else np.arange(len(new))
+        fresh = batch.take(pa.array(pick))
+        self.rows = fresh if self.rows is None else pa.concat_tables([self.rows, fresh])
+        self._marks = np.concatenate([self._marks, new[pick]])
+        if len(self._marks) > self._size:
+            smallest = np.sort(np.argpartition(self._marks, self._size - 1)[: self._size])
+            self.rows, self._marks = self.rows.take(pa.array(smallest)), self._marks[smallest]
+
+    def shuffled(self) -> pa.Table | None:
+        """The rows in an order of which each beginning is a uniform sample, too."""
+        return None if self.rows is None else self.rows.take(pa.array(np.argsort(self._marks)))
+
+
 def _reservoir(size: int, seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     """Keep a uniform sample of `size` rows of a partition, with the partition's number and row count in each row.
 
-    The rows with the smallest of independent random numbers are such a sample, as in Vitter's algorithm R, and are
-    found a batch at a time. Runs in Spark's Python workers.
+    Runs in Spark's Python workers.
     """
 
     def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -102,23 +136,13 @@ def _reservoir(size: int, seed: int) -> Callable[[Iterable[pa.RecordBatch]], Ite
 
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
-        random = np.random.default_rng([seed & 0xFFFFFFFF, number])
-        reservoir: pa.Table | None = None
-        marks: Floats = np.empty(0)
-        row_count = 0
+        kept = Reservoir(size, seed, number)
         for batch in batches:
-            row_count += batch.num_rows
-            new: Floats = random.random(batch.num_rows)
-            pick = np.flatnonzero(new < marks.max()) if len(marks) >= size else np.arange(len(new))
-            fresh = pa.Table.from_batches([batch]).take(pa.array(pick))
-            reservoir = fresh if reservoir is None else pa.concat_tables([reservoir, fresh])
-            marks = np.concatenate([marks, new[pick]])
-            if len(marks) > size:
-                smallest = np.sort(np.argpartition(marks, size - 1)[:size])
-                reservoir, marks = reservoir.take(pa.array(smallest)), marks[smallest]
+            kept.add(pa.Table.from_batches([batch]))
+        reservoir = kept.rows
         if reservoir is not None and reservoir.num_rows:
             part = pa.array(np.full(reservoir.num_rows, number, np.int32))
-            total = pa.array(np.full(reservoir.num_rows, row_count, np.int64))
+            total = pa.array(np.full(reservoir.num_rows, kept.row_count, np.int64))
             reservoir = reservoir.append_column("zskip_part", part).append_column("zskip_part_rows", total)
             yield from reservoir.combine_chunks().to_batches()
 

@@ -26,6 +26,7 @@ from zskip.layout.pages import MOST_ROWS
 from zskip.layout.predict import predict_share, share_of_boxes
 from zskip.layout.sampling import ReservoirPlan, bernoulli_fraction
 from zskip.records import Field, FileSizes, Ints, Operation, OptimizeResult, Sample
+from zskip.spark.write.staging import not_through_arrow
 from zskip.storage.overlay import Overlay
 from zskip.table.advice.choose_layout import (
     ChosenLayout,
@@ -51,7 +52,6 @@ from zskip.table.rewrite.writers import (
     ENGINE_WRITES,
     Rewrite,
     choose_engine,
-    not_through_arrow,
     open_target,
     open_writer,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,12 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from zskip.errors import ConflictError, UnsupportedError
-from zskip.formats import StagedFile, list_data_files, new_table
+from zskip.formats import StagedFile, new_table
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
-from zskip.storage import FileInfo, Storage
+from zskip.spark.write.staging import stage_files
+from zskip.storage import Storage
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import ARROW, AUTO, SPARK
 from zskip.table.rewrite.step_timer import StepTimer
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
 
     from zskip.spark.formats import Engine, EngineCommit, Reader
     from zskip.spark.write.arrangement import Arrangement
-    from zskip.spark.write.arrow.job import ArrowRows
+    from zskip.spark.write.arrow.job import ArrowRows, RowsWritten
 
 ENGINE_WRITES = "the format's own code in the session writes its files"
-_log = logging.getLogger("zskip")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -118,7 +117,7 @@ class FileWriter:
         self._requested = writer
         self.writer = SPARK
         self.writer_reason = ""
-        self._staging = target.format.stage()
+        self._staging: str | None = None
         self._base: Snapshot
         self._reader: Reader | None = None
         self._rows = 0
@@ -131,10 +130,19 @@ class FileWriter:
         self._reader, self._base = rewrite.reader, rewrite.reader.snapshot
         snapshot = self._base
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
-            written = self._write(rewrite)
+            written = stage_files(
+                self._target.format,
+                self._target.storage,
+                lambda staging: self._write_through_arrow(rewrite, staging),
+                lambda staging, reason: self._write_by_spark(rewrite, staging, reason),
+                source=snapshot.root,
+                writer=self._requested,
+            )
+            self._staging, self.writer_reason = written.directory, written.spark_reason
+            self.writer = SPARK if self.writer_reason else ARROW
             live = rewrite.reader.count_live_rows(rewrite.rows)
-        numbers = [number for number, _ in written]
-        files = [file for _, file in written]
+        numbers = [number for number, _ in written.files]
+        files = [file for _, file in written.files]
         target = self._target
         rows = [
             footer.rows for footer in read_footers(target.storage, [(f.path, f.size) for f in files], target.workers)
@@ -149,30 +157,9 @@ class FileWriter:
             if n
         ]
 
-    def _write(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
-        """Write the new files; returns their numbers in the arrangement."""
-        from zskip.spark.write.arrow.schema import NotArrow
-
-        if self._requested == SPARK:
-            self.writer_reason = 'writer="spark"'
-            return self._write_by_spark(rewrite)
-        try:
-            files = self._write_through_arrow(rewrite)
-        except NotArrow as error:
-            self.writer_reason = error.reason
-            if self._requested == ARROW:
-                raise not_through_arrow(self._base.root, error.reason) from error
-            _log.info("%s: Spark writes the new files: %s", self._base.root, error.reason)
-            # Tasks that go on nevertheless have no directory to leave files in.
-            self._target.format.abort(self._staging)
-            self._staging = self._target.format.stage()
-            return self._write_by_spark(rewrite)
-        self.writer = ARROW
-        return files
-
-    def _write_through_arrow(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
+    def _write_through_arrow(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         from zskip.spark.schema import restore_field_ids
-        from zskip.spark.write.arrow.job import ArrowRewrite
+        from zskip.spark.write.arrow.job import ArrowRewrite, RowsWritten
 
         rows = int(rewrite.rows.sum())
         schema = restore_field_ids(self._spark, rewrite.reader.schema)
@@ -182,20 +169,19 @@ class FileWriter:
                 schema=schema,
                 source=self._source,
                 target=self._target.storage,
-                staging=self._staging,
+                staging=staging,
                 compression=rewrite.compression,
                 page_rows=rewrite.page_rows,
                 rows=rows,
             )
-            reported = rewrite.arrangement.write_files(job)
+            written = rewrite.arrangement.write_files(job)
         else:
-            reported = rewrite.arrangement.write_rows(self._rows_job(rewrite, rows, str(schema.data.json())), rows)
-        written = {file.name: file.file for file in reported}
-        # What other attempts have left there is not among them.
-        files = list_data_files(self._target.storage, self._staging)
-        return [(written[name], f) for f in files if (name := f.path.rpartition("/")[2]) in written]
+            written = rewrite.arrangement.write_rows(
+                self._rows_job(rewrite, staging, rows, str(schema.data.json())), rows
+            )
+        return RowsWritten(written, rows)
 
-    def _rows_job(self, rewrite: Rewrite, rows: int, columns: str) -> ArrowRows:
+    def _rows_job(self, rewrite: Rewrite, staging: str, rows: int, columns: str) -> ArrowRows:
         """columns: of files that hold rows, in Spark's JSON."""
         from zskip.spark.scan.relation import ORDINAL
         from zskip.spark.write.arrow.job import ArrowRows, rows_session
@@ -204,7 +190,7 @@ class FileWriter:
         return ArrowRows(
             spark=self._spark,
             target=self._target.storage,
-            staging=self._staging,
+            staging=staging,
             compression=rewrite.compression,
             page_rows=rewrite.page_rows,
             frame=live,
@@ -213,10 +199,10 @@ class FileWriter:
             stored=columns if rewrite.reader.files_hold_rows else rewrite.reader.stored_columns(live),
         )
 
-    def _write_by_spark(self, rewrite: Rewrite) -> list[tuple[int, FileInfo]]:
+    def _write_by_spark(self, rewrite: Rewrite, staging: str, reason: str) -> int:
         from zskip.spark.scan.relation import ORDINAL
         from zskip.spark.schema import name_as_stored, restore_field_ids
-        from zskip.spark.write.rewrite import WriteOptions, file_of, write_rows, writing_session
+        from zskip.spark.write.rewrite import WriteOptions, write_rows, writing_session
 
         options = WriteOptions(compression=rewrite.compression, page_rows=rewrite.page_rows)
         session = writing_session(self._spark, by_name=self._base.reading.declared is not None)
@@ -225,11 +211,10 @@ class FileWriter:
             reader = reader.with_schema(restore_field_ids(session, reader.schema))
         live = arrangement.live_rows(session, reader)
         rows, stored = arrangement.routed(live, ORDINAL), reader.stored_columns(live)
-        _check_spark_writes(self._base, stored, self.writer_reason)
+        _check_spark_writes(self._base, stored, reason)
         rows = rows if stored is None else name_as_stored(rows, stored)
-        write_rows(rows, self._target.storage.uri(self._staging), options)
-        files = list_data_files(self._target.storage, self._staging)
-        return [(file_of(file.path.rpartition("/")[2]), file) for file in files]
+        write_rows(rows, self._target.storage.uri(staging), options)
+        return int(rewrite.rows.sum())
 
     def commit(self, info: Mapping[str, Any]) -> EngineCommit:
         """Let the format commit the staged files."""
@@ -239,7 +224,7 @@ class FileWriter:
         version = self._target.format.replace(self._base, replaced, self._staged, info)
         self._release()
         if not self._staged:
-            self._target.format.abort(self._staging)
+            self._abort_staging()
         return EngineCommit(
             version=version,
             sizes=tuple(file.size for file in self._staged),
@@ -250,7 +235,11 @@ class FileWriter:
     def abort(self) -> None:
         """Remove the staged files."""
         self._release()
-        self._target.format.abort(self._staging)
+        self._abort_staging()
+
+    def _abort_staging(self) -> None:
+        if self._staging is not None:
+            self._target.format.abort(self._staging)
 
     def _release(self) -> None:
         if self._reader is not None:
@@ -328,11 +317,6 @@ def rewrite_in_place(
     except BaseException:
         writer.abort()
         raise
-
-
-def not_through_arrow(root: str, reason: str) -> UnsupportedError:
-    """The error for writer="arrow"."""
-    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')
 
 
 def _check_spark_writes(snapshot: Snapshot, stored: str | None, reason: str) -> None:

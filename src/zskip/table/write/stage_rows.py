@@ -1,6 +1,6 @@
 """Write the rows of a DataFrame, placed by a layout, into a staging directory, from which a format commits them.
 
-partitions -> sample -> layout -> write through Arrow -> check the rows of each partition
+partitions -> rows and a sample to disk -> layout -> write through Arrow -> check the rows of each partition
 """
 
 from __future__ import annotations
@@ -8,15 +8,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from zskip.errors import ConflictError
-from zskip.formats import RowRules, StagedFile, list_data_files
+from zskip.formats import RowRules, StagedFile
 from zskip.formats.compression import Compression
 from zskip.formats.hive import infer_partitions
 from zskip.formats.schema import read_footers
@@ -25,7 +24,7 @@ from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, FileSizes, Ints, Sample, Snapshot
-from zskip.storage import FileInfo
+from zskip.spark.write.staging import StagedFiles, stage_files
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
@@ -35,11 +34,16 @@ from zskip.table.write.incoming import Incoming, number_partitions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from zskip.spark.write.arrow.job import ArrowRows, RowsWritten
+    from zskip.spark.write.arrow.spool import Spool
+
 _log = logging.getLogger("zskip")
 INPUT_ORDER = "input order"
 """In place of a curve: the rows as they came."""
 _FIRST_ROWS = 20_000
 """Rows that tell the bytes of a row."""
+_WIDE_ROW = 1024.0
+"""Bytes in files of a row that may be wide."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -91,6 +95,9 @@ class StagedRows:
         return FileSizes.of([file.size for file in self.files])
 
 
+_NOTHING = StagedRows(files=(), staging=None, rows=0, chosen=None, predicted_share=None)
+
+
 def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: WritePlan, timer: StepTimer) -> StagedRows:
     """Write all rows of a DataFrame that has the columns of the table, partition columns last.
 
@@ -101,27 +108,51 @@ def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: Writ
     with timer.step("partitions"):
         incoming = number_partitions(rows_session(spark), frame, plan.snapshot, plan.partitions)
         if not incoming.directories:
-            return StagedRows(files=(), staging=None, rows=0, chosen=None, predicted_share=None)
-        plan = _measure_rows(incoming, plan)
-    chosen, share, layout = None, None, None
-    rows = 0 if incoming.rows is None else int(incoming.rows.sum())
-    request = plan.request
-    if request is not None:
-        with timer.step("sample"):
-            sample = _draw(incoming, plan, request)
-            rows = rows or round(float(sample.weights.sum()))
-        with timer.step("fit"):
-            chosen = _choose(handle, plan, request, sample, incoming)
-            layout = chosen.layout
-            share = predict_share(layout, sample, chosen.workload) if len(sample) else None
-    with timer.step("write"):
-        staged = _write(handle, spark, _Writing(incoming, layout, plan, rows))
+            return _NOTHING
+    with contextlib.ExitStack() as stack:
+        spool, chosen, share, layout = None, None, None, None
+        rows = 0 if incoming.rows is None else int(incoming.rows.sum())
+        request = plan.request
+        if request is None:
+            plan = _measure_rows(incoming, plan, None)
+        else:
+            with timer.step("sample"):
+                spool = _spool(stack, handle, spark, incoming, plan, request.seed)
+                if spool is not None and not spool.rows:
+                    return _NOTHING
+                plan = _measure_rows(incoming, plan, spool)
+                sample = _draw(incoming, plan, request) if spool is None else spool.draw(plan.fields)
+                rows = rows or (round(float(sample.weights.sum())) if spool is None else spool.rows)
+            with timer.step("fit"):
+                chosen = _choose(handle, plan, request, sample, incoming)
+                layout = chosen.layout
+                share = predict_share(layout, sample, chosen.workload) if len(sample) else None
+        with timer.step("write"):
+            staged = _write(handle, spark, _Writing(incoming, layout, plan, rows, spool))
     files = _check_staged(handle, staged, layout, incoming)
     return StagedRows(files=files, staging=staged.directory, rows=staged.rows, chosen=chosen, predicted_share=share)
 
 
-def _measure_rows(incoming: Incoming, plan: WritePlan) -> WritePlan:
-    """Learn the bytes of a row from the first rows where no files tell."""
+def _spool(
+    stack: contextlib.ExitStack, handle: Handle, spark: SparkSession, incoming: Incoming, plan: WritePlan, seed: int
+) -> Spool | None:
+    """Run the plan of the rows, and keep them until the stack ends; None where Arrow does not hold them."""
+    from zskip.spark.jvm.compat import version
+    from zskip.spark.write.arrow.schema import NotArrow
+
+    if plan.row_size is None:
+        size = float(incoming.frame._jdf.schema().defaultSize())
+        # Only since Spark 4.1 the bytes of a batch are limited, too.
+        plan = dataclasses.replace(plan, row_size=size if version(spark) >= (4, 1) else max(size, _WIDE_ROW))
+    try:
+        return stack.enter_context(_rows_job(handle, spark, incoming, plan, "").spool(plan.fields, seed))
+    except NotArrow as error:
+        _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
+        return None
+
+
+def _measure_rows(incoming: Incoming, plan: WritePlan, spool: Spool | None) -> WritePlan:
+    """Learn the bytes of a row from the spool, or the first rows, where no files tell."""
     from pyspark.errors import UnsupportedOperationException
 
     from zskip.spark.jvm.compat import collect_arrow
@@ -131,6 +162,8 @@ def _measure_rows(incoming: Incoming, plan: WritePlan) -> WritePlan:
 
     if plan.row_size is not None and plan.page_rows is not None:
         return plan
+    if spool is not None and spool.row_bytes is not None:
+        return _with_row_size(plan, spool.row_bytes, _FIRST_ROWS, len(incoming.frame.columns) - 1)
     first, codec = incoming.frame.drop(ORDINAL).limit(_FIRST_ROWS), plan.compression.codec
     sizes: list[dict[str, int]] = []
     with contextlib.suppress(pa.ArrowException, TypeError, ValueError, UnsupportedOperationException), by_value():
@@ -139,11 +172,17 @@ def _measure_rows(incoming: Incoming, plan: WritePlan) -> WritePlan:
     if not sizes:  # No rows, or types that Arrow does not know.
         return dataclasses.replace(plan, row_size=float(first._jdf.schema().defaultSize()), page_rows=MOST_ROWS)
     rows, size = (sum(one[name] for one in sizes) for name in ("rows", "bytes"))
+    return _with_row_size(plan, size / rows, rows, len(first.columns))
+
+
+def _with_row_size(plan: WritePlan, row_bytes: float, rows: int, columns: int) -> WritePlan:
+    """rows: of which the bytes of a row are the mean."""
+    is_zstd = plan.compression.codec == "zstd"
     return dataclasses.replace(
         plan,
-        row_size=size / rows,
+        row_size=row_bytes,
         # zstd takes a column without its dictionary in as few bytes; with other codecs, large pages keep dictionaries.
-        page_rows=page_rows(size, rows, len(first.columns)) if codec == "zstd" else MOST_ROWS,
+        page_rows=page_rows(round(row_bytes * rows), rows, columns) if is_zstd else MOST_ROWS,
     )
 
 
@@ -180,6 +219,8 @@ class _Writing:
     plan: WritePlan
     rows: int
     """About how many; 0 if that does not matter."""
+    spool: Spool | None
+    """What holds them, if they were sampled through Arrow."""
 
     @property
     def is_routed(self) -> bool:
@@ -197,79 +238,54 @@ class _Writing:
         return self.plan.request is None or self.plan.request.sort_within_files
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Staged:
-    """Files in a staging directory."""
-
-    directory: str
-    files: list[tuple[int, FileInfo]]
-    """With the number of each: a file of the layout, or without one a Hive partition."""
-    rows: int
-    """Rows that Spark has read."""
-
-
-def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> _Staged:
-    """Write the rows through Arrow, or where that would change something by Spark's own writer."""
-    from zskip.spark.write.arrow.schema import NotArrow
-
-    with _staging(handle) as staging:
-        try:
-            return _write_through_arrow(handle, spark, writing, staging)
-        except NotArrow as error:
-            _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
-            # Tasks that go on nevertheless have no directory to leave files in.
-            handle.format.abort(staging)
-    with _staging(handle) as staging:
-        return _write_by_spark(handle, spark, writing, staging)
+def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> StagedFiles:
+    """Write the rows; the number of a file is that of the layout, or without one of its Hive partition."""
+    staged = stage_files(
+        handle.format,
+        handle.storage,
+        lambda staging: _write_through_arrow(handle, spark, writing, staging),
+        lambda staging, _: _write_by_spark(handle, spark, writing, staging),
+        source=handle.storage.root,
+    )
+    return staged if writing.is_routed else dataclasses.replace(staged, files=[(0, file) for _, file in staged.files])
 
 
-@contextmanager
-def _staging(handle: Handle) -> Iterator[str]:
-    """A staging directory that is gone after a failure."""
-    staging = handle.format.stage()
-    try:
-        yield staging
-    except BaseException:
-        handle.format.abort(staging)
-        raise
-
-
-def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> _Staged:
+def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: WritePlan, staging: str) -> ArrowRows:
     from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.write.arrow.job import ArrowRows
 
-    job = ArrowRows(
+    return ArrowRows(
         spark=spark,
         target=handle.storage,
         staging=staging,
-        compression=writing.plan.compression,
-        page_rows=writing.page_rows,
-        frame=writing.incoming.frame,
+        compression=plan.compression,
+        page_rows=plan.page_rows or MOST_ROWS,
+        frame=incoming.frame,
         ordinal=ORDINAL,
-        row_bytes=writing.plan.row_size or 1.0,
-        stored=writing.plan.stored,
+        row_bytes=plan.row_size or 1.0,
+        stored=plan.stored,
     )
+
+
+def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> RowsWritten:
+    job = _rows_job(handle, spark, writing.incoming, writing.plan, staging)
+    if writing.layout is not None and writing.spool is not None:
+        return job.write_spooled(writing.layout, writing.spool, sort=writing.sorts)
     if writing.layout is not None:
-        written = job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
-    elif writing.is_routed:
-        written = job.write_by_partition(len(writing.incoming.directories), writing.rows)
-    else:
-        written = job.write_in_order()
-    numbers = {file.name: file.file if writing.is_routed else 0 for file in written.files}
-    # What other attempts have left there is not among them.
-    files = list_data_files(handle.storage, staging)
-    numbered = [(numbers[name], file) for file in files if (name := file.path.rpartition("/")[2]) in numbers]
-    return _Staged(directory=staging, files=numbered, rows=written.rows)
+        return job.write_by_layout(writing.layout, writing.rows, sort=writing.sorts)
+    if writing.is_routed:
+        return job.write_by_partition(len(writing.incoming.directories), writing.rows)
+    return job.write_in_order()
 
 
-def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> _Staged:
+def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> int:
     import pyspark.sql.functions as F
     from pyspark.sql import Observation
 
     from zskip.spark.scan.logical import frame_of
     from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.schema import name_as_stored
-    from zskip.spark.write.rewrite import WriteOptions, file_of, routed, write_rows, writing_session
+    from zskip.spark.write.rewrite import WriteOptions, routed, write_rows, writing_session
     from zskip.spark.write.routing import route
 
     session = writing_session(spark)
@@ -288,12 +304,12 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
         rows = name_as_stored(rows, writing.plan.stored)
     options = WriteOptions(compression=writing.plan.compression, page_rows=writing.page_rows)
     write_rows(rows, handle.storage.uri(staging), options)
-    files = list_data_files(handle.storage, staging)
-    numbered = [(file_of(file.path.rpartition("/")[2]) if writing.is_routed else 0, file) for file in files]
-    return _Staged(directory=staging, files=numbered, rows=int(observation.get["rows"]))
+    return int(observation.get["rows"])
 
 
-def _check_staged(handle: Handle, staged: _Staged, layout: Layout | None, incoming: Incoming) -> tuple[StagedFile, ...]:
+def _check_staged(
+    handle: Handle, staged: StagedFiles, layout: Layout | None, incoming: Incoming
+) -> tuple[StagedFile, ...]:
     """The new files that hold rows; raises ConflictError unless they hold every row that Spark has read."""
     files = [file for _, file in staged.files]
     counts = [f.rows for f in read_footers(handle.storage, [(f.path, f.size) for f in files], handle.workers)]

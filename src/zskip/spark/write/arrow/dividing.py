@@ -12,8 +12,7 @@ import pyarrow as pa
 from zskip.records import Ints
 from zskip.spark.write.arrow.columns import grow
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
-from zskip.spark.write.arrow.sorting import Sort, decode, join_by_file, join_sorted, sorted_pieces
-from zskip.spark.write.arrow.spilling import Spilled
+from zskip.spark.write.arrow.sorting import Sort, Spilled, decode, join_by_file, join_sorted, sorted_pieces
 from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, write_parquet
 
 

@@ -15,20 +15,22 @@ from zskip.errors import ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
-from zskip.records import Field, Ints, Snapshot
+from zskip.records import Field, Ints
+from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts, lookup
 from zskip.spark.jvm.failures import text_with_causes
+from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import writer
 from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
-from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, placer, row_placer
-from zskip.spark.write.arrow.reading import Source
+from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, key_positions, placer, row_placer
 from zskip.spark.write.arrow.rows import row_writer
 from zskip.spark.write.arrow.schema import (
     FIELD_ID,
+    LONG_DIGITS,
     NotArrow,
     arrow_schema,
     check_file,
@@ -36,6 +38,8 @@ from zskip.spark.write.arrow.schema import (
     reason_in,
     without_ids,
 )
+from zskip.spark.write.arrow.spool import RECOMPUTED, SPOOLED, Recomputed, Spool, spool_placer, spooler
+from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, split_into_tasks
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
 from zskip.spark.write.keys import with_computed_keys, with_tie
 from zskip.spark.write.rewrite import free_name
@@ -53,6 +57,7 @@ _SETTINGS = {
 }
 _ROWS_SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.optimizer.excludedRules": "",
 }
 """Of the plan of a DataFrame."""
@@ -78,15 +83,6 @@ _FAILURES = (
     (re.compile("Python worker exited unexpectedly"), "a Python worker crashed"),
 )
 """Failures of executors that lack something only Arrow needs."""
-_TASK_BYTES = 128 << 20
-_LEAST_TASK_BYTES = 4 << 20
-_TASKS_A_CORE = 4
-_MOST_WRITTEN_BYTES = 64 << 20
-"""Current bytes of the files that one task writes, unless it is a single file, or there are more groups than pay."""
-_DIVIDED_BYTES = 24 << 20
-"""About the bytes in Parquet of the rows that a task divides at once."""
-_BATCH_BYTES = 256 << 10
-"""The least bytes of a batch in the shuffle, about."""
 
 
 class Written(NamedTuple):
@@ -192,7 +188,7 @@ class ArrowRewrite(_ArrowJob):
             files_a_group=group_files(layout.file_count, snapshot.bytes, cores),
             sort=sort,
         )
-        tasks = split_into_tasks(snapshot, _TASKS_A_CORE * cores)
+        tasks = split_into_tasks(snapshot, TASKS_A_CORE * cores)
         place = placer(placement, self._reach_source(), corrected=self._corrected())
         write = writer(options, placement.files_a_group)
         session = compat.private_session(self.spark, _SETTINGS)
@@ -266,6 +262,37 @@ class ArrowRows(_ArrowJob):
     stored: str | None = None
     """The new files' columns in Spark's JSON, with their names and ids there; None for the names of the frame."""
 
+    @contextmanager
+    def spool(self, fields: Sequence[Field], seed: int) -> Iterator[Spool]:
+        """Keep the rows on disk for the block, with a sample of the keys; raises as `write_by_layout`."""
+        schema, _ = self._check()
+        keys = key_positions(schema if self.stored is None else arrow_schema(self._frame_json()), fields)
+        codec = self.compression.codec.replace("uncompressed", "none")
+        with by_value(), compat.active_session(self.frame.sparkSession):
+            spooled = self._named(fields).mapInArrow(spooler(schema, keys, seed, codec), SPOOLED)
+        with Spool(compat.private_session(self.spark, _SETTINGS), spooled) as spool:
+            with self._explain_failures():
+                spool.fill()
+            yield spool
+
+    def write_spooled(self, layout: Layout, spool: Spool, *, sort: bool) -> RowsWritten:
+        """Write the rows of a spool, each to the file that a layout assigns; raises as `write_by_layout`.
+
+        Raises Recomputed where some of them are not what was sampled: the spool has others then, to write anew.
+        """
+        placement, options = self._placement(layout, layout.file_count, spool.rows, sort=sort)
+        with self._explain_failures(), by_value():
+            shipped = spool.batches.mapInArrow(spool_placer(placement, spool.tokens), SHIPPED)
+            write = writer(options, placement.files_a_group)
+            try:
+                table = compat.collect_arrow(route_batches(shipped, placement).mapInArrow(write, WRITTEN))
+            except Exception as error:
+                if RECOMPUTED in text_with_causes(error):
+                    spool.fill()
+                    raise Recomputed(RECOMPUTED) from error
+                raise
+        return RowsWritten(_read(table), spool.rows)
+
     def write_by_layout(self, layout: Layout, rows: int, *, sort: bool) -> RowsWritten:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
 
@@ -286,19 +313,21 @@ class ArrowRows(_ArrowJob):
             written = counted.mapInArrow(row_writer(options), WRITTEN)
             return RowsWritten(_read(compat.collect_arrow(written)), _counted(written))
 
-    def _write(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> RowsWritten:
+    def _placement(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> tuple[Placement, FileOptions]:
         schema, schema_json = self._check()
-        options = self._file_options(schema, schema_json, self.row_bytes, None if layout is None else layout.page_order)
-        cores = self.spark.sparkContext.defaultParallelism
-        files_a_group = group_files(files, int(rows * self.row_bytes), cores)
         placement = Placement(
             schema=schema,
             named=None if self.stored is None else arrow_schema(self._frame_json()),
             layout=layout,
             files=files,
-            files_a_group=files_a_group,
+            files_a_group=group_files(files, int(rows * self.row_bytes), self.spark.sparkContext.defaultParallelism),
             sort=sort,
         )
+        page_order = None if layout is None else layout.page_order
+        return placement, self._file_options(schema, schema_json, self.row_bytes, page_order)
+
+    def _write(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> RowsWritten:
+        placement, options = self._placement(layout, files, rows, sort=sort)
         has_spread = layout is not None and int(layout.spread.max(initial=1)) > 1
         with self._explain_failures(), by_value():
             # Names are resolved as the active session resolves them.
@@ -309,7 +338,7 @@ class ArrowRows(_ArrowJob):
                 shipped = route_batches(hashed.mapInArrow(row_placer(placement), SHIPPED), placement)
             # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
-            written = arrived.mapInArrow(writer(options, files_a_group), WRITTEN)
+            written = arrived.mapInArrow(writer(options, placement.files_a_group), WRITTEN)
             return RowsWritten(_read(compat.collect_arrow(written)), _counted(shipped))
 
     def _check(self) -> tuple[pa.Schema, str]:
@@ -330,7 +359,23 @@ class ArrowRows(_ArrowJob):
         """The rows under the names in files, with the keys that are expressions of their columns at the end."""
         names = [free_name(f"__zskip_key_{i}", self.frame.columns) for i in range(len(fields))]
         frame = with_computed_keys(self.frame, fields, names)
-        return frame if self.stored is None else name_as_stored(frame, self.stored)
+        return _unscaled(frame if self.stored is None else name_as_stored(frame, self.stored))
+
+
+def _unscaled(frame: DataFrame) -> DataFrame:
+    """Give decimals of at most 18 digits as the integers that they are: Spark makes objects of decimals for Arrow."""
+    import pyspark.sql.functions as F
+    from pyspark.sql.types import DecimalType
+
+    spark = frame.sparkSession
+    unscale = Jvm.of(spark).find("org.apache.spark.sql.catalyst.expressions.UnscaledValue")
+    columns = []
+    for field in frame.schema.fields:
+        column = F.col(quote_identifier(field.name))
+        if isinstance(field.dataType, DecimalType) and field.dataType.precision <= LONG_DIGITS:
+            column = compat.column_of(spark, unscale(compat.expression_of(spark, column))).alias(field.name)
+        columns.append(column)
+    return frame.select(*columns)
 
 
 def rows_session(spark: SparkSession) -> SparkSession:
@@ -359,43 +404,3 @@ def _counted(frame: DataFrame) -> int:
 
 def _read(table: pa.Table) -> list[Written]:
     return [Written(**row) for row in table.to_pylist()]
-
-
-def group_files(files: int, current_bytes: int, cores: int) -> int:
-    """Choose how many files, one after another, are one group of the shuffle, which one task writes.
-
-    A batch takes a millisecond whatever is in it, so that a task that places rows ships to few groups; where there are
-    more files than groups, the task that writes them divides. current_bytes: of the rows to write, in Parquet.
-
-    >>> [group_files(files, files << 27, 4) for files in (64, 512, 8_000, 32_000)]
-    [1, 6, 84, 334]
-    """
-    size = max(current_bytes, 1) / files
-    even = files // (_TASKS_A_CORE * cores)
-    wanted = min(max(even, int(_LEAST_TASK_BYTES / size), 1), max(int(_MOST_WRITTEN_BYTES / size), 1), files)
-    most_groups = max(min(_DIVIDED_BYTES, _task_bytes(current_bytes, _TASKS_A_CORE * cores)) // _BATCH_BYTES, cores)
-    return max(wanted, -(-files // most_groups))
-
-
-def _task_bytes(current_bytes: int, least: int) -> int:
-    """The bytes of a task that places rows; least: the number of tasks, if there are enough bytes."""
-    return min(_TASK_BYTES, max(_LEAST_TASK_BYTES, -(-current_bytes // least)))
-
-
-def split_into_tasks(snapshot: Snapshot, least: int) -> list[list[Source]]:
-    """Split the files of a snapshot into tasks of about equal bytes, large files in parts.
-
-    least: the number of tasks, if the files are large enough.
-    """
-    size = _task_bytes(snapshot.bytes, least)
-    tasks: list[list[Source]] = [[]]
-    task_bytes = 0
-    for file in snapshot:
-        parts = max(1, round(file.size / size))
-        for part in range(parts):
-            if tasks[-1] and task_bytes + file.size // parts > 1.25 * size:
-                tasks.append([])
-                task_bytes = 0
-            tasks[-1].append(Source(file.path, file.size, file.partition, part, parts))
-            task_bytes += file.size // parts
-    return tasks

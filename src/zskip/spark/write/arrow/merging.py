@@ -12,8 +12,7 @@ import pyarrow as pa
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
-from zskip.spark.write.arrow.sorting import decode, join_sorted
-from zskip.spark.write.arrow.spilling import Spilled
+from zskip.spark.write.arrow.sorting import Spilled, decode, join_sorted
 from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, write_parquet
 
 

@@ -13,11 +13,10 @@ import pyarrow.compute as pc
 
 from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
-from zskip.records import Ints
+from zskip.records import Bools, Field, Ints, Values
 from zskip.spark.forms import curve_form
 from zskip.spark.write.arrow.access import Reach
-from zskip.spark.write.arrow.columns import join, shrink
-from zskip.spark.write.arrow.forms import column_values
+from zskip.spark.write.arrow.columns import column_values, join, shrink
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
@@ -47,7 +46,7 @@ _SHIPPED = pa.schema(
 _Hashes = npt.NDArray[np.uint64]
 _Files = npt.NDArray[np.int32]
 _Partition = int | npt.NDArray[np.integer[Any]]
-_Rows = tuple[pa.RecordBatch, _Partition, _Hashes, Sequence[pa.Array]]
+PlacedRows = tuple[pa.RecordBatch, _Partition, _Hashes, Sequence[pa.Array]]
 """Rows, the Hive partition of all or of each, a hash of each, and the keys that Spark has computed, in their forms."""
 _TYPES_OF_FORMS = {"int": "long", "float": "double", "bytes": "binary"}
 """The types in which keys that Spark has computed arrive. As texts: see `Placement`."""
@@ -81,7 +80,7 @@ class Placement:
         self.schema = schema
         fields = () if layout is None else layout.fields
         stored = schema if named is None else named
-        self.keys = [[] if field.computed else _positions(stored, field.path) for field in fields]
+        self.keys = key_positions(stored, fields)
         """For each key the positions that lead to it; none for what Spark has computed."""
         # As text: the pickling of Spark 3.5 loses the content of dataclasses with slots.
         self.layout = None if layout is None else layout.to_json()
@@ -141,11 +140,11 @@ def row_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Ite
     return place
 
 
-def _read(reader: Reader, task: int, sources: Sequence[Source]) -> Iterator[_Rows]:
+def _read(reader: Reader, task: int, sources: Sequence[Source]) -> Iterator[PlacedRows]:
     for number, source in enumerate(sources):
         row = 0
         for batch in reader.batches(source):
-            yield batch, source.partition, _hashes(task << 32 | number, row, batch.num_rows), ()
+            yield batch, source.partition, position_hashes(task << 32 | number, row, batch.num_rows), ()
             row += batch.num_rows
 
 
@@ -194,7 +193,7 @@ class _Placer:
         self._origin = task << 32
         self._outgoing = _Outgoing()
 
-    def run(self, rows: Iterable[_Rows]) -> Iterator[pa.RecordBatch]:
+    def run(self, rows: Iterable[PlacedRows]) -> Iterator[pa.RecordBatch]:
         """Place all rows of the task, and yield them some bytes at a time."""
         placed: list[_Placed] = []
         pending_bytes = 0
@@ -214,14 +213,9 @@ class _Placer:
         """Compute the file and the key of each row."""
         if self._layout is None:
             return np.broadcast_to(np.asarray(partition, np.int32), batch.num_rows), None
-        fields = self._layout.fields
-        values = iter(computed)
-        forms = [
-            column_values(_column_at(batch, path), field.type)
-            if path
-            else column_values(next(values), DataType(_TYPES_OF_FORMS[curve_form(field.type).value]))
-            for path, field in zip(self._placement.keys, fields, strict=True)
-        ]
+        rest = iter(computed)
+        columns = [column_at(batch, path) if path else next(rest) for path in self._placement.keys]
+        forms = key_forms(columns, self._layout.fields)
         return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
 
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:
@@ -249,6 +243,24 @@ class _Placer:
                     yield from self._outgoing.take()
 
 
+def place_rows(placement: Placement, task: int, rows: Iterable[PlacedRows]) -> Iterator[pa.RecordBatch]:
+    """Place the rows of a task; yields the rows of `SHIPPED`."""
+    yield from _Placer(placement, task).run(rows)
+
+
+def key_forms(columns: Sequence[pa.Array], fields: Sequence[Field]) -> list[tuple[Values, Bools]]:
+    """The values and nulls of keys, in their forms; Spark has computed those of expressions."""
+    return [
+        column_values(column, DataType(_TYPES_OF_FORMS[curve_form(field.type).value]) if field.computed else field.type)
+        for column, field in zip(columns, fields, strict=True)
+    ]
+
+
+def key_positions(schema: pa.Schema, fields: Sequence[Field]) -> list[list[int]]:
+    """For each key the positions that lead to it; none for an expression. schema: with the table's names."""
+    return [[] if field.computed else _positions(schema, field.path) for field in fields]
+
+
 def _positions(schema: pa.Schema, path: Sequence[str]) -> list[int]:
     """The position of a column, and of each field inside structs that leads to a key."""
     kind, positions = pa.struct(list(schema)), []
@@ -258,7 +270,7 @@ def _positions(schema: pa.Schema, path: Sequence[str]) -> list[int]:
     return positions
 
 
-def _column_at(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.Array:
+def column_at(batch: pa.RecordBatch, positions: Sequence[int]) -> pa.Array:
     """A column, or a field inside its structs, null where a struct around it is."""
     column = batch.column(positions[0])
     return pc.struct_field(column, positions[1:]) if positions[1:] else column
@@ -275,7 +287,7 @@ def _take(placed: Sequence[_Placed], order: Ints, placement: Placement) -> pa.Re
     return pa.RecordBatch.from_arrays(columns, names)
 
 
-def _hashes(source: int, first: int, rows: int) -> _Hashes:
+def position_hashes(source: int, first: int, rows: int) -> _Hashes:
     """Hash each row's position in a source, the same at every read."""
     start = _mix(np.full(1, source, np.uint64))
     return _mix(cast(_Hashes, start + np.arange(first, first + rows, dtype=np.uint64)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,14 +73,21 @@ def row_measurer(codec: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa
                 first.append(batch)
         if not first:
             return
-        sink = pa.BufferOutputStream()
-        try:
-            pq.write_table(pa.Table.from_batches(first), sink, compression=codec)
-        except pa.ArrowException:
-            return
-        metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
-        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        size = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
-        yield pa.record_batch({"rows": [metadata.num_rows], "bytes": [size]})
+        rows, size = measure_rows(first, codec)
+        if rows:
+            yield pa.record_batch({"rows": [rows], "bytes": [size]})
 
     return measure
+
+
+def measure_rows(batches: Sequence[pa.RecordBatch], codec: str) -> tuple[int, int]:
+    """Number of rows, and their bytes in a file; (0, 0) for types that pyarrow does not write."""
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(pa.Table.from_batches(batches), sink, compression=codec)
+    except pa.ArrowException:
+        return 0, 0
+    metadata = pq.read_metadata(pa.BufferReader(sink.getvalue()))
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    size = sum(group.column(i).total_compressed_size for group in groups for i in range(group.num_columns))
+    return metadata.num_rows, size

@@ -36,7 +36,7 @@ maps."""
 _NOTED = (FIELD_ID, _ICEBERG_TYPE, _PARTS)
 _FIXED = re.compile(r"fixed\[(\d+)\]")
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_LONG_DIGITS = 18
+LONG_DIGITS = 18
 """Decimals of at most so many digits fit into 64 bits."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
@@ -101,7 +101,7 @@ def arrow_schema(schema_json: str) -> pa.Schema:
 
 
 def _narrow(data_type: pa.DataType) -> pa.DataType:
-    if pa.types.is_decimal(data_type) and data_type.precision <= _LONG_DIGITS:
+    if pa.types.is_decimal(data_type) and data_type.precision <= LONG_DIGITS:
         return pa.decimal64(data_type.precision, data_type.scale)
     return data_type
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import cast
 
 import numpy as np
@@ -116,3 +119,37 @@ def _piece(batches: Sequence[pa.RecordBatch], ends: Ints, rows: Ints) -> pa.Reco
     places = np.empty(len(rows), np.int64)
     places[ascending] = np.arange(len(rows))
     return pa.concat_batches(parts).take(pa.array(places))
+
+
+class Spilled:
+    """Batches in an Arrow file, which the system may cache in memory."""
+
+    def __init__(self) -> None:
+        directory = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
+        handle, self._path = tempfile.mkstemp(prefix="zskip-", suffix=".arrow", dir=directory)
+        os.close(handle)
+        self._sink = pa.OSFile(self._path, "wb")
+        self._stream: pa.RecordBatchStreamWriter | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Append a batch of the same columns as all others."""
+        if self._stream is None:
+            self._stream = pa.ipc.new_stream(self._sink, batch.schema)
+        self._stream.write_batch(batch)
+
+    def table(self) -> pa.Table:
+        """Map all batches into memory."""
+        if self._stream is not None:
+            self._stream.close()
+        self._sink.close()
+        table = pa.ipc.open_stream(pa.memory_map(self._path)).read_all()
+        # The map keeps the content, and a task that is killed leaves nothing.
+        os.remove(self._path)
+        return table
+
+    def __enter__(self) -> Spilled:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            os.remove(self._path)

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,8 +19,7 @@ from zskip.layout.cells import Keys
 from zskip.layout.pages import PageOrder
 from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access, Reach
-from zskip.spark.write.arrow.columns import plain, without_unused
-from zskip.spark.write.arrow.forms import has_nan
+from zskip.spark.write.arrow.columns import has_nan, plain, without_unused
 from zskip.spark.write.arrow.schema import NotArrow, first_line, leaves_of, stored_bytes
 from zskip.spark.write.arrow.sorting import stable_order
 
@@ -31,6 +31,8 @@ SUFFIXES = {"zstd": ".zstd", "snappy": ".snappy", "gzip": ".gz", "uncompressed":
 _LEVELS = {"zstd": 3, "gzip": 6}
 """The defaults of parquet-mr."""
 _PAGE_BYTES = 1 << 20
+_PART, _PART_ROWS = 8, 1_000
+"""Each so many-th row of a page tells whether its values repeat at all, if they are enough."""
 _ROW_GROUP_BYTES = 128 << 20
 PENDING_BYTES = 192 << 20
 """Larger files go through an Arrow file on disk."""
@@ -178,14 +180,31 @@ def _repeats(column: pa.ChunkedArray, page_rows: int) -> bool:
     if pa.types.is_nested(kind) or pa.types.is_boolean(kind) or not len(column):
         return True
     page = column.slice(0, page_rows).drop_null()
+    if not len(page):
+        return True
     if pa.types.is_dictionary(kind):
-        kind, page = kind.value_type, page.cast(kind.value_type)
-    values = pc.count_distinct(page).as_py()
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        width = 4 + pc.sum(pc.binary_length(page)).as_py() / len(page) if len(page) else 4.0
-    else:
-        width = stored_bytes(kind)
-    return bool(values * width + len(page) * max(values - 1, 1).bit_length() / 8 < max(len(page), 1) * width)
+        return _is_smaller(len(page), *_count_used(page))
+    is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    width = 4 + pc.sum(pc.binary_length(page)).as_py() / len(page) if is_text else float(stored_bytes(kind))
+    # Where a part of the rows hardly repeats, all of them do not enough: pairs grow with the square of rows.
+    part = page.take(pa.array(np.arange(0, len(page), _PART)))
+    repeats = _PART * (1 - pc.count_distinct(part).as_py() / len(part))
+    if len(part) >= _PART_ROWS and not _is_smaller(len(page), int(len(page) * (1 - repeats)), width):
+        return False
+    return _is_smaller(len(page), pc.count_distinct(page).as_py(), width)
+
+
+def _count_used(page: pa.ChunkedArray) -> tuple[int, float]:
+    """How many texts of its dictionary a page uses, and the mean bytes of its values."""
+    column = page.combine_chunks()
+    uses = np.bincount(column.indices.to_numpy(), minlength=len(column.dictionary))
+    lengths = pc.binary_length(column.dictionary).to_numpy()
+    return int(np.count_nonzero(uses)), 4 + float(uses @ lengths) / len(page)
+
+
+def _is_smaller(rows: int, values: int, width: float) -> bool:
+    """Whether rows take fewer bytes as a dictionary of so many values and its indices; width: bytes of a value."""
+    return values * width + rows * max(values - 1, 1).bit_length() / 8 < rows * width
 
 
 def _sign(path: str) -> None:

@@ -1,0 +1,95 @@
+"""New files in a staging directory: through Arrow, or by Spark's own writer where Arrow does not hold the types."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from zskip.errors import UnsupportedError
+from zskip.formats import TableFormat, list_data_files
+from zskip.storage import FileInfo, Storage
+
+if TYPE_CHECKING:
+    from zskip.spark.write.arrow.job import RowsWritten
+
+_log = logging.getLogger("zskip")
+_MOST_RUNS = 3
+"""How often rows are written at most where executors are lost."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class StagedFiles:
+    """Files in a staging directory."""
+
+    directory: str
+    files: list[tuple[int, FileInfo]]
+    """With the number of each."""
+    rows: int
+    """Rows that Spark has read."""
+    spark_reason: str
+    """Why Spark has written them; empty if they came through Arrow."""
+
+
+def stage_files(
+    table: TableFormat,
+    storage: Storage,
+    through_arrow: Callable[[str], RowsWritten],
+    by_spark: Callable[[str, str], int],
+    *,
+    source: str,
+    writer: str = "auto",
+) -> StagedFiles:
+    """Write files into a staging directory, which is gone after a failure.
+
+    through_arrow: writes into a directory; raises NotArrow where only Spark can. by_spark: takes the directory and the
+    reason, and returns the number of rows. source: what the rows are of, for messages; writer: as in `Table.optimize`.
+    """
+    from zskip.spark.write.arrow.schema import NotArrow
+    from zskip.spark.write.arrow.spool import Recomputed
+
+    reason = 'writer="spark"'
+    for run in range(_MOST_RUNS if writer != "spark" else 0):
+        # Tasks that go on after a failure have no directory to leave files in.
+        staging = table.stage()
+        try:
+            written = through_arrow(staging)
+            names = {file.name: file.file for file in written.files}
+            # What other attempts have left there is not among them.
+            listed = ((file.path.rpartition("/")[2], file) for file in list_data_files(storage, staging))
+            files = [(names[name], file) for name, file in listed if name in names]
+            return StagedFiles(directory=staging, files=files, rows=written.rows, spark_reason="")
+        except BaseException as error:
+            table.abort(staging)
+            if isinstance(error, Recomputed) and run + 1 < _MOST_RUNS:
+                continue
+            if not isinstance(error, NotArrow):
+                raise
+            if writer == "arrow":
+                raise not_through_arrow(source, error.reason) from error
+            reason = error.reason
+            _log.info("%s: Spark writes the new files: %s", source, reason)
+            break
+    return _stage_by_spark(table, storage, by_spark, reason)
+
+
+def _stage_by_spark(
+    table: TableFormat, storage: Storage, by_spark: Callable[[str, str], int], reason: str
+) -> StagedFiles:
+    from zskip.spark.write.rewrite import file_of
+
+    staging = table.stage()
+    try:
+        rows = by_spark(staging, reason)
+        listed = list_data_files(storage, staging)
+        files = [(file_of(file.path.rpartition("/")[2]), file) for file in listed]
+    except BaseException:
+        table.abort(staging)
+        raise
+    return StagedFiles(directory=staging, files=files, rows=rows, spark_reason=reason)
+
+
+def not_through_arrow(root: str, reason: str) -> UnsupportedError:
+    """The error for writer="arrow"."""
+    return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')
