@@ -9,7 +9,7 @@ three-valued logic.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zskip.types import DataType, Encoded
 
@@ -158,7 +158,19 @@ class CompareTerms:
 
 
 TermLeaf = Compare | In | IsNull | StartsWith | EndsWith | Contains | Like
-Leaf = TermLeaf | CompareTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Some element of an array makes a test true."""
+
+    term: Opaque
+    """`explode(array)`, an element."""
+    test: Predicate
+    """A leaf about the element, the negation of one, or an AND of such."""
+
+
+Leaf = TermLeaf | CompareTerms | Exists
 Predicate = And | Or | Not | Constant | Unknown | Leaf
 
 
@@ -202,6 +214,15 @@ def nodes(predicate: Predicate) -> Iterator[Predicate]:
 def terms_of(leaf: Leaf) -> tuple[Term, ...]:
     """Return the terms of a leaf."""
     return (leaf.left, leaf.right) if isinstance(leaf, CompareTerms) else (leaf.term,)
+
+
+def with_term(predicate: Predicate, term: Term) -> Predicate:
+    """Put another term into all leaves about one term."""
+    if isinstance(predicate, And | Or):
+        return type(predicate)(tuple(with_term(child, term) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(with_term(predicate.child, term))
+    return replace(predicate, term=term) if isinstance(predicate, TermLeaf) else predicate
 
 
 def columns_under(term: Term) -> tuple[Column, ...]:

@@ -14,6 +14,7 @@ from zskip.errors import ColumnError
 from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in
 from zskip.predicate.casts import cast_term, sql_name, strip_casts
 from zskip.predicate.columns import Attributes, name_parts
+from zskip.predicate.elements import element_of, exists, keys_of, values_of
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.junctions import Part, join, shorten
 from zskip.predicate.sql.literals import cast_literal
@@ -24,6 +25,7 @@ from zskip.predicate.tree import (
     Contains,
     EndsWith,
     IsNull,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -74,7 +76,8 @@ class _Reader:
     def __init__(self, attributes: Attributes, timezone: str) -> None:
         self._attributes = attributes
         self._timezone = timezone
-        self._depth = 0
+        self._element: Opaque | None = None
+        """What the variable of a lambda is."""
 
     def part(self, node: Node) -> Part:
         """Read a node."""
@@ -86,6 +89,8 @@ class _Reader:
         if kind == "not null":
             return self.part(("null", *node[1:])).negate()
         text = node[1]
+        if kind == "exists":
+            return Part(self._exists(*node[1:]) or Unknown(shorten(text)), 0)
         if kind == "sql":
             return Part(parse(text, self._attributes, timezone=self._timezone, lenient=True), 0)
         handler = self._HANDLERS.get(kind)
@@ -116,6 +121,21 @@ class _Reader:
         term = self._term(side)
         return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
 
+    def _exists(self, text: str, array: Node, test: Node) -> Predicate | None:
+        element = element_of(self._array(array))
+        if element is None:
+            return None
+        self._element = element
+        try:
+            return exists(element, self.part(test).predicate, shorten(text))
+        finally:
+            self._element = None
+
+    def _array(self, node: Node) -> Term | None:
+        if node[0] in ("keys", "values"):
+            return (keys_of if node[0] == "keys" else values_of)(self._term(node[1]))
+        return self._term(node)
+
     _HANDLERS: dict[str, Callable[..., Predicate | None]] = {  # noqa: RUF012
         "compare": _compare,
         "in": _in,
@@ -130,6 +150,8 @@ class _Reader:
 
     def _side(self, node: Node) -> Side:
         kind = node[0]
+        if kind == "element":
+            return self._element
         if kind == "literal":
             return self._literal(node[1], node[2])
         if kind == "column":
@@ -145,7 +167,7 @@ class _Reader:
             for target in reversed(casts):
                 term = None if term is None else cast_term(term, target.replace(",", ", "), self._timezone)
             return term
-        return parse_side(node[1], self._attributes, timezone=self._timezone)
+        return parse_side(node[1], self._attributes, timezone=self._timezone) if kind == "side" else None
 
     def _literal(self, data_type: str, value: Any) -> Literal | None:
         if value is None:
