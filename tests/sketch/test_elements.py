@@ -13,13 +13,13 @@ from arrow_tables import arrow_type
 from hypothesis import given
 from hypothesis import strategies as st
 from oracle import truth
-from sketched import VALUES, encoded, leaves
+from sketched import VALUES, column, encoded, leaves
 from tiers import examples
 
 from zskip.errors import InputError, PredicateError
 from zskip.predicate import And, Column, Columns, Compare, Exists, Not, Opaque, Or, Predicate, term_sql, to_sql
 from zskip.predicate.elements import element_of, exists, implied_tests, keys_of, values_of
-from zskip.predicate.tree import with_term
+from zskip.predicate.tree import replace_terms
 from zskip.prune import outcomes
 from zskip.records import Field
 from zskip.sketch import (
@@ -81,7 +81,7 @@ def sketch(spec: str, term: Opaque, arrays: Sequence[pa.Array]) -> tuple[SketchO
 @st.composite
 def conditions(draw: st.DrawFn, term: Opaque, name: str, near: Sequence[Any]) -> Predicate:
     """Conditions on one element."""
-    leaf = leaves(name, near).map(lambda one: with_term(one, term))
+    leaf = leaves(name, near).map(lambda one: replace_terms(one, {column(name): term}))
     parts = draw(st.lists(leaf | leaf.map(Not), min_size=1, max_size=3))
     kind = draw(st.sampled_from([And, Or]))
     test = parts[0] if len(parts) == 1 else kind(tuple(parts))
@@ -125,10 +125,10 @@ def test_no_row_with_a_match_is_lost(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_a_value_of_a_map_has_its_key(data: st.DataObject) -> None:
     map_type = DataType("nested", keys=DataType("string"), values=DataType("integer"))
-    column = Column(("m",), map_type)
+    entries_column = Column(("m",), map_type)
     entries = st.none() | st.dictionaries(st.sampled_from("abcd"), st.none() | st.integers(0, 5), max_size=3)
     files = data.draw(st.lists(st.lists(entries, max_size=4), min_size=1, max_size=4))
-    some_key, some_value = element(keys_of(column)), element(values_of(column))
+    some_key, some_value = element(keys_of(entries_column)), element(values_of(entries_column))
     lists = {
         some_key: [[None if m is None else list(m) for m in file] for file in files],
         some_value: [[None if m is None else list(m.values()) for m in file] for file in files],
@@ -143,9 +143,9 @@ def test_a_value_of_a_map_has_its_key(data: st.DataObject) -> None:
         ),
     )
     rows = [[{("m",): None if m is None else {k.encode(): v for k, v in m.items()}} for m in file] for file in files]
-    value = Opaque("element_at", (column, "'a'"), DataType("integer"))
+    value = Opaque("element_at", (entries_column, "'a'"), DataType("integer"))
     for _ in range(4):
-        leaf = with_term(data.draw(leaves("integer", range(6))), value)
+        leaf = replace_terms(data.draw(leaves("integer", range(6))), {column("integer"): value})
         check(data.draw(st.sampled_from([leaf, Not(leaf), And((leaf, Not(leaf))), Not(Not(leaf))])), rows, sketches)
 
 

@@ -27,7 +27,7 @@ from zskip.predicate import (
     Term,
 )
 from zskip.predicate.functions import function_of
-from zskip.predicate.tree import with_term
+from zskip.predicate.tree import replace_terms
 
 Row = Mapping[tuple[str, ...], Any]
 """Path of a column to a value in the form of its type; None is null."""
@@ -125,7 +125,7 @@ def truth(predicate: Predicate, row: Row) -> bool | None:
 def _exists(predicate: Exists, row: Row) -> bool | None:
     array, element = predicate.term.arguments[0], Column(("x",), predicate.term.type)
     assert not isinstance(array, str)
-    elements, test = value(array, row), with_term(predicate.test, element)
+    elements, test = value(array, row), replace_terms(predicate.test, {predicate.term: element})
     found = None if elements is None else [truth(test, {element.path: one}) for one in elements]
     return None if found is None else True if True in found else None if None in found else False
 

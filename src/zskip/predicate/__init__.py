@@ -41,6 +41,7 @@ from zskip.predicate.tree import (
     is_opaque,
     is_unread,
     nodes,
+    replace_terms,
     smaller,
     terms_of,
 )
@@ -86,6 +87,7 @@ __all__ = [
     "parse_term",
     "patterns",
     "register_function",
+    "replace_terms",
     "smaller",
     "term_sql",
     "terms_of",

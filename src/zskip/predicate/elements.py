@@ -20,7 +20,7 @@ from zskip.predicate.tree import (
     Unknown,
     conjunction,
     conjuncts,
-    with_term,
+    replace_terms,
 )
 from zskip.types import NESTED, DataType
 
@@ -91,7 +91,7 @@ def implied_tests(part: Predicate) -> tuple[Predicate, ...]:
     some_key, some_value = element_of(keys_of(value)), element_of(values_of(value))
     if some_key is None or some_value is None:
         return ()
-    return Compare("=", some_key, str(literal_value(key)).encode()), with_term(part, some_value)
+    return Compare("=", some_key, str(literal_value(key)).encode()), replace_terms(part, {term: some_value})
 
 
 def _push_not(test: Predicate, *, negated: bool) -> Predicate:

@@ -28,7 +28,7 @@ from zskip.predicate.tree import (
     Term,
     TermLeaf,
     Unknown,
-    with_term,
+    replace_terms,
 )
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
@@ -61,7 +61,7 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
         return f"{term_sql(predicate.left)} {predicate.op} {term_sql(predicate.right)}"
     if isinstance(predicate, Exists):
         element = Column(("x",), predicate.term.type)
-        test = to_sql(with_term(predicate.test, element), shorten=shorten)
+        test = to_sql(replace_terms(predicate.test, {predicate.term: element}), shorten=shorten)
         return f"exists({', '.join(map(_argument_sql, predicate.term.arguments))}, x -> {test})"
     return _leaf_sql(predicate, shorten)
 

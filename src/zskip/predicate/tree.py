@@ -8,7 +8,7 @@ three-valued logic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from zskip.types import DataType, Encoded
@@ -216,13 +216,29 @@ def terms_of(leaf: Leaf) -> tuple[Term, ...]:
     return (leaf.left, leaf.right) if isinstance(leaf, CompareTerms) else (leaf.term,)
 
 
-def with_term(predicate: Predicate, term: Term) -> Predicate:
-    """Put another term into all leaves about one term."""
+def replace_terms(predicate: Predicate, terms: Mapping[Term, Term]) -> Predicate:
+    """Replace terms by others of the same types, also inside monotone functions.
+
+    >>> a, b = (Column((name,), DataType("long")) for name in "ab")
+    >>> replace_terms(Not(IsNull(a)), {a: b}) == Not(IsNull(b))
+    True
+    """
     if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(with_term(child, term) for child in predicate.children))
+        return type(predicate)(tuple(replace_terms(child, terms) for child in predicate.children))
     if isinstance(predicate, Not):
-        return Not(with_term(predicate.child, term))
-    return replace(predicate, term=term) if isinstance(predicate, TermLeaf) else predicate
+        return Not(replace_terms(predicate.child, terms))
+    if isinstance(predicate, CompareTerms):
+        left, right = (_replace_term(term, terms) for term in (predicate.left, predicate.right))
+        return replace(predicate, left=left, right=right)
+    if isinstance(predicate, TermLeaf):
+        return replace(predicate, term=_replace_term(predicate.term, terms))
+    return predicate
+
+
+def _replace_term(term: Term, terms: Mapping[Term, Term]) -> Term:
+    if term in terms:
+        return terms[term]
+    return replace(term, term=_replace_term(term.term, terms)) if isinstance(term, Call) else term
 
 
 def columns_under(term: Term) -> tuple[Column, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -99,3 +101,19 @@ def test_filters_on_elements_skip_files(spark: SparkSession, path: Path, where: 
     with zskip.enabled(spark):
         assert ids(spark.read.parquet(str(path)).where(where)) == expected
     assert len(zskip.open(str(path)).files(where)) == table.last_scan.files
+
+
+def test_any_combination_loses_no_row(spark: SparkSession, path: Path) -> None:
+    rng = random.Random(7)
+
+    def condition(depth: int) -> str:
+        if not depth or rng.random() < 0.3:
+            return rng.choice([*WHERE, *UNREAD])
+        if rng.random() < 0.25:
+            return f"NOT ({condition(depth - 1)})"
+        return f"({condition(depth - 1)}) {rng.choice(['AND', 'OR'])} ({condition(depth - 1)})"
+
+    table, plain = zskip.table(spark, str(path)).df(), spark.read.parquet(str(path))
+    for _ in range(tiers.count(60, 8)):
+        where = condition(3)
+        assert ids(table.where(where)) == ids(plain.where(where)), where
