@@ -22,15 +22,15 @@ FIELDS = """
 """
 NAMES = "named_struct('customer', customer, 'amount', amount, 'note', concat('event ', id))"
 KINDS = {
-    "plain": ("customer, amount, concat('event ', id) AS note", "customer", "amount"),
-    "struct": (f"{NAMES} AS payload", "payload.customer", "payload.amount"),
+    "plain": (("customer", "amount", "concat('event ', id) AS note"), "customer", "amount"),
+    "struct": ((f"{NAMES} AS payload",), "payload.customer", "payload.amount"),
     "json": (
-        f"to_json({NAMES}) AS payload",
+        (f"to_json({NAMES}) AS payload",),
         "get_json_object(payload, '$.customer')",
         "CAST(get_json_object(payload, '$.amount') AS DOUBLE)",
     ),
     "variant": (
-        f"parse_json(to_json({NAMES})) AS payload",
+        (f"parse_json(to_json({NAMES})) AS payload",),
         "variant_get(payload, '$.customer', 'string')",
         "variant_get(payload, '$.amount', 'int')",
     ),
@@ -52,7 +52,7 @@ def main() -> None:
     for kind, (payload, first, second) in kinds.items():
         path = common.HOME / "events" / kind
         shutil.rmtree(path, ignore_errors=True)
-        spark.read.parquet(str(source)).selectExpr("id", "ts", payload).write.parquet(str(path))
+        spark.read.parquet(str(source)).selectExpr("id", "ts", *payload).write.parquet(str(path))
         table = zskip.table(spark, str(path))
         table.optimize(by=[first, second], files=options.files)
         texts = [condition.format(customer=first, amount=second) for condition in wanted]
@@ -123,7 +123,7 @@ def delta_table(spark: Any, source: Path, options: Any) -> Any:
         f"CREATE TABLE delta.`{path}` (id BIGINT, ts TIMESTAMP, payload {payload}) USING delta "
         "CLUSTER BY (payload.customer, payload.amount)"
     )
-    rows = spark.read.parquet(str(source)).selectExpr("id", "ts", KINDS["struct"][0])
+    rows = spark.read.parquet(str(source)).selectExpr("id", "ts", *KINDS["struct"][0])
     rows.write.format("delta").mode("append").save(str(path))
     spark.sql(f"OPTIMIZE delta.`{path}` FULL")
     return spark.read.format("delta").load(str(path))
