@@ -57,8 +57,12 @@ class DataType:
     name: str
     fields: tuple[tuple[str, DataType], ...] = field(default=(), repr=False, compare=False)
     """Names and types of a struct's fields; empty for all other types."""
+    elements: DataType | None = field(default=None, repr=False, compare=False)
+    """The type of an array's elements; None for all other types."""
+    keys: DataType | None = field(default=None, repr=False, compare=False)
+    """The type of a map's keys; None for all other types."""
     values: DataType | None = field(default=None, repr=False, compare=False)
-    """Of a map whose keys are texts, the type of its values."""
+    """The type of a map's values; None for all other types."""
 
     @property
     def form(self) -> Form | None:
@@ -133,10 +137,9 @@ def read_type(description: object, metadata: Mapping[str, Any] | None = None) ->
     metadata = metadata or {}
     char_type = str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))
     if isinstance(description, Mapping):
-        if description.get("type") == "map" and description["keyType"] == "string" and not metadata:
-            return DataType(NESTED.name, values=read_type(description["valueType"]))
         if description.get("type") != "struct":
-            return NESTED
+            # The metadata of the column tells which of the texts inside have a collation or are padded.
+            return NESTED if char_type or metadata.get("__COLLATIONS") else _read_collection(description)
         inherited = {"__CHAR_VARCHAR_TYPE_STRING": char_type} if char_type else {}
         members = description["fields"]
         fields = ((f["name"], read_type(f["type"], {**inherited, **f.get("metadata", {})})) for f in members)
@@ -145,6 +148,15 @@ def read_type(description: object, metadata: Mapping[str, Any] | None = None) ->
         return DataType(f"{description} collate")
     padded = _CHAR.search(char_type) if description == "string" else None
     return DataType(padded[0] if padded else str(description))
+
+
+def _read_collection(description: Mapping[str, Any]) -> DataType:
+    if description.get("type") == "array":
+        return DataType(NESTED.name, elements=read_type(description["elementType"]))
+    if description.get("type") == "map":
+        keys, values = read_type(description["keyType"]), read_type(description["valueType"])
+        return DataType(NESTED.name, keys=keys, values=values)
+    return NESTED
 
 
 def value_range(data_type: DataType) -> tuple[int, int]:

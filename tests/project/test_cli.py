@@ -207,6 +207,11 @@ def test_commands_that_need_spark(spark: object, events: str, capsys: pytest.Cap
     done = json.loads(out)
     assert (done["files_before"], done["files_after"], done["rows"]) == (6, 4, tables.ROWS)
     assert set(done["seconds"]) >= {"sample", "fit", "rewrite", "commit", "index"}
+    code, out, _ = call("optimize", events, "--by", "pmod(hash(user, day), 8),user", "--json", capsys=capsys)
+    assert code == 0
+    assert json.loads(out)["by"] == ["pmod(hash(user, day), 8)", "user"]
+    code, _, _ = call("optimize", events, "--by", "user,day", "--files", "4", "--json", capsys=capsys)
+    assert code == 0
 
     sql = "SELECT user, count(*) AS n, max(price) AS p FROM e WHERE user < 20 GROUP BY user ORDER BY user"
     code, out, _ = call("query", sql, "--table", f"e={events}", "--limit", "5", "--json", capsys=capsys)
@@ -283,6 +288,8 @@ def test_every_value_becomes_valid_json() -> None:
 def test_names_are_split_at_commas_outside_of_parentheses() -> None:
     from zskip.cli.options import column_names
 
+    keys = "concat(lower(a), rtrim(b)),get_json_object(js, '$.a,(b'),`x,y`,id"
+    assert column_names(keys, "by") == ["concat(lower(a), rtrim(b))", "get_json_object(js, '$.a,(b')", "`x,y`", "id"]
     fields = "days(ts),bucket(16, id), p ,truncate(name, 4)"
     assert column_names(fields, "partition_by") == ["days(ts)", "bucket(16, id)", "p", "truncate(name, 4)"]
 

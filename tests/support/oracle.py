@@ -15,6 +15,7 @@ from zskip.predicate import (
     Constant,
     Contains,
     EndsWith,
+    Exists,
     In,
     IsNull,
     Like,
@@ -26,6 +27,7 @@ from zskip.predicate import (
     Term,
 )
 from zskip.predicate.functions import function_of
+from zskip.predicate.tree import replace_terms
 
 Row = Mapping[tuple[str, ...], Any]
 """Path of a column to a value in the form of its type; None is null."""
@@ -71,6 +73,9 @@ OPAQUE: dict[str, Callable[..., Any]] = {
     "length": lambda text: len(text.decode()),
     "concat": lambda *texts: b"".join(texts),
     "substring_index": lambda text, mark, count: mark.join(text.split(mark)[:count]),
+    "element_at": lambda entries, key: entries.get(key),
+    "map_keys": list,
+    "map_values": lambda entries: list(entries.values()),
     "mod": lambda number, by: abs(number) % by * (1 if number >= 0 else -1),
 }
 
@@ -109,10 +114,20 @@ def truth(predicate: Predicate, row: Row) -> bool | None:
     if isinstance(predicate, CompareTerms):
         left, right = value(predicate.left, row), value(predicate.right, row)
         return None if left is None or right is None else compared(predicate.op, left, right)
+    if isinstance(predicate, Exists):
+        return _exists(predicate, row)
     held = value(predicate.term, row)
     if isinstance(predicate, IsNull):
         return held is None
     return None if held is None else _of_value(predicate, held)
+
+
+def _exists(predicate: Exists, row: Row) -> bool | None:
+    array, element = predicate.term.arguments[0], Column(("x",), predicate.term.type)
+    assert not isinstance(array, str)
+    elements, test = value(array, row), replace_terms(predicate.test, {predicate.term: element})
+    found = None if elements is None else [truth(test, {element.path: one}) for one in elements]
+    return None if found is None else True if True in found else None if None in found else False
 
 
 def _of_value(leaf: Any, held: Any) -> bool:

@@ -47,6 +47,8 @@ _TYPES: dict[tuple[str, ...], tuple[type, str | None]] = {
     ("int",): (int, "N"),
     ("int", "str"): (str, "SIZE"),
 }
+_PART_OF_NAME = re.compile(r"""'[^']*'|`[^`]*`|"[^"]*"|.""", re.DOTALL)
+"""A quoted text, or any other character."""
 _AS_IN = re.compile(r",? as in `[^`]*`")
 _ARGUMENT = re.compile(r'\b(\w+)="(\w+)"|`(\w+)`')
 
@@ -132,8 +134,19 @@ def flag_of(name: str) -> str:
 
 
 def column_names(text: str, name: str) -> list[str]:
-    """Split names at commas outside of parentheses; raises InputError for an empty one."""
-    names = [part.strip() for part in re.split(r",(?![^()]*\))", text)]
+    """Split names at commas outside of parentheses and quotes; raises InputError for an empty one.
+
+    >>> column_names("concat(a, lower(b)), get_json_object(js, '$.x)'), id", "by")
+    ['concat(a, lower(b))', "get_json_object(js, '$.x)')", 'id']
+    """
+    names, depth = [""], 0
+    for part in _PART_OF_NAME.findall(text):
+        depth += (part in "([") - (part in ")]")
+        if part == "," and depth <= 0:
+            names.append("")
+        else:
+            names[-1] += part
+    names = [name.strip() for name in names]
     if not all(names):
         raise InputError(
             f'{flag_of(name)} "{text}" has an empty name; write columns with one comma between, such as a,b,c'

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from zskip.errors import IndexFormatError
-from zskip.index.expressions import expression_stats
+from zskip.index.expressions import expression_stats, term_stats
 from zskip.index.resolve import Absent, fold, readable_as, resolve, widening
 from zskip.index.store.bound_segments import BoundSegment, WarnOnce, as_slice, fold_names, map_segments, positions_of
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import Entries, SegmentReader
 from zskip.index.store.sketches import BoundSketches
-from zskip.predicate import Columns, Predicate
+from zskip.predicate import Columns, Predicate, Term
 from zskip.prune import Decided, prune
 from zskip.records import (
     ALL_NULL,
@@ -181,6 +181,10 @@ class BoundIndex:
             with self._lock:
                 self._cache.put(path, stats)
             return stats
+
+    def expression(self, term: Term) -> ColumnStats | None:
+        """The statistics of a term in each file; None if there are none."""
+        return term_stats(term, self.column, self.sketches)
 
     def _has_column(self, path: tuple[str, ...]) -> bool:
         """path: folded, of one name."""

@@ -37,6 +37,20 @@ def expression_stats(
     return stats
 
 
+def term_stats(term: Term, column_stats: _Stats, sketches: BoundSketches | None) -> ColumnStats | None:
+    """The bounds of a term in each file, in the time zone of the term; None where nothing is known of it."""
+    calls, inner = _unwrap(term)
+    if isinstance(inner, Column):
+        stats = column_stats(inner.path)
+        stats = None if stats is None or stats.type != inner.type else stats
+    else:
+        known = sketches.of_term(inner) if sketches is not None and inner is not None else ()
+        stats = next((bounds for on, states in known if (bounds := _bounds_of(on, states)) is not None), None)
+    for call in reversed(calls):
+        stats = None if stats is None else monotone.apply(call, stats)
+    return stats
+
+
 def needs_sketch(columns: Columns, field: Field) -> bool:
     """Whether only a sketch tells the bounds of a key: it is an expression, and not monotone in one column.
 

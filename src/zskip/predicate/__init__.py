@@ -4,6 +4,7 @@ from zskip.predicate import patterns
 from zskip.predicate.arrow.read import from_pyarrow
 from zskip.predicate.arrow.write import to_pyarrow
 from zskip.predicate.columns import Attributes, Columns
+from zskip.predicate.elements import implied_tests
 from zskip.predicate.iceberg import to_iceberg
 from zskip.predicate.opaque import register_function
 from zskip.predicate.sql.catalyst import from_catalyst
@@ -19,6 +20,7 @@ from zskip.predicate.tree import (
     Constant,
     Contains,
     EndsWith,
+    Exists,
     In,
     IsNull,
     Leaf,
@@ -39,6 +41,7 @@ from zskip.predicate.tree import (
     is_opaque,
     is_unread,
     nodes,
+    replace_terms,
     smaller,
     terms_of,
 )
@@ -54,6 +57,7 @@ __all__ = [
     "Constant",
     "Contains",
     "EndsWith",
+    "Exists",
     "In",
     "IsNull",
     "Leaf",
@@ -74,6 +78,7 @@ __all__ = [
     "find_key",
     "from_catalyst",
     "from_pyarrow",
+    "implied_tests",
     "is_opaque",
     "is_unread",
     "key_term",
@@ -82,6 +87,7 @@ __all__ = [
     "parse_term",
     "patterns",
     "register_function",
+    "replace_terms",
     "smaller",
     "term_sql",
     "terms_of",

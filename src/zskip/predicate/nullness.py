@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zskip.predicate.tree import And, Constant, IsNull, Not, Or, Predicate, Unknown, nodes, terms_of
+from zskip.predicate.tree import And, Constant, Exists, IsNull, Not, Or, Predicate, Unknown, nodes, terms_of
 
 _MOST = 100
 """Most nodes of a result: each nested AND or OR doubles them."""
@@ -18,7 +18,7 @@ def is_null(predicate: Predicate) -> Predicate | None:
     """
     while isinstance(predicate, Not):
         predicate = predicate.child
-    if isinstance(predicate, Unknown):
+    if isinstance(predicate, Unknown | Exists):
         return None
     if isinstance(predicate, Constant | IsNull):
         return Constant(isinstance(predicate, Constant) and predicate.value is None)

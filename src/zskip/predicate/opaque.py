@@ -102,8 +102,8 @@ def call(function: str, arguments: Arguments, timezone: str) -> Opaque | None:
 
 def element_at(value: Term, key: str) -> Opaque | None:
     """Make the term of a map's value; None for other types. key: the SQL of a text."""
-    data_type = value.type.values
-    if data_type is None or data_type.form is None or not key.startswith("'"):
+    keys, data_type = value.type.keys, value.type.values
+    if keys != _STRING or data_type is None or data_type.form is None or not key.startswith("'"):
         return None
     return Opaque("element_at", (value, key), data_type)
 

@@ -10,11 +10,13 @@ from zskip.predicate.functions import FUNCTIONS
 from zskip.predicate.tree import (
     And,
     Call,
+    Column,
     Compare,
     CompareTerms,
     Constant,
     Contains,
     EndsWith,
+    Exists,
     In,
     IsNull,
     Like,
@@ -26,6 +28,7 @@ from zskip.predicate.tree import (
     Term,
     TermLeaf,
     Unknown,
+    replace_terms,
 )
 from zskip.types import DataType, Encoded, Form, decode_decimal
 
@@ -56,6 +59,10 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
         return predicate.sql
     if isinstance(predicate, CompareTerms):
         return f"{term_sql(predicate.left)} {predicate.op} {term_sql(predicate.right)}"
+    if isinstance(predicate, Exists):
+        element = Column(("x",), predicate.term.type)
+        test = to_sql(replace_terms(predicate.test, {predicate.term: element}), shorten=shorten)
+        return f"exists({', '.join(map(_argument_sql, predicate.term.arguments))}, x -> {test})"
     return _leaf_sql(predicate, shorten)
 
 
@@ -99,10 +106,14 @@ def term_sql(term: Term) -> str:
     if isinstance(term, Call):
         return FUNCTIONS[term.function].sql(term_sql(term.term), term)
     if isinstance(term, Opaque) and term.function == "try_cast":
-        return f"TRY_CAST({' AS '.join(p if isinstance(p, str) else term_sql(p) for p in term.arguments)})"
+        return f"TRY_CAST({' AS '.join(map(_argument_sql, term.arguments))})"
     if isinstance(term, Opaque):
-        return f"{term.function}({', '.join(p if isinstance(p, str) else term_sql(p) for p in term.arguments)})"
+        return f"{term.function}({', '.join(map(_argument_sql, term.arguments))})"
     return name_sql(term)
+
+
+def _argument_sql(argument: Term | str) -> str:
+    return argument if isinstance(argument, str) else term_sql(argument)
 
 
 def literal_sql(value: Encoded, data_type: DataType) -> str:

@@ -8,8 +8,8 @@ three-valued logic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from zskip.types import DataType, Encoded
 
@@ -158,7 +158,19 @@ class CompareTerms:
 
 
 TermLeaf = Compare | In | IsNull | StartsWith | EndsWith | Contains | Like
-Leaf = TermLeaf | CompareTerms
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Some element of an array makes a test true."""
+
+    term: Opaque
+    """`explode(array)`, an element."""
+    test: Predicate
+    """A leaf about the element, the negation of one, or an AND of such."""
+
+
+Leaf = TermLeaf | CompareTerms | Exists
 Predicate = And | Or | Not | Constant | Unknown | Leaf
 
 
@@ -202,6 +214,31 @@ def nodes(predicate: Predicate) -> Iterator[Predicate]:
 def terms_of(leaf: Leaf) -> tuple[Term, ...]:
     """Return the terms of a leaf."""
     return (leaf.left, leaf.right) if isinstance(leaf, CompareTerms) else (leaf.term,)
+
+
+def replace_terms(predicate: Predicate, terms: Mapping[Term, Term]) -> Predicate:
+    """Replace terms by others of the same types, also inside monotone functions.
+
+    >>> a, b = (Column((name,), DataType("long")) for name in "ab")
+    >>> replace_terms(Not(IsNull(a)), {a: b}) == Not(IsNull(b))
+    True
+    """
+    if isinstance(predicate, And | Or):
+        return type(predicate)(tuple(replace_terms(child, terms) for child in predicate.children))
+    if isinstance(predicate, Not):
+        return Not(replace_terms(predicate.child, terms))
+    if isinstance(predicate, CompareTerms):
+        left, right = (_replace_term(term, terms) for term in (predicate.left, predicate.right))
+        return replace(predicate, left=left, right=right)
+    if isinstance(predicate, TermLeaf):
+        return replace(predicate, term=_replace_term(predicate.term, terms))
+    return predicate
+
+
+def _replace_term(term: Term, terms: Mapping[Term, Term]) -> Term:
+    if term in terms:
+        return terms[term]
+    return replace(term, term=_replace_term(term.term, terms)) if isinstance(term, Call) else term
 
 
 def columns_under(term: Term) -> tuple[Column, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from zskip.predicate import Column, Compare, In, Or, Predicate
+from zskip.predicate import Compare, In, Or, Predicate, Term
 from zskip.prune.evaluate import presence
 from zskip.records import Bools, ColumnStats, Ints, Values
 from zskip.types import DataType, Form, decode_decimal, encode_decimal, value_range
@@ -42,12 +42,12 @@ class Keys:
         """Whether these are the values themselves rather than ranges of them."""
         return self.upper is self.lower
 
-    def predicate(self, column: Column) -> Predicate | None:
-        """Return `column IN (...)`, which sketches can answer; None for too many values."""
+    def predicate(self, term: Term) -> Predicate | None:
+        """Return `term IN (...)`, which sketches can answer; None for too many values."""
         if not self.exact or len(self.lower) > FEW_VALUES:
             return None
-        values = In(column, tuple(self.lower.tolist()))
-        return Or((values, Compare("=", column, float("nan")))) if self.nan else values
+        values = In(term, tuple(self.lower.tolist()))
+        return Or((values, Compare("=", term, float("nan")))) if self.nan else values
 
 
 def keys_of(values: Values, key_type: DataType, column_type: DataType, *, nan: bool = False) -> Keys | None:

@@ -21,6 +21,7 @@ from zskip.predicate import (
     Column,
     CompareTerms,
     Constant,
+    Exists,
     IsNull,
     Leaf,
     Not,
@@ -29,6 +30,7 @@ from zskip.predicate import (
     Term,
     Unknown,
     columns_under,
+    implied_tests,
     is_opaque,
     term_sql,
     terms_of,
@@ -105,7 +107,11 @@ class _Evaluation:
         return result
 
     def _answers(self, node: Predicate) -> list[Answer]:
-        return [] if self._sketches is None else self._sketches.answers(node)
+        if self._sketches is None:
+            return []
+        # An element that passes one test says nothing of another test, so each asks alone.
+        asked = (node.test,) if isinstance(node, Exists) else (node, *implied_tests(node))
+        return [answer for part in asked for answer in self._sketches.answers(part)]
 
     def _leaf_outcomes(self, leaf: Leaf, negated: bool) -> Outcomes:
         result = self._evaluate_leaf(leaf, negated)
@@ -121,7 +127,7 @@ class _Evaluation:
         term_stats = [self._term_stats(term) for term in terms_of(leaf)]
         sql = to_sql(Not(leaf) if negated else leaf, shorten=True)
         known = [stats for stats in term_stats if stats is not None]
-        if len(known) < len(term_stats):
+        if len(known) < len(term_stats) or isinstance(leaf, Exists):
             return self._keep_all(sql, self._explain_unknown(leaf))
         if isinstance(leaf, CompareTerms):
             result = evaluate_terms(leaf, known[0], known[1], self._stats.rows)

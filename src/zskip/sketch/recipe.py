@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zskip.errors import InputError
 from zskip.predicate import Column, Opaque, Term, opaque, term_sql
+from zskip.predicate.elements import EXPLODE
 from zskip.sketch.base import LeftOut
 
+_LAST_AMBIGUOUS_YEAR = 1900
 Recipe = Any
-"""The name of a column with the values, a `Literal`, an `Evaluated`, or a `Struct`."""
+"""The name of a column with the values, a `Literal`, an `Evaluated`, an `Elements`, or a `Struct`."""
 
 
 class Literal(NamedTuple):
@@ -29,6 +32,12 @@ class Evaluated(NamedTuple):
     arguments: list[Recipe]
 
 
+class Elements(NamedTuple):
+    """All elements of arrays, those of null arrays left out."""
+
+    arrays: Recipe
+
+
 class Struct(NamedTuple):
     """One struct of the values of several terms."""
 
@@ -41,6 +50,10 @@ def recipe_of(term: Term, column: Callable[[Term], str]) -> Recipe:
 
     Raises InputError for a function of Spark over a user's function, which Spark does not know.
     """
+    if isinstance(term, Opaque) and term.function == EXPLODE:
+        (array,) = term.arguments
+        assert not isinstance(array, str)
+        return Elements(recipe_of(array, column))
     evaluate = opaque.evaluator(term.function) if isinstance(term, Opaque) else None
     if not isinstance(term, Opaque) or evaluate is None:
         _check(term)
@@ -78,7 +91,19 @@ def compute_values(recipe: Recipe, rows: pa.RecordBatch) -> Any:
         return recipe.value
     if isinstance(recipe, Struct):
         return pa.StructArray.from_arrays([compute_values(value, rows) for value in recipe.values], recipe.names)
+    if isinstance(recipe, Elements):
+        return _flatten(compute_values(recipe.arrays, rows))
     values = recipe.evaluate(*(compute_values(argument, rows) for argument in recipe.arguments))
     if len(values) != rows.num_rows:
         raise LeftOut(f"{recipe.function} gave {len(values)} values for {rows.num_rows} rows")
+    return values
+
+
+def _flatten(arrays: pa.Array) -> pa.Array:
+    """The elements of arrays. Raises LeftOut for days on which calendars differ, as no bounds tell of them."""
+    values = pc.list_flatten(arrays)
+    if pa.types.is_date32(values.type) or pa.types.is_timestamp(values.type):
+        least = pc.min(values).as_py()
+        if least is not None and least.year <= _LAST_AMBIGUOUS_YEAR:
+            raise LeftOut(f"it holds days before {_LAST_AMBIGUOUS_YEAR + 1}, which calendars may read differently")
     return values

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from zskip.errors import InputError
-from zskip.predicate import Column, Columns, Predicate, Term, columns_under, parse_term, term_sql
+from zskip.predicate import Column, Columns, Opaque, Predicate, Term, columns_under, parse_term, term_sql
+from zskip.predicate.elements import EXPLODE, element_of
 from zskip.predicate.sql.tokens import elements, tokens_of
 from zskip.sketch.base import Answer, Sketch
 from zskip.sketch.guard import StackedStates, ask
@@ -82,9 +83,14 @@ def sketch_on(sketch: Sketch, expressions: Sequence[str], columns: Columns, *, t
         expected = "one column or expression" if sketch.arity == 1 else f"{sketch.arity} of them"
         raise InputError(f"{sketch} on {', '.join(expressions)}: give {expected}")
     result = SketchOn(sketch, tuple(parse_term(sql, columns, timezone=timezone) for sql in expressions))
+    of_elements = [isinstance(term, Opaque) and term.function == EXPLODE for term in result.terms]
+    if len(result.terms) > 1 and any(of_elements):
+        raise InputError(f"{result}: elements of arrays have no pairs; take columns of one value in a row")
     refusal = sketch.refusal(result.type)
     if refusal is not None:
-        raise InputError(f"{result}: {refusal}; leave it out, or take another sketch")
+        inner = element_of(result.terms[0])
+        way_out = "leave it out, or take another sketch" if inner is None else f"take its elements: {term_sql(inner)}"
+        raise InputError(f"{result}: {refusal}; {way_out}")
     result.recipe(lambda term: "")  # Raises InputError if it cannot be computed.
     return result
 

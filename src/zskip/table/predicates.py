@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow.compute as pc
 
 from zskip.errors import InputError
-from zskip.predicate import Columns, Constant, Predicate, Unknown, columns_of, from_pyarrow, nodes, parse
-from zskip.records import Snapshot
+from zskip.predicate import (
+    Column,
+    Columns,
+    Constant,
+    Predicate,
+    Term,
+    Unknown,
+    columns_of,
+    from_pyarrow,
+    key_term,
+    nodes,
+    parse,
+    replace_terms,
+)
+from zskip.records import Field, Snapshot
 from zskip.table.handle import Handle
 from zskip.table.session import is_case_sensitive, time_zone
 
@@ -30,6 +45,20 @@ def table_columns(handle: Handle, snapshot: Snapshot) -> Columns:
         case_sensitive=is_case_sensitive(handle),
         where=f'"{handle.storage.root}"',
     )
+
+
+def name_keys(
+    handle: Handle, snapshot: Snapshot, fields: Sequence[Field], predicates: Sequence[Predicate]
+) -> list[Predicate]:
+    """Read conditions on those of some keys that are expressions as conditions on columns of the keys' names."""
+    columns = table_columns(handle, snapshot)
+    terms: dict[Term, Term] = {}
+    for field in fields:
+        for zone in ("UTC", time_zone(handle)):  # Recorded predicates are in UTC.
+            term = key_term(columns, field, timezone=zone)
+            if term is not None:
+                terms[term] = Column(field.path, field.type)
+    return [replace_terms(predicate, terms) for predicate in predicates] if terms else list(predicates)
 
 
 def is_only_about(predicate: Predicate, names: set[tuple[str, ...]]) -> bool:

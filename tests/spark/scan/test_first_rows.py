@@ -72,7 +72,7 @@ def ask(spark: SparkSession, table: Table, query: str) -> tuple[list[str], list[
         ("SELECT n, id FROM {t} ORDER BY n NULLS LAST, id DESC LIMIT 4", 1),
         ("SELECT x FROM {t} ORDER BY x DESC LIMIT 2", 2),
         ("SELECT x FROM {t} ORDER BY x LIMIT 2", 2),
-        ("SELECT id FROM {t} ORDER BY id + 1 LIMIT 2", 64),
+        ("SELECT id FROM {t} ORDER BY id + 1 LIMIT 2", 1),
         ("SELECT id FROM {t} WHERE id % 2 = 0 ORDER BY id LIMIT 2", 64),
         ("SELECT id FROM {t} ORDER BY id", 64),
         ("SELECT max(id) FROM (SELECT id FROM {t} ORDER BY id LIMIT 7)", 1),

@@ -168,3 +168,23 @@ def test_tables_without_an_order_are_refused(spark: SparkSession, tmp_path: Path
         table.advise()
     with pytest.raises(InputError, match='build="sample" only'):
         table.optimize(["a", "b"], curve="auto", build="direct")
+
+
+def test_expressions_are_advised_and_come_true(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    email = "concat(IF(id % 2 = 0, 'User', 'uSER'), lpad(CAST(pmod(hash(id), 900) AS STRING), 3, '0')) AS email"
+    rows = spark.range(0, 8_000, 1, 4).selectExpr("id", email, "array(concat('tag', id % 800)) AS tags")
+    rows.write.parquet(str(path))
+    table = zskip.table(spark, str(path))
+    queries = [f"lower(email) = 'user{n:03}'" for n in range(0, 900, 30)]
+    queries += [f"lower(email) >= 'user{n:03}' AND lower(email) < 'user{n + 20:03}'" for n in range(0, 870, 30)]
+    advice = table.advise(workload=[*queries, *["array_contains(tags, 'tag7')"] * 20], files=16)
+    best = advice.candidates[0]
+    assert best.by == ("lower(email)",)
+    assert any("bloom(0.01):explode(tags)" in sentence for sentence in advice.suggestions)
+    predicted = table.what_if(by=["lower(email)"], workload=queries, files=16)
+    assert predicted.kept < 0.15
+    assert table.optimize(by="auto", workload=queries, files=16).by == ("lower(email)",)
+    reads = float(np.mean([(table.prune(where).rows or 8_000) / 8_000 for where in queries]))
+    assert reads == pytest.approx(predicted.kept, abs=0.05)
+    assert table.maintain(workload=queries).by == ("lower(email)",)

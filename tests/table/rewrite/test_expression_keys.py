@@ -98,6 +98,55 @@ def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> No
     assert table.verify().ok
 
 
+@pytest.mark.parametrize("order", ["DESC", "ASC NULLS LAST", "ASC"])
+@pytest.mark.parametrize("key", ["lower(email)", "date(ts)", "pmod(hash(id), 64)"])
+def test_the_first_rows_of_an_expression(spark: SparkSession, path: Path, key: str, order: str) -> None:
+    table = zskip.table(spark, str(path))
+    table.optimize(by=[key], curve="linear", files=16)
+    query = f"SELECT {KEYS[key]} AS k FROM {{}} WHERE id >= 0 ORDER BY {KEYS[key]} {order} LIMIT 7"
+    table.df().createOrReplaceTempView("expression_keys")
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        for other in (zone, "Asia/Tokyo"):
+            spark.conf.set("spark.sql.session.timeZone", other)
+            expected = spark.sql(query.format(f"parquet.`{path}`")).collect()
+            assert spark.sql(query.format("expression_keys")).collect() == expected
+            assert table.last_scan is not None
+            assert table.last_scan.files < 8
+            with zskip.enabled(spark):
+                assert spark.sql(query.format(f"parquet.`{path}`")).collect() == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        spark.catalog.dropTempView("expression_keys")
+
+
+@pytest.mark.parametrize("broadcast", ["-1", "10MB"], ids=["key query", "broadcast"])
+def test_joins_by_an_expression(spark: SparkSession, path: Path, broadcast: str) -> None:
+    table = zskip.table(spark, str(path))
+    table.optimize(by=["lower(email)"], curve="linear", files=16)
+    names = {"spark.zskip.joins": "always", "spark.sql.autoBroadcastJoinThreshold": broadcast}
+    before = {name: spark.conf.get(name, None) for name in names}
+    dims = "SELECT * FROM VALUES ('user77'), ('user78'), ('none') AS dims(k)"
+    spark.sql(dims).createOrReplaceTempView("expression_dims")
+    try:
+        for name, value in names.items():
+            spark.conf.set(name, value)
+        for on in ("lower(e.email) = d.k", "e.low = d.k"):
+            events = f"(SELECT *, lcase(email) AS low FROM {{}}) e JOIN expression_dims d ON {on}"
+            query = f"SELECT e.id, d.k FROM {events} ORDER BY 1"
+            table.df().createOrReplaceTempView("expression_keys")
+            expected = spark.sql(query.format(f"parquet.`{path}`")).collect()
+            assert expected
+            assert spark.sql(query.format("expression_keys")).collect() == expected
+            assert table.last_scan is not None
+            assert table.last_scan.files <= 3
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+        spark.catalog.dropTempView("expression_dims")
+        spark.catalog.dropTempView("expression_keys")
+
+
 VARIANTS = {
     "v:a::int": ["v:a::int = 300", "variant_get(v, '$.a', 'int') = 300", "try_variant_get(v, '$[\"a\"]', 'int') = 300"],
     "variant_get(v, '$.s', 'string')": ["v:s::string = 's300'", "CAST(v:s AS STRING) >= 's895'"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,11 +16,15 @@ from zskip.predicate import (
     Compare,
     Contains,
     EndsWith,
+    Exists,
     In,
     Leaf,
     Like,
     Not,
+    Opaque,
     Or,
+    Term,
+    TermLeaf,
     Unknown,
     columns_of,
     conjuncts,
@@ -29,6 +33,7 @@ from zskip.predicate import (
     term_sql,
     terms_of,
 )
+from zskip.predicate.elements import EXPLODE
 from zskip.units import show_size
 
 _MOST_READ = 0.5
@@ -60,13 +65,14 @@ def _suggest_sketches(question: Question, by: Sequence[str]) -> list[str]:
     weights: dict[_Key, float] = defaultdict(float)
     reads_now: dict[_Key, float] = defaultdict(float)
     clustered = {name.lower() for name in by}
+    expressions = {field.path: field.name for field in question.table.sample.fields if field.computed}
     parts = zip(
         question.workload.predicates, question.workload.weights.tolist(), question.today.kept.tolist(), strict=True
     )
     for predicate, weight, kept in parts:
         if kept > _MOST_READ:
             for leaf in conjuncts(predicate):
-                key = _choose_sketch(leaf) if isinstance(leaf, Leaf) else None
+                key = _choose_sketch(leaf, expressions) if isinstance(leaf, Leaf) else None
                 if key is not None and key[1].lower() not in clustered:
                     weights[key] += weight
                     reads_now[key] += weight * kept
@@ -78,17 +84,29 @@ def _suggest_sketches(question: Question, by: Sequence[str]) -> list[str]:
     return sentences
 
 
-def _choose_sketch(leaf: Leaf) -> _Key | None:
-    """Choose a sketch; None if none serves the leaf."""
+def _choose_sketch(leaf: Leaf, expressions: Mapping[tuple[str, ...], str]) -> _Key | None:
+    """Choose a sketch; None if none serves the leaf.
+
+    expressions: the SQL of columns that stand for expressions.
+    """
     term = terms_of(leaf)[0]
     columns = columns_of(leaf)
     if len(columns) != 1:
         return None
+    if isinstance(leaf, Exists):
+        return _choose_sketch(leaf.test, expressions) if isinstance(leaf.test, TermLeaf) else None
+    if isinstance(term, Column) and term.path in expressions:
+        is_equality = isinstance(leaf, In) or (isinstance(leaf, Compare) and leaf.op == "=")
+        return ("bloom", expressions[term.path], term.path) if is_equality else None
     if isinstance(leaf, In) or (isinstance(leaf, Compare) and leaf.op == "="):
         return "bloom", term_sql(term), columns[0].path
-    if isinstance(leaf, Contains | EndsWith | Like) and isinstance(term, Column):
-        return "ngram", term_sql(term), term.path
+    if isinstance(leaf, Contains | EndsWith | Like) and (isinstance(term, Column) or _is_element(term)):
+        return "ngram", term_sql(term), columns[0].path
     return None
+
+
+def _is_element(term: Term) -> bool:
+    return isinstance(term, Opaque) and term.function == EXPLODE
 
 
 def _sketch_sentence(

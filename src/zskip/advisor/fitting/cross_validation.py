@@ -168,7 +168,8 @@ def measure_reads(
     whole = cut(np.inf if target.file_rows is None else target.file_rows, _LEAST_OF_FILE)
     paged = cut(target.page_rows, _LEAST_OF_PAGE)
     kept = np.array([whole.share(predicate) for predicate in predicates])
-    decoded = np.array([paged.share(keep_pushed_down(predicate)) for predicate in predicates])
+    expressions = {field.path for field in table.sample.fields if field.computed}
+    decoded = np.array([paged.share(keep_pushed_down(predicate, expressions)) for predicate in predicates])
     return Reads(kept=kept, decoded=np.minimum(decoded, kept))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from zskip.predicate import (
     Predicate,
     StartsWith,
     Unknown,
+    columns_of,
     to_sql,
 )
 from zskip.prune import prune
@@ -130,13 +131,17 @@ class Groups:
         return float(self.weight[kept].sum() / max(self.weight.sum(), 1e-300))
 
 
-def keep_pushed_down(predicate: Predicate) -> Predicate:
-    """Keep the parts of a predicate that Spark pushes down to Parquet to skip pages; the rest becomes Unknown."""
+def keep_pushed_down(predicate: Predicate, expressions: Set[tuple[str, ...]] = frozenset()) -> Predicate:
+    """Keep the parts of a predicate that Spark pushes down to Parquet to skip pages; the rest becomes Unknown.
+
+    expressions: paths of columns that no file has.
+    """
     if isinstance(predicate, And | Or):
-        return type(predicate)(tuple(map(keep_pushed_down, predicate.children)))
+        return type(predicate)(tuple(keep_pushed_down(child, expressions) for child in predicate.children))
     if isinstance(predicate, Not) and isinstance(predicate.child, IsNull | Compare | In):
-        return Not(keep_pushed_down(predicate.child))
-    if isinstance(predicate, Compare | In | IsNull | StartsWith) and isinstance(predicate.term, Column):
+        return Not(keep_pushed_down(predicate.child, expressions))
+    is_plain = isinstance(predicate, Compare | In | IsNull | StartsWith) and isinstance(predicate.term, Column)
+    if is_plain and not {column.path for column in columns_of(predicate)} & expressions:
         return predicate
     return Unknown(to_sql(predicate, shorten=True)) if isinstance(predicate, Leaf | Not) else predicate
 

@@ -26,7 +26,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import INDEX_DIR
-from zskip.predicate import Columns, Predicate, columns_of, term_sql
+from zskip.predicate import Columns, Predicate, Term, columns_of, term_sql
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
 from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
 from zskip.storage import Storage
@@ -194,6 +194,12 @@ class BoundSketches:
         """The sketches of an expression, and what each has of the files; text: its SQL in the normal spelling."""
         for i, (_, on) in enumerate(self.sketches):
             if [term_sql(term) for term in on.terms] == [text]:
+                yield on, self._states(i)
+
+    def of_term(self, term: Term) -> Iterator[tuple[SketchOn, StackedStates]]:
+        """The sketches of a term, and what each has of the files."""
+        for i, (_, on) in enumerate(self.sketches):
+            if on.terms == (term,):
                 yield on, self._states(i)
 
     def _states(self, number: int) -> StackedStates:

@@ -27,6 +27,7 @@ from zskip.predicate.tree import (
     Constant,
     Contains,
     EndsWith,
+    Exists,
     In,
     IsNull,
     Leaf,
@@ -36,6 +37,7 @@ from zskip.predicate.tree import (
     Predicate,
     StartsWith,
     Term,
+    TermLeaf,
     Unknown,
     column_of,
     is_opaque,
@@ -99,7 +101,7 @@ class _Writer:
             return ~self.write(node.child, not negated, depth + 1)
         if isinstance(node, Constant):
             return _null() if node.value is None else pc.scalar(node.value)
-        if isinstance(node, Unknown | And | Or | Not) or is_opaque(node):
+        if isinstance(node, Unknown | And | Or | Not | Exists) or is_opaque(node):
             self._refuse(node)
             return pc.scalar(not negated)
         try:
@@ -130,7 +132,7 @@ def _implied(leaf: Leaf, negated: bool) -> pc.Expression:
     return _join([field.is_null() if negated else field.is_valid() for field in fields], not negated)
 
 
-def _leaf(leaf: Leaf, negated: bool) -> pc.Expression:
+def _leaf(leaf: TermLeaf | CompareTerms, negated: bool) -> pc.Expression:
     if isinstance(leaf, IsNull):
         return _field(column_of(leaf.term)).is_null()
     if isinstance(leaf, CompareTerms):

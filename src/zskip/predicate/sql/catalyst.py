@@ -15,6 +15,7 @@ from zskip.predicate import opaque
 from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in
 from zskip.predicate.casts import cast_term, sql_name, strip_casts
 from zskip.predicate.columns import Attributes, name_parts
+from zskip.predicate.elements import element_of, exists, keys_of, values_of
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.junctions import Part, join, shorten
 from zskip.predicate.sql.literals import cast_literal, literal_text
@@ -25,6 +26,7 @@ from zskip.predicate.tree import (
     Contains,
     EndsWith,
     IsNull,
+    Opaque,
     Or,
     Predicate,
     StartsWith,
@@ -75,7 +77,8 @@ class _Reader:
     def __init__(self, attributes: Attributes, timezone: str) -> None:
         self._attributes = attributes
         self._timezone = timezone
-        self._depth = 0
+        self._element: Opaque | None = None
+        """What the variable of a lambda is."""
 
     def part(self, node: Node) -> Part:
         """Read a node."""
@@ -87,6 +90,8 @@ class _Reader:
         if kind == "not null":
             return self.part(("null", *node[1:])).negate()
         text = node[1]
+        if kind == "exists":
+            return Part(self._exists(*node[1:]) or Unknown(shorten(text)), 0)
         if kind == "sql":
             return Part(parse(text, self._attributes, timezone=self._timezone, lenient=True), 0)
         handler = self._HANDLERS.get(kind)
@@ -115,6 +120,21 @@ class _Reader:
         term = self._term(side)
         return Compare("=", term, 1) if term is not None and term.type.name == "boolean" else None
 
+    def _exists(self, text: str, array: Node, test: Node) -> Predicate | None:
+        element = element_of(self._array(array))
+        if element is None:
+            return None
+        self._element = element
+        try:
+            return exists(element, self.part(test).predicate, shorten(text))
+        finally:
+            self._element = None
+
+    def _array(self, node: Node) -> Term | None:
+        if node[0] in ("keys", "values"):
+            return (keys_of if node[0] == "keys" else values_of)(self._term(node[1]))
+        return self._term(node)
+
     _HANDLERS: dict[str, Callable[..., Predicate | None]] = {  # noqa: RUF012
         "compare": _compare,
         "in": _in,
@@ -129,6 +149,8 @@ class _Reader:
 
     def _side(self, node: Node) -> Side:
         kind = node[0]
+        if kind == "element":
+            return self._element
         if kind == "literal":
             return self._literal(node[1], node[2])
         if kind == "column":
@@ -146,7 +168,7 @@ class _Reader:
             return term
         if kind == "call":
             return self._call(node[1], node[2])
-        return parse_side(node[1], self._attributes, timezone=self._timezone)
+        return parse_side(node[1], self._attributes, timezone=self._timezone) if kind == "side" else None
 
     def _call(self, name: str, nodes: Sequence[Node]) -> Term | None:
         sides = [self._side(node) for node in nodes]

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from zskip.errors import ColumnError, PredicateError
 from zskip.predicate import opaque
 from zskip.predicate.columns import Columns
+from zskip.predicate.elements import EXPLODE
 from zskip.predicate.sql.parse import parse_term
 from zskip.predicate.text import term_sql
 from zskip.predicate.tree import Column, Opaque, Term
@@ -52,6 +53,8 @@ def find_key(columns: Columns, name: str, *, timezone: str) -> Field:
         raise ColumnError(_explain(name)) from error
     if isinstance(term, Column):
         return columns.key(term_sql(term))
+    if isinstance(term, Opaque) and term.function == EXPLODE:
+        raise ColumnError(_explain(name))
     _check_function(name, term)
     text = term_sql(term)
     if any(field.name.lower() == text.lower() for field in columns.fields):

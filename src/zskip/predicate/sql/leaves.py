@@ -10,6 +10,7 @@ from zskip.predicate.bind import TextTest, align, compare_sides, has_part, is_in
 from zskip.predicate.casts import strip_casts, to_common_type
 from zskip.predicate.like import like, like_with_any_escape
 from zskip.predicate.literals import Literal, compare, is_type, never
+from zskip.predicate.sql.element_tests import read_element_test
 from zskip.predicate.sql.literals import Node, text_of
 from zskip.predicate.sql.terms import Terms
 from zskip.predicate.tree import (
@@ -150,12 +151,12 @@ class Leaves:
             return None
         return And((Not(IsNull(term)), Compare("=", term, int(bool(node.expression.this)))))
 
-    def _is_null_function(self, node: Node) -> Predicate | None:
-        """Bind `isnull(c)` and `isnotnull(c)`."""
+    def _call(self, node: Node) -> Predicate | None:
+        """Bind `isnull(c)`, `isnotnull(c)`, and tests of elements."""
         name, arguments = node.name.lower(), node.expressions
         term = self._term(arguments[0]) if name in ("isnull", "isnotnull") and len(arguments) == 1 else None
         if term is None:
-            return None
+            return read_element_test(node, self._terms, self._bind, self._timezone)
         null = IsNull(strip_casts(term)[0])
         return null if name == "isnull" else Not(null)
 
@@ -209,7 +210,7 @@ class Leaves:
         exp.Between: _between,
         exp.In: _in,
         exp.Is: _is,
-        exp.Anonymous: _is_null_function,
+        exp.Anonymous: _call,
         exp.IsNan: _is_nan,
         **dict.fromkeys(_TEXT_TESTS, _text_test),
         exp.Like: _like,

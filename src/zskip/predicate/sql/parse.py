@@ -19,6 +19,7 @@ from zskip.predicate.functions.times import UNITS
 from zskip.predicate.literals import MOST_DIGITS, Literal
 from zskip.predicate.nullness import equals
 from zskip.predicate.opaque import NAMES
+from zskip.predicate.sql import element_tests
 from zskip.predicate.sql.extractions import call_extractions
 from zskip.predicate.sql.junctions import shorten
 from zskip.predicate.sql.leaves import Leaves
@@ -38,6 +39,7 @@ from zskip.predicate.tree import Not, Predicate, Term, Unknown, nodes
 
 _STRANGE_ESCAPE = re.compile(r"(?:[^\\]|\\[\\'\"])*?\\(?![\\'\"])", re.DOTALL)
 _UNITS = {*UNITS, "YYYY", "YY", "MM", "MON", "DD"}
+_CALLS = {*NAMES, *element_tests.NAMES}
 _TEXTS = {TokenType.STRING, TokenType.NUMBER}
 
 
@@ -94,7 +96,7 @@ class _Text:
         self._escapes = _STRANGE_ESCAPE.match(sql) is not None
         self._tokens = tokens_of(sql)
         # Versions of sqlglot differ in what they make of these.
-        mark_calls(self._tokens, NAMES)
+        mark_calls(self._tokens, _CALLS)
         odd_units = not has_plain_units(self._tokens, _UNITS)
         self._terms = Terms(columns, timezone, lenient=lenient, short_units=odd_units)
         self._leaves = Leaves(self._terms, timezone, lenient=lenient)
@@ -104,16 +106,20 @@ class _Text:
         """Parse the text as a predicate."""
         return split(self._sql, self._tokens, self._leaf)
 
-    def side(self) -> Term | Literal | None:
-        """Parse the text as a term or a literal; None if it is neither."""
+    def side(self, *, of_elements: bool = False) -> Term | Literal | None:
+        """Parse the text as a term or a literal; None if it is neither.
+
+        of_elements: whether it may be `explode(array)`, which is not of one row.
+        """
         if is_deep(self._tokens) or (self._escapes and any(map(self._has_strange_escape, self._tokens))):
             return None
         node = self._parse(self._tokens)
-        return self._terms.find(node) or self._terms.literal(node)
+        elements = self._terms.elements(node) if of_elements else None
+        return elements or self._terms.find(node) or self._terms.literal(node)
 
     def term(self) -> Term:
-        """Parse the text as a term."""
-        term = self.side()
+        """Parse the text as a term, or as the elements of an array."""
+        term = self.side(of_elements=True)
         if term is None or isinstance(term, Literal):
             raise PredicateError(
                 f'"{shorten(self._sql, 200)}" is no column and no expression that can be indexed; take a column, a '

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 
 from sqlglot import exp
 
@@ -10,10 +11,11 @@ from zskip.errors import ColumnError
 from zskip.predicate import functions, opaque
 from zskip.predicate.casts import cast_term
 from zskip.predicate.columns import Columns
+from zskip.predicate.elements import EXPLODE, element_of, keys_of, values_of
 from zskip.predicate.literals import Literal
 from zskip.predicate.sql.literals import Node, literal_text, read_literal, type_name
 from zskip.predicate.sql.sums import add_interval, add_literal, multiply_literal, widen
-from zskip.predicate.tree import Call, Column, Term
+from zskip.predicate.tree import Call, Column, Opaque, Term
 
 _DEEPEST = 16
 """The deepest nesting of functions that is followed."""
@@ -40,6 +42,7 @@ class Terms:
         self._lenient = lenient
         self._short_units = short_units
         self._depth = 0
+        self._variable: tuple[str, Opaque] | None = None
 
     def column(self, node: exp.Column | exp.Dot) -> Column | None:
         """Find the column of a name; None if it leads elsewhere. Raises ColumnError in strict mode."""
@@ -54,9 +57,39 @@ class Terms:
         """Read a literal; None if the node is none."""
         return read_literal(node, self._timezone)
 
+    @contextlib.contextmanager
+    def variable(self, name: str, element: Opaque) -> Iterator[bool]:
+        """Give a name to an element in a lambda; whether there is none already: nested ones are not understood."""
+        if self._variable is not None:
+            yield False
+            return
+        self._variable = name, element
+        try:
+            yield True
+        finally:
+            self._variable = None
+
+    def array(self, node: Node) -> Term | None:
+        """Find the term of an array: a column, or the keys or values of a map; None for others."""
+        node = node.unnest()
+        make = _ARRAYS.get(node.name.lower()) if isinstance(node, exp.Anonymous) else None
+        if make is None:
+            return self.find(node)
+        return make(self.find(node.expressions[0])) if len(node.expressions) == 1 else None
+
+    def elements(self, node: Node) -> Opaque | None:
+        """Find the term of `explode(array)`; None for anything else."""
+        node = node.unnest()
+        if not isinstance(node, exp.Anonymous) or node.name.lower() != EXPLODE or len(node.expressions) != 1:
+            return None
+        return element_of(self.array(node.expressions[0]))
+
     def find(self, node: Node) -> Term | None:
         """Find the term of a node; None if it is not understood."""
         node = node.unnest()
+        if isinstance(node, exp.Identifier):
+            is_variable = self._variable is not None and node.name == self._variable[0]
+            return self._variable[1] if is_variable and self._variable is not None else None
         if isinstance(node, exp.Column | exp.Dot):
             return self.column(node) if _is_name(node) else None
         handler, parts = _HANDLERS.get(type(node), (None, frozenset[str]()))
@@ -266,6 +299,7 @@ _UNIX = {
     exp.UnixMicros: "unix_micros",
     exp.UnixDate: "unix_date",
 }
+_ARRAYS = {"map_keys": keys_of, "map_values": values_of}
 _Handler = Callable[[Terms, Node], "Term | None"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,12 +31,23 @@ from zskip.advisor.fitting.random_workload import make_up_queries
 from zskip.advisor.fitting.sample_statistics import SampledTable
 from zskip.advisor.workload.queries import parse_queries, read_text
 from zskip.advisor.workload.workload import Workload, draw, shape
-from zskip.errors import InputError
+from zskip.errors import ColumnError, InputError
 from zskip.index import BoundIndex, refresh
 from zskip.layout.curves import curves_for
 from zskip.layout.pages import MOST_ROWS
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
-from zskip.predicate import Columns, Predicate, columns_of
+from zskip.predicate import (
+    Call,
+    Columns,
+    Compare,
+    In,
+    Predicate,
+    StartsWith,
+    columns_of,
+    is_opaque,
+    nodes,
+    term_sql,
+)
 from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
@@ -48,7 +60,7 @@ from zskip.table.optimize_request import (
     files_per_partition,
     rows_per_page,
 )
-from zskip.table.predicates import table_columns
+from zskip.table.predicates import name_keys, table_columns
 from zskip.table.read.info import last_layout
 from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import open_reader
@@ -63,6 +75,8 @@ _MOST_FOOTERS = 20_000
 """Footers to read for advice where there is no index."""
 _MOST_QUERIES = 400
 """Queries to use; of more, some are drawn by weight."""
+_MOST_EXPRESSIONS = 8
+"""Expressions to try as keys."""
 _MOST_SAMPLED = 24
 """Columns in the sample."""
 _PAGE_SAMPLES, _MOST_ROWS = 40, 200_000
@@ -133,7 +147,9 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
         raise InputError(f'"{snapshot.root}" has no rows')
     file_counts = files_per_partition(request, rows, sizes)
     is_large = int(file_counts.sum()) > _MOST_FITTED
-    parsed = _normalize_weights(workload, predicates)
+    if not request.by:
+        fields += _find_expressions(handle, snapshot, predicates)
+    parsed = _normalize_weights(workload, name_keys(handle, snapshot, fields, predicates))
     if not request.by:
         fields = find_queried_columns(fields, parsed)
     names = [field.name for field in fields]
@@ -145,16 +161,16 @@ def study_table(handle: Handle, request: OptimizeRequest) -> Study:
         unseen=request.unseen,
         seed=request.seed,
     )
-    sampled = _choose_sampled(table_columns(handle, snapshot), snapshot, fields, predicates)
+    sampled = _choose_sampled(table_columns(handle, snapshot), snapshot, fields, parsed.predicates)
     sample, file_of, row_of = _draw(reader, bound, sampled, target)
     table = SampledTable(sample, snapshot.partition_fields, snapshot.partitions)
     if not len(parsed):
         parsed = make_up_queries(select_columns(sample, names), request.seed)
+        predicates = list(parsed.predicates)
         workload = dataclasses.replace(workload, source="made up")
     texts = [q.where for q in workload.queries] if workload.queries else [""] * len(parsed)
-    today = _measure_today(
-        bound, table, file_of, row_of, dataclasses.replace(target, page_rows=MOST_ROWS, file_rows=None), parsed
-    )
+    now = dataclasses.replace(target, page_rows=MOST_ROWS, file_rows=None)
+    today = _measure_today(bound, predicates, table, file_of, row_of, now, parsed)
     question = Question(
         table=table,
         target=target,
@@ -183,10 +199,15 @@ def choose_columns(handle: Handle, request: OptimizeRequest) -> Candidate | None
     return best if best.kept < WORTH * today.kept else None
 
 
-def parse_workload(handle: Handle, snapshot: Snapshot, queries: Given) -> tuple[Workload, ParsedWorkload]:
-    """Parse a workload so that layouts can be fitted to it; raises as `read_predicates`."""
+def parse_workload(
+    handle: Handle, snapshot: Snapshot, queries: Given, keys: Sequence[Field] = ()
+) -> tuple[Workload, ParsedWorkload]:
+    """Parse a workload so that layouts can be fitted to it; raises as `read_predicates`.
+
+    keys: conditions on those that are expressions become conditions on columns of their names.
+    """
     workload, predicates = read_predicates(handle, snapshot, queries)
-    return workload, _normalize_weights(workload, predicates)
+    return workload, _normalize_weights(workload, name_keys(handle, snapshot, keys, predicates))
 
 
 def read_predicates(
@@ -243,6 +264,22 @@ def _clusterable(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> list[
         )
     names = snapshot.partition_names
     return [field for field in table_columns(handle, snapshot).orderable() if field.path[0] not in names]
+
+
+def _find_expressions(handle: Handle, snapshot: Snapshot, predicates: Sequence[Predicate]) -> list[Field]:
+    """Find the expressions in queries that rows can be clustered by, where bounds of columns tell nothing of them."""
+    texts: dict[str, None] = {}
+    for node in (node for predicate in predicates for node in nodes(predicate)):
+        if isinstance(node, Compare | In | StartsWith) and is_opaque(node):
+            term = node.term
+            while isinstance(term, Call):
+                term = term.term
+            texts[term_sql(term)] = None
+    fields: list[Field] = []
+    for text in texts:
+        with contextlib.suppress(ColumnError):
+            fields += _clusterable(handle, snapshot, [text])
+    return fields[:_MOST_EXPRESSIONS]
 
 
 def _bind_complete_index(handle: Handle, snapshot: Snapshot) -> BoundIndex:
@@ -302,11 +339,20 @@ def _draw(reader: Reader, bound: BoundIndex, fields: Sequence[Field], target: Ta
 
 
 def _measure_today(
-    bound: BoundIndex, table: SampledTable, file_of: Ints, row_of: Ints, target: Target, parsed: ParsedWorkload
+    bound: BoundIndex,
+    predicates: Sequence[Predicate],
+    table: SampledTable,
+    file_of: Ints,
+    row_of: Ints,
+    target: Target,
+    parsed: ParsedWorkload,
 ) -> Reads:
-    """Measure what the queries read today: files by the index, pages by the sample."""
+    """Measure what the queries read today: files by the index, pages by the sample.
+
+    predicates: as the index knows them; parsed: as the sample has them.
+    """
     total = max(int(bound.rows.sum()), 1)
-    kept = np.array([bound.rows[bound.prune(p).kept].sum() / total for p in parsed.predicates])
+    kept = np.array([bound.rows[bound.prune(p).kept].sum() / total for p in predicates])
     order = np.lexsort((row_of, file_of))
     shares = measure_reads(table, file_of[order], order, target, parsed.predicates)
     return Reads(kept=kept, decoded=np.minimum(shares.decoded, kept))

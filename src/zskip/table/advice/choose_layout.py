@@ -83,7 +83,7 @@ def choose_layout(
             seed=request.seed,
         )
         return ChosenLayout(layout=layout, curve=request.curve, workload=None, fitted_to=None)
-    workload, parsed = parse_workload(handle, snapshot, request.workload)
+    workload, parsed = parse_workload(handle, snapshot, request.workload, sample.fields)
     target = Target(
         files=np.maximum(files, 1),
         partition_rows=partition_rows,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_metadata
 from zskip.table.journal import Clustering, read_clustering, read_journal
 from zskip.table.optimize_request import DEFAULT_FILE_SIZE, clustering_fields
+from zskip.table.predicates import name_keys
 from zskip.table.read.info import layout_of
 from zskip.table.rewrite.file_bounds import bind_fresh_index, read_bounds
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
@@ -90,6 +92,9 @@ def plan_table(
     fields = clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
     if clustering is not None and clustering.newest.operation.by != tuple(field.name for field in fields):
         clustering = None
+    if parsed is None:
+        parsed = parse_workload(handle, snapshot, request.workload)[1]
+    queries = dataclasses.replace(parsed, predicates=name_keys(handle, snapshot, fields, parsed.predicates))
     rows = np.maximum(bound.rows, 0)
     columns = read_bounds(bound, fields, None if clustering is None else clustering.largest_run.layout())
     plan = plan_maintenance(
@@ -103,9 +108,7 @@ def plan_table(
         reference=None if clustering is None else _largest_run(clustering),
         settled=np.fromiter((path in settled for path in snapshot.paths), np.bool_, len(snapshot)),
         runs=None if clustering is None else clustering.run_numbers,
-        queries=_read_ranges(
-            fields, parse_workload(handle, snapshot, request.workload)[1] if parsed is None else parsed
-        ),
+        queries=_read_ranges(fields, queries),
         unseen=request.unseen,
     )
     return PlannedTable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from zskip.layout.sampling import bernoulli_fraction
 from zskip.records import Floats, Ints, Sample
 from zskip.table.advice.advise import parse_workload
 from zskip.table.handle import Handle
+from zskip.table.predicates import name_keys
 from zskip.table.rewrite.maintenance_plan import PlannedTable
 from zskip.table.rewrite.maintenance_request import MaintenanceRequest
 from zskip.table.snapshot import open_reader
@@ -84,6 +86,8 @@ def find_refit(handle: Handle, request: MaintenanceRequest, table: PlannedTable)
         unseen=request.unseen,
     )
     sample = _draw(handle, table, int(target.files.sum()))
+    named = name_keys(handle, table.snapshot, table.fields, parsed.predicates)
+    parsed = dataclasses.replace(parsed, predicates=named)
     sampled = SampledTable(sample, table.snapshot.partition_fields, table.snapshot.partitions)
     reads_then = cross_validate(sample, sampled, target, parsed, (table.curve,))[table.curve]
     then = float(reads_then.kept @ parsed.weights)

@@ -2,6 +2,7 @@ import java.time.LocalDate;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
@@ -17,8 +18,10 @@ import org.apache.spark.sql.catalyst.expressions.In;
 import org.apache.spark.sql.catalyst.expressions.InSet;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
+import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Murmur3Hash;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.Not;
 import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.Pmod;
@@ -26,6 +29,8 @@ import org.apache.spark.sql.catalyst.expressions.PrettyAttribute;
 import org.apache.spark.sql.catalyst.expressions.Remainder;
 import org.apache.spark.sql.catalyst.expressions.StartsWith;
 import org.apache.spark.sql.catalyst.expressions.XxHash64;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DecimalType;
@@ -55,11 +60,15 @@ final class FilterTree {
   private static final Set NO_TERMS = new HashSet(Arrays.asList(new Object[] {
     "Divide", "IntegralDivide", "Abs", "Sqrt", "Pow", "Exp", "Log", "Coalesce", "If", "CaseWhen", "RLike",
     "RegExpReplace", "RegExpExtract", "Size", "ArrayContains"}));
+  /** Tests of the elements of arrays. */
+  private static final Set COLLECTIONS =
+    new HashSet(Arrays.asList(new Object[] {"ArrayContains", "ArrayExists", "ArraysOverlap"}));
 
   /** Whether there are but columns, literals and functions that are read here. */
   boolean isPlain = true;
   /** Around the one that is read. */
   private int calls;
+  private boolean isInLambda = false;
 
   Object of(Expression node) { return of(node, 0); }
 
@@ -99,8 +108,65 @@ final class FilterTree {
     if (kind == StartsWith.class) return test("starts", node);
     if (kind == EndsWith.class) return test("ends", node);
     if (kind == Contains.class) return test("contains", node);
+    if (COLLECTIONS.contains(kind.getSimpleName())) return elements(node, kind.getSimpleName());
     boolean isColumn = kind == AttributeReference.class || kind == GetStructField.class;
     return isColumn ? list(new Object[] {"true", text(node), side(node)}) : null;
+  }
+
+  /** A test of an array's elements, as an array and the test of one of them. */
+  private Object elements(Expression node, String kind) {
+    Expression array = child(node, 0);
+    Expression other = child(node, 1);
+    if (isInLambda) return unknown(node);
+    if (kind.equals("ArrayExists")) {
+      List parts = other instanceof LambdaFunction ? JavaConverters.seqAsJavaList(other.children()) : new ArrayList();
+      if (parts.size() != 2) return unknown(node);
+      isInLambda = true;
+      Object test = of((Expression) parts.get(0));
+      isInLambda = false;
+      return list(new Object[] {"exists", text(node), array(array), test});
+    }
+    if (kind.equals("ArrayContains")) {
+      Object test = list(new Object[] {"compare", "", "=", element(array), side(other)});
+      return list(new Object[] {"exists", text(node), array(array), test});
+    }
+    if (array instanceof Literal) {
+      array = other;
+      other = child(node, 0);
+    }
+    List values = listed(other);
+    if (values == null) return unknown(node);
+    String type = type(((ArrayType) other.dataType()).elementType());
+    Object test = list(new Object[] {"in", "", element(array), type, values});
+    return list(new Object[] {"exists", text(node), array(array), test});
+  }
+
+  /** The values of an array that is a literal, without nulls; null where some are not known. */
+  private static List listed(Expression node) {
+    Object value = node instanceof Literal ? ((Literal) node).value() : null;
+    if (!(value instanceof ArrayData)) return null;
+    DataType type = ((ArrayType) node.dataType()).elementType();
+    List elements = new ArrayList(Arrays.asList(((ArrayData) value).toObjectArray(type)));
+    elements.removeAll(Collections.singleton(null));
+    return values(elements, type);
+  }
+
+  /** An array without the cast of its elements. */
+  private Object array(Expression node) {
+    Expression array = isCastOfArray(node) ? child(node, 0) : node;
+    String kind = array.getClass().getSimpleName();
+    if (kind.equals("MapKeys")) return list(new Object[] {"keys", side(child(array, 0))});
+    return kind.equals("MapValues") ? list(new Object[] {"values", side(child(array, 0))}) : side(array);
+  }
+
+  private Object element(Expression array) {
+    Object element = list(new Object[] {"element"});
+    if (!isCastOfArray(array)) return element;
+    return list(new Object[] {"cast", element, ((ArrayType) array.dataType()).elementType().sql()});
+  }
+
+  private static boolean isCastOfArray(Expression node) {
+    return node.getClass() == Cast.class && node.dataType() instanceof ArrayType;
   }
 
   private Object test(String kind, Expression node) {
@@ -139,6 +205,7 @@ final class FilterTree {
 
   /** A term or a literal; the text of others. */
   private Object side(Expression node) {
+    if (node instanceof NamedLambdaVariable) return list(new Object[] {"element"});
     if (node instanceof Literal) {
       Literal literal = (Literal) node;
       Object value = literal.value() == null ? null : value(literal.value(), literal.dataType());
@@ -224,6 +291,7 @@ final class FilterTree {
 
   private Object text(String kind, Expression node) {
     isPlain = false;
+    if (isInLambda) return list(new Object[] {"unknown", text(node)}); // Its variables have no text that is theirs alone.
     return list(new Object[] {kind, typed(node).sql()});
   }
 

@@ -60,12 +60,29 @@ final class FilteredRelation {
 
   /** The relation's column of an expression over the projections; null if it is no column. */
   Attribute column(Expression expression) {
+    Expression source = source(expression);
+    return source instanceof Attribute ? (Attribute) source : null;
+  }
+
+  /** An expression over the projections as one over the relation's columns; null if it is of others. */
+  Expression source(Expression expression) {
     Expression source = expression;
     for (int i = 0; i < projects.size() && source != null; i++) {
-      Seq named = ((Project) projects.get(i)).projectList();
-      source = source instanceof Attribute ? named((Attribute) source, named) : null;
+      source = over(source, ((Project) projects.get(i)).projectList());
     }
-    return source instanceof Attribute ? (Attribute) named((Attribute) source, leaf.output()) : null;
+    return source == null ? null : over(source, leaf.output());
+  }
+
+  private static Expression over(Expression node, Seq named) {
+    if (node instanceof Attribute) return named((Attribute) node, named);
+    List children = JavaConverters.seqAsJavaList(node.children());
+    List sources = new ArrayList();
+    for (int i = 0; i < children.size(); i++) {
+      Expression source = over((Expression) children.get(i), named);
+      if (source == null) return null;
+      sources.add(source);
+    }
+    return sources.isEmpty() ? node : (Expression) node.withNewChildren(ScanQuery.seq(sources));
   }
 
   /** The expression of an attribute in a list of named expressions. */

@@ -1,6 +1,8 @@
 import java.util.Arrays;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Descending$;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NullsFirst$;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.plans.logical.GlobalLimit;
@@ -11,7 +13,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Sort;
 import scala.Function1;
 
-/** Notes for the scan under `ORDER BY c LIMIT k` the column of the order and the number of rows. */
+/** Notes for the scan under `ORDER BY c LIMIT k` the column or the expression of the order, and the number of rows. */
 final class TopK extends scala.runtime.AbstractPartialFunction {
   static final String KIND = "top-k";
 
@@ -31,15 +33,17 @@ final class TopK extends scala.runtime.AbstractPartialFunction {
     FilteredRelation relation = FilteredRelation.of(((Sort) below).child());
     if (relation == null) return node;
     SortOrder order = (SortOrder) ((Sort) below).order().apply(0);
-    Attribute column = relation.column(order.child());
-    if (column == null) return node;
+    Expression source = relation.source(order.child());
+    if (source == null || !source.deterministic()) return node;
+    boolean isColumn = source instanceof Attribute;
     String note = Json.write(Arrays.asList(new Object[] {
-      column.name(),
-      column.dataType().json(),
+      isColumn ? ((Attribute) source).name() : source.sql(),
+      source.dataType().json(),
       Boolean.valueOf(order.direction() == Descending$.MODULE$),
       Boolean.valueOf(order.nullOrdering() == NullsFirst$.MODULE$),
       Boolean.valueOf(((Sort) below).order().size() > 1),
-      rows
+      rows,
+      isColumn ? null : FilterText.of(ScanQuery.seq(Arrays.asList(new Object[] {new IsNotNull(source)})))
     }));
     return FilteredRelation.Swap.in((LogicalPlan) node, relation.leaf, relation.withNote(KIND, note));
   }

@@ -9,6 +9,7 @@ import numpy as np
 from zskip.index import BoundIndex
 from zskip.prune import Order, enough_files, top_files
 from zskip.records import Bools, ColumnStats, Ints, LeafReport
+from zskip.spark.scan.bridge.expressions import find_stats
 from zskip.spark.scan.listings.choice import Choice
 
 
@@ -16,11 +17,11 @@ def keep_top(stats: BoundIndex, choice: Choice, note: str) -> Choice:
     """Keep the files that may hold one of the first rows by a column.
 
     note: as `TopK.java` writes it: name and type of the column, whether it is descending, nulls first, and not the only
-    one, and how many rows.
+    one, how many rows, and for an expression the filter that it is not null.
     """
-    name, type_json, descending, nulls_first, ties, rows = json.loads(note)
+    name, type_json, descending, nulls_first, ties, rows, described = json.loads(note)
     text = f"top {rows} by {name}{' DESC' * descending}"
-    column = column_of(stats, name, type_json)
+    column = column_of(stats, name, type_json) if described is None else _expression_of(stats, described, type_json)
     if column is None:
         return _narrow(choice, choice.kept, text, "top-k", f"no statistics of {name}")
     order = Order(rows=rows, descending=descending, nulls_first=nulls_first, ties=ties)
@@ -48,6 +49,12 @@ def column_of(stats: BoundIndex, name: str, type_json: str) -> ColumnStats | Non
     """
     column = stats.column((name,))
     return column if column is not None and f'"{column.type}"' == type_json and not column.type.is_char else None
+
+
+def _expression_of(stats: BoundIndex, described: str, type_json: str) -> ColumnStats | None:
+    """The statistics of an expression, if it is understood and has the type that the query expects."""
+    expression = find_stats(stats, described)
+    return expression if expression is not None and f'"{expression.type}"' == type_json else None
 
 
 def _narrow(choice: Choice, kept: Bools, text: str, kind: str, reason: str) -> Choice:

@@ -167,9 +167,11 @@ final class Broadcasts {
     Seq built = buildsLeft ? join.leftKeys() : join.rightKeys();
     List streamed = Columns.list(buildsLeft ? join.rightKeys() : join.leftKeys());
     for (int i = 0; i < streamed.size(); i++) {
-      String column = columns.column((Expression) streamed.get(i));
+      String column = columns.key((Expression) streamed.get(i));
       Expression key = (Expression) Columns.list(built).get(i);
       if (column == null || !KeyValues.supports(key.dataType())) continue;
+      // Reading keys costs time, and the index knows few expressions.
+      if (Columns.isExpression(column) && index.ask("share", new Object[] {column}) == null) continue;
       long started = System.nanoTime();
       JoinKeys joinKeys = new JoinKeys(column, TableNames.of(build, key), "");
       try {

@@ -1,3 +1,4 @@
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -5,6 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
@@ -14,32 +16,57 @@ import org.apache.spark.sql.types.DecimalType;
 import scala.collection.JavaConverters;
 import SEQ;
 
-/** The columns of a relation that the attributes of a plan above it hold, row by row. */
+/** The columns of a relation, and expressions of them, that the attributes of a plan above it hold, row by row. */
 final class Columns {
-  /** From the id of an attribute to the name of a column. */
-  private final Map names = new HashMap();
+  /** From the id of an attribute to the relation's attribute, or to an expression and the columns below it. */
+  private final Map sources = new HashMap();
 
   /** The columns of a relation itself. */
   static Columns of(Seq output) {
     Columns columns = new Columns();
     List attributes = list(output);
-    for (int i = 0; i < attributes.size(); i++) {
-      columns.names.put(id(attributes.get(i)), ((Attribute) attributes.get(i)).name());
-    }
+    for (int i = 0; i < attributes.size(); i++) columns.sources.put(id(attributes.get(i)), attributes.get(i));
     return columns;
   }
 
   /** The column of an expression, possibly cast to a type that holds all of its values; null if it is no column. */
   String column(Expression expression) {
-    if (expression instanceof Attribute) return (String) names.get(id(expression));
-    if (expression instanceof Cast) {
-      Expression child = ((Cast) expression).child();
-      return exact(child.dataType(), expression.dataType()) ? column(child) : null;
+    Expression source = source(expression);
+    return source instanceof Attribute ? ((Attribute) source).name() : null;
+  }
+
+  /** The same, or the description of an expression of columns, which is no name; null if it is none. */
+  String key(Expression expression) {
+    Expression source = source(expression);
+    if (source == null || source instanceof Attribute) return column(expression);
+    if (!KeySide.allowed(source) || source.references().isEmpty()) return null;
+    return FilterText.of(ScanQuery.seq(java.util.Arrays.asList(new Object[] {new IsNotNull(source)})));
+  }
+
+  /** Whether a key is no column. */
+  static boolean isExpression(String key) { return key.startsWith("{"); }
+
+  /** An expression over the relation's attributes, without a cast around it that changes no value. */
+  private Expression source(Expression expression) {
+    if (expression instanceof Attribute) {
+      Object source = sources.get(id(expression));
+      if (!(source instanceof Object[])) return (Expression) source;
+      return ((Columns) ((Object[]) source)[1]).source((Expression) ((Object[]) source)[0]);
     }
     boolean same = expression instanceof Alias
       || expression instanceof KnownFloatingPointNormalized
-      || expression instanceof NormalizeNaNAndZero;
-    return same ? column((Expression) list(expression.children()).get(0)) : null;
+      || expression instanceof NormalizeNaNAndZero
+      || expression instanceof Cast
+        && exact(((Cast) expression).child().dataType(), ((Cast) expression).dataType());
+    List children = list(expression.children());
+    if (same) return source((Expression) children.get(0));
+    List below = new ArrayList();
+    for (int i = 0; i < children.size(); i++) {
+      Expression child = source((Expression) children.get(i));
+      if (child == null) return null;
+      below.add(child);
+    }
+    return below.isEmpty() ? expression : (Expression) expression.withNewChildren(ScanQuery.seq(below));
   }
 
   /** The columns after a projection; null if the projection is not deterministic. */
@@ -49,8 +76,7 @@ final class Columns {
     for (int i = 0; i < all.size(); i++) {
       Expression one = (Expression) all.get(i);
       if (!one.deterministic()) return null;
-      String column = column(one);
-      if (column != null) columns.names.put(id(one), column);
+      columns.sources.put(id(one), new Object[] {one instanceof Alias ? ((Alias) one).child() : one, this});
     }
     return columns;
   }
@@ -58,8 +84,8 @@ final class Columns {
   /** Without some attributes. */
   Columns without(List attributes) {
     Columns columns = new Columns();
-    columns.names.putAll(names);
-    for (int i = 0; i < attributes.size(); i++) columns.names.remove(id(attributes.get(i)));
+    columns.sources.putAll(sources);
+    for (int i = 0; i < attributes.size(); i++) columns.sources.remove(id(attributes.get(i)));
     return columns;
   }
 
@@ -70,7 +96,7 @@ final class Columns {
     if (by.isEmpty()) return null;
     for (int i = 0; i < by.size(); i++) {
       Object one = by.get(i);
-      if (one instanceof Attribute && names.containsKey(id(one))) groups.names.put(id(one), names.get(id(one)));
+      if (one instanceof Attribute && sources.containsKey(id(one))) groups.sources.put(id(one), sources.get(id(one)));
     }
     return groups.projected(named);
   }
@@ -81,8 +107,8 @@ final class Columns {
     List old = list(from);
     List now = list(to);
     for (int i = 0; i < old.size(); i++) {
-      Object name = names.get(id(old.get(i)));
-      if (name != null) columns.names.put(id(now.get(i)), name);
+      Object name = sources.get(id(old.get(i)));
+      if (name != null) columns.sources.put(id(now.get(i)), name);
     }
     return columns;
   }

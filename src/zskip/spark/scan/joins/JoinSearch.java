@@ -169,10 +169,10 @@ final class JoinSearch {
     for (int i = 0; i < conjuncts.size(); i++) {
       if (!(conjuncts.get(i) instanceof EqualTo)) continue;
       EqualTo equal = (EqualTo) conjuncts.get(i);
-      String column = columns.column(equal.left());
+      String column = columns.key(equal.left());
       Expression key = equal.right();
       if (column == null) {
-        column = columns.column(equal.right());
+        column = columns.key(equal.right());
         key = equal.left();
       }
       boolean known = column != null
@@ -191,7 +191,7 @@ final class JoinSearch {
     String reason = settings.whyNot(target.bytes, bytes);
     // Decided with the plan: a scan that may be pruned by its own keys is not shared with others.
     if (reason.isEmpty() && !settings.whyNot(saved(target, column), bytes).isEmpty()) {
-      reason = "most files span most of " + column;
+      reason = "most files span most of " + (Columns.isExpression(column) ? "the expression" : column);
     }
     candidates.add(new JoinCandidate(column, name, side, reason));
   }

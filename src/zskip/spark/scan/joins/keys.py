@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from zskip.index import BoundIndex
-from zskip.predicate import Column
+from zskip.predicate import term_sql
 from zskip.prune.keys import keys_of, may_contain_keys
 from zskip.records import Bools, LeafReport, Values
+from zskip.spark.scan.bridge.expressions import find_term
 from zskip.spark.scan.listings.choice import Choice
 from zskip.types import DataType, Encoded, Form, encode_decimal, read_type
 
@@ -72,15 +73,16 @@ def _narrow(index: BoundIndex, join: Join) -> tuple[Bools | None, LeafReport]:
     """The files that a join leaves, None for all, and the report."""
     if join.type is None:
         return None, _unused(join)
-    stats = index.column((join.column,))
-    if stats is None:
-        return None, _unused(join, f"no statistics of {join.column}")
+    term = find_term(index, join.column)
+    stats = None if term is None else index.expression(term)
+    if term is None or stats is None:
+        return None, _unused(join, f"no statistics of {join.column if term is None else term_sql(term)}")
     values, has_nan = unpack_keys(join.values, join.type)
     keys = keys_of(values, join.type, stats.type, nan=has_nan)
     if keys is None:
         return None, _unused(join, f"keys of type {join.type} are not known to compare with {stats.type}")
     kept = may_contain_keys(keys, stats, index.rows)
-    predicate = None if index.sketches is None else keys.predicate(Column((join.column,), stats.type))
+    predicate = None if index.sketches is None else keys.predicate(term)
     if predicate is not None:
         kept = kept & index.prune(predicate).kept
     kept = index.snapshot.reading.add_changed(kept)

@@ -29,6 +29,7 @@ from zskip.records import Field, LeafReport, PruneResult, ScanReport
 from zskip.spark.jvm.compat import set_active
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.bridge.callbacks import java_callback
+from zskip.spark.scan.bridge.expressions import find_stats
 from zskip.spark.scan.bridge.filters import Filters
 from zskip.spark.scan.counts.counts import count
 from zskip.spark.scan.filters.constants import ask_spark, prune_filters
@@ -97,8 +98,8 @@ class BoundFiles:
         return answers[question](Listing.read(listing, len(self.index.snapshot)), *arguments)
 
     def share(self, _: Listing, column: str) -> float | None:
-        """The share of the bytes that one value of a column leaves on average; None where that is not known."""
-        stats = self.index.column((column,))
+        """The share of the bytes that one value of a column or an expression leaves on average; None if not known."""
+        stats = find_stats(self.index, column)
         return None if stats is None else point_share(stats, self.index.rows, self.index.snapshot.sizes)
 
     def prepare(self, listing: Listing, partition_filters: Filters, data_filters: Filters, notes: str) -> str | None:

@@ -1,0 +1,133 @@
+"""Cluster events by two fields of a payload: a struct, a JSON text and a VARIANT beside the same fields as columns.
+
+python bench/events.py --rows 5000000 --files 64
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import zskip
+from shared import common
+
+FIELDS = """
+    SELECT id, timestamp_seconds(1700000000 + id DIV 50) AS ts,
+           concat('c', lpad(CAST(CAST(floor(pow(rand({seed}), 2) * 100000) AS INT) AS STRING), 6, '0')) AS customer,
+           CAST(floor(rand({other}) * 1000000) AS INT) AS amount
+    FROM range(0, {rows}, 1, 16)
+"""
+NAMES = "named_struct('customer', customer, 'amount', amount, 'note', concat('event ', id))"
+KINDS = {
+    "plain": (("customer", "amount", "concat('event ', id) AS note"), "customer", "amount"),
+    "struct": ((f"{NAMES} AS payload",), "payload.customer", "payload.amount"),
+    "json": (
+        (f"to_json({NAMES}) AS payload",),
+        "get_json_object(payload, '$.customer')",
+        "CAST(get_json_object(payload, '$.amount') AS DOUBLE)",
+    ),
+    "variant": (
+        (f"parse_json(to_json({NAMES})) AS payload",),
+        "variant_get(payload, '$.customer', 'string')",
+        "variant_get(payload, '$.amount', 'int')",
+    ),
+}
+"""How a table holds the fields, and the two keys."""
+
+
+def main() -> None:
+    """Measure, and print the figures."""
+    options = common.arguments(__doc__ or "", rows=5_000_000, files=64, queries=100, decoded_queries=40)
+    has_delta = bool(common.engine_jars("delta"))
+    conf = common.reader_conf("delta", common.HOME) if has_delta else {}
+    spark = common.session(**{name.replace(".", "__"): value for name, value in conf.items()})
+    kinds = {kind: parts for kind, parts in KINDS.items() if kind != "variant" or spark.version >= "4"}
+    source = make_fields(spark, options)
+    wanted = conditions(options.queries, options.seed)
+    figures: dict[str, Any] = {"machine": common.machine(), "spark": spark.version, "rows": options.rows}
+    answers: dict[str, list[Any]] = {}
+    for kind, (payload, first, second) in kinds.items():
+        path = common.HOME / "events" / kind
+        shutil.rmtree(path, ignore_errors=True)
+        spark.read.parquet(str(source)).selectExpr("id", "ts", *payload).write.parquet(str(path))
+        table = zskip.table(spark, str(path))
+        table.optimize(by=[first, second], files=options.files)
+        texts = [condition.format(customer=first, amount=second) for condition in wanted]
+        figures |= {f"{kind}_kept_pct": kept_pct(table, texts)}
+        shares, answers[kind] = read(table.df(), texts[: options.decoded_queries], options.rows)
+        figures |= {f"{kind}_decoded_pct": shares}
+        common.log(f"{kind}: {figures[f'{kind}_kept_pct']} % kept, {shares} % decoded")
+    if has_delta:
+        texts = [c.format(customer="payload.customer", amount="payload.amount") for c in wanted]
+        frame = delta_table(spark, source, options)
+        shares, answers["delta"] = read(frame, texts[: options.decoded_queries], options.rows)
+        figures |= {"delta_struct_decoded_pct": shares}
+    for kind in kinds:
+        for figure in ("kept", "decoded") if kind != "plain" else ():
+            ratio = figures[f"{kind}_{figure}_pct"] / max(figures[f"plain_{figure}_pct"], 1e-9)
+            figures[f"{kind}_{figure}_over_plain"] = round(ratio, 3)
+    figures["identical"] = all(one == answers["plain"] for one in answers.values())
+    common.emit(figures, options.json)
+
+
+def make_fields(spark: Any, options: Any) -> Path:
+    """The events with their fields as columns, made once for each number of rows."""
+    path = common.HOME / f"events-{options.rows}"
+    if not (path / "_SUCCESS").exists():
+        sql = FIELDS.format(rows=options.rows, seed=options.seed, other=options.seed + 1)
+        spark.sql(sql).write.mode("overwrite").parquet(str(path))
+    return path
+
+
+def conditions(count: int, seed: int) -> list[str]:
+    """Random conditions on the two fields, which are written `{customer}` and `{amount}`."""
+    rng = np.random.default_rng(seed)
+    result = []
+    for i in range(count):
+        customer, amount = int(100_000 * rng.random() ** 2), int(rng.integers(0, 980_000))
+        equal = f"{{customer}} = 'c{customer:06d}'"
+        between = f"{{amount}} BETWEEN {amount} AND {amount + int(rng.integers(100, 20_000))}"
+        names = f"{{customer}} >= 'c{customer:06d}' AND {{customer}} < 'c{customer + 3_000:06d}'"
+        result.append((equal, between, f"{names} AND {between}")[i % 3])
+    return result
+
+
+def kept_pct(table: zskip.Table, texts: list[str]) -> float:
+    """Mean share, in percent, of the rows in files that the index keeps."""
+    scans = [table.prune(text) for text in texts]
+    return round(100 * float(np.mean([scan.rows / scan.rows_total for scan in scans])), 2)
+
+
+def read(frame: Any, texts: list[str], rows: int) -> tuple[float, list[Any]]:
+    """Mean share, in percent, of the rows that Spark's scan decodes, and the answers."""
+    shares, answers = [], []
+    for text in texts:
+        query = frame.where(text).selectExpr("count(*)", "sum(id)")
+        shares.append(common.decoded_rows(query) / rows)
+        answers.append(tuple(query.first()))
+    return round(100 * float(np.mean(shares)), 2), answers
+
+
+def delta_table(spark: Any, source: Path, options: Any) -> Any:
+    """The struct table, clustered by Delta itself into files of the same size."""
+    path = common.HOME / "events" / "delta"
+    shutil.rmtree(path, ignore_errors=True)
+    size = sum(file.stat().st_size for file in (common.HOME / "events" / "struct").rglob("*.parquet")) // options.files
+    for setting in ("minFileSize", "maxFileSize"):
+        spark.conf.set(f"spark.databricks.delta.optimize.{setting}", str(size))
+    payload = "STRUCT<customer: STRING, amount: INT, note: STRING>"
+    spark.sql(
+        f"CREATE TABLE delta.`{path}` (id BIGINT, ts TIMESTAMP, payload {payload}) USING delta "
+        "CLUSTER BY (payload.customer, payload.amount)"
+    )
+    rows = spark.read.parquet(str(source)).selectExpr("id", "ts", *KINDS["struct"][0])
+    rows.write.format("delta").mode("append").save(str(path))
+    spark.sql(f"OPTIMIZE delta.`{path}` FULL")
+    return spark.read.format("delta").load(str(path))
+
+
+if __name__ == "__main__":
+    main()
