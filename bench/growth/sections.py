@@ -40,8 +40,9 @@ SECTIONS = (
         "of them to read all records, and 0.17 to read them again for what may expire; an append after 100 took "
         "0.32. Delta tables that only zskip wrote got no checkpoints, so that opening one read all its commits. "
         "A commit to an Iceberg table read each metadata file of the last hour, as Iceberg's log of metadata knows the "
-        "last hundred only. What grows still is Iceberg's own: its metadata lists all snapshots until they "
-        "expire, and without `maintain` each append leaves a manifest.",
+        "last hundred only. What grows still: "
+        "`append_index_s`, with the files of the index of the last six hours; and what is Iceberg's own: its metadata "
+        "lists all snapshots until they expire, and without `maintain` each append leaves a manifest.",
         drawn=("append_s", "append_plan_s", "append_record_s", "append_index_s", "open_s", "query_s", "history_s"),
     ),
     Section(
