@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from zskip.errors import ColumnError, UnsupportedError, ZskipError
 from zskip.formats import FORMATS
 from zskip.layout.curves import default_curve
+from zskip.spark.jvm.compat import frame_of
 from zskip.spark.jvm.gateway import Jvm
-from zskip.spark.scan.logical import analyzed, frame_of
+from zskip.spark.scan.logical import analyzed
 from zskip.sql import results
 from zskip.sql.queries.pruned_query import run_query
 from zskip.sql.statements.parser import Target

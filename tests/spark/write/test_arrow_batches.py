@@ -229,7 +229,7 @@ def test_groups_are_divided_into_the_files_that_the_layout_names(
     expected: dict[int, list[pa.Table]] = {}
     for number, name in enumerate(sources(tmp_path)):
         content, task = pq.read_table(tmp_path / name.path), (0, number) if number < 5 else (1, number - 5)
-        ties = placing._hashes(task[0] << 32 | task[1], 0, len(content))
+        ties = placing.position_hashes(task[0] << 32 | task[1], 0, len(content))
         for i in range(len(content)):
             row = content.slice(i, 1).combine_chunks()
             forms = [column_values(row[f.name].combine_chunks(), f.type) for f in layout.fields]

@@ -192,3 +192,11 @@ def run_stages(frame: DataFrame, spark: SparkSession) -> DataFrame:
         for name, old in before.items():
             context.setLocalProperty(name, old)  # type: ignore[arg-type]
     return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, java.schema(), False), spark)
+
+
+def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
+    """A DataFrame of a plan."""
+    from pyspark.sql import DataFrame
+
+    package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
+    return DataFrame(Jvm.of(spark).module(f"{package}.Dataset").ofRows(spark._jsparkSession, plan), spark)

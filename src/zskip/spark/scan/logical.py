@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from zskip.spark.jvm.compat import version
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
@@ -38,14 +37,6 @@ def is_command(jvm: Jvm, plan: JavaObject) -> bool:
         if node.nodeName() in ("WithCTE", "UnresolvedWith", "CTERelationDef", "Union", "SubqueryAlias"):
             todo.extend(jvm.items(node.children()))
     return False
-
-
-def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:
-    """A DataFrame of a plan."""
-    from pyspark.sql import DataFrame
-
-    package = "org.apache.spark.sql" if version(spark) < (4, 0) else "org.apache.spark.sql.classic"
-    return DataFrame(Jvm.of(spark).module(f"{package}.Dataset").ofRows(spark._jsparkSession, plan), spark)
 
 
 def list_scans(spark: SparkSession, frame: DataFrame, name: str) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 
 from zskip.errors import UnsupportedError
 from zskip.index import BoundIndex
-from zskip.spark.jvm.compat import check_session
+from zskip.spark.jvm.compat import check_session, frame_of
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.jvm.statuses import qualify_root
 from zskip.spark.scan.bridge.callbacks import java_callback, threads
 from zskip.spark.scan.bridge.janino import invoke, new_instance
-from zskip.spark.scan.logical import PLAN, frame_of
+from zskip.spark.scan.logical import PLAN
 from zskip.spark.scan.rule.bound_files import BoundFiles, OnFilters, OnScan
 from zskip.spark.scan.rule.install import install
 from zskip.spark.schema import TableSchema

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from zskip.errors import StorageError, ZskipWarning
 from zskip.formats.parquet.log import finish, list_pending
 from zskip.records import ScanReport
+from zskip.spark.jvm.compat import frame_of
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.jvm.hadoop import storage_for
 from zskip.spark.scan.bridge.janino import invoke
-from zskip.spark.scan.logical import PLAN, frame_of, is_command
+from zskip.spark.scan.logical import PLAN, is_command
 from zskip.spark.scan.rule.install import install
 from zskip.spark.scan.rule.reports import latest
 from zskip.table.workload.recording import record_session

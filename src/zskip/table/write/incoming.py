@@ -13,7 +13,7 @@ from zskip.errors import ColumnError, InputError, UnsupportedError
 from zskip.formats.hive import DEFAULT_PARTITION, directory_of
 from zskip.records import Ints, Snapshot
 from zskip.spark.forms import quote_identifier
-from zskip.spark.scan.logical import frame_of
+from zskip.spark.jvm.compat import frame_of
 from zskip.spark.scan.relation import ORDINAL
 from zskip.spark.schema import read_struct
 from zskip.table.session import is_session_case_sensitive

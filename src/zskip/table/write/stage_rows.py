@@ -282,7 +282,7 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
     import pyspark.sql.functions as F
     from pyspark.sql import Observation
 
-    from zskip.spark.scan.logical import frame_of
+    from zskip.spark.jvm.compat import frame_of
     from zskip.spark.scan.relation import ORDINAL
     from zskip.spark.schema import name_as_stored
     from zskip.spark.write.rewrite import WriteOptions, routed, write_rows, writing_session

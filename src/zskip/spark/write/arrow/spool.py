@@ -20,7 +20,7 @@ from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, Ints, Sample
 from zskip.spark.forms import PREFIX_BYTES
 from zskip.spark.jvm.arrays import lookup
-from zskip.spark.jvm.compat import collect_arrow
+from zskip.spark.jvm.compat import collect_arrow, frame_of
 from zskip.spark.write.arrow.columns import plain
 from zskip.spark.write.arrow.placing import PlacedRows, Placement, column_at, key_forms, place_rows, position_hashes
 from zskip.spark.write.arrow.rows import RowColumns, measure_rows
@@ -194,7 +194,7 @@ class Spool:
         """spark: a session in which batches are read, few at a time; spooled: with the columns of `SPOOLED`."""
         from pyspark import StorageLevel
 
-        from zskip.spark.scan.logical import frame_of
+        from zskip.spark.jvm.compat import frame_of
 
         self._cached = spooled.persist(StorageLevel.DISK_ONLY)
         self._frame = frame_of(spark, self._cached._jdf.queryExecution().analyzed())
