@@ -194,7 +194,6 @@ class Spool:
         """spark: a session in which batches are read, few at a time; spooled: with the columns of `SPOOLED`."""
         from pyspark import StorageLevel
 
-
         self._cached = spooled.persist(StorageLevel.DISK_ONLY)
         self._frame = frame_of(spark, self._cached._jdf.queryExecution().analyzed())
         self._parts: dict[int, _Part] = {}
