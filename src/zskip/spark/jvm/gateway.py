@@ -91,8 +91,8 @@ class Jvm:
 
     def array(self, element: str, items: Sequence[Any]) -> JavaObject:
         """An array of a few objects, or of `int`, in the JVM."""
-        if element != "int" and 2 < len(items) <= _WIDEST_TUPLE:
-            # A constructor takes all items in one call, where an array takes each by one or two.
+        if 2 < len(items) <= _WIDEST_TUPLE and not any(isinstance(item, int | float) for item in items):
+            # A constructor takes all items in one call, where an array takes each by one or two, and makes numbers fit.
             every = self.find(f"scala.Tuple{len(items)}")(*items).productIterator()
             return every.toArray(self.once(f"{element} tag", lambda: self._class_tag(element)))
         array = self._gateway.new_array(self.find(element), len(items))
