@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -24,17 +24,13 @@ def expression_stats(
 
     text: its SQL in the normal spelling.
     """
-    for on, states in sketches.of_expression(text) if sketches is not None else ():
-        stats = _bounds_of(on, states)
-        if stats is not None:
-            return stats
+    bounds = _first_bounds(sketches.of_expression(text)) if sketches is not None else None
+    if bounds is not None:
+        return bounds
     calls, term = _unwrap(key_term(columns, Field(name=text, type=NESTED, computed=True), timezone="UTC"))
     if not isinstance(term, Column) or not calls:
         return None
-    stats = column_stats(term.path)
-    for call in reversed(calls):
-        stats = None if stats is None else monotone.apply(call, stats)
-    return stats
+    return _apply(calls, column_stats(term.path))
 
 
 def term_stats(term: Term, column_stats: _Stats, sketches: BoundSketches | None) -> ColumnStats | None:
@@ -44,11 +40,8 @@ def term_stats(term: Term, column_stats: _Stats, sketches: BoundSketches | None)
         stats = column_stats(inner.path)
         stats = None if stats is None or stats.type != inner.type else stats
     else:
-        known = sketches.of_term(inner) if sketches is not None and inner is not None else ()
-        stats = next((bounds for on, states in known if (bounds := _bounds_of(on, states)) is not None), None)
-    for call in reversed(calls):
-        stats = None if stats is None else monotone.apply(call, stats)
-    return stats
+        stats = None if sketches is None or inner is None else _first_bounds(sketches.of_term(inner))
+    return _apply(calls, stats)
 
 
 def needs_sketch(columns: Columns, field: Field) -> bool:
@@ -75,6 +68,18 @@ def _unwrap(term: Term | None) -> tuple[list[Call], Term | None]:
         calls.append(term)
         term = term.term
     return calls, term
+
+
+def _apply(calls: Sequence[Call], stats: ColumnStats | None) -> ColumnStats | None:
+    """The bounds of monotone functions, the outermost first, of what has some bounds."""
+    for call in reversed(calls):
+        stats = None if stats is None else monotone.apply(call, stats)
+    return stats
+
+
+def _first_bounds(sketches: Iterable[tuple[SketchOn, StackedStates]]) -> ColumnStats | None:
+    """The bounds of the first sketch that tells some."""
+    return next((bounds for on, states in sketches if (bounds := _bounds_of(on, states)) is not None), None)
 
 
 def _bounds_of(on: SketchOn, states: StackedStates) -> ColumnStats | None:

@@ -53,3 +53,11 @@ def lighten_worker() -> None:
     if not hasattr(gc, _FROZEN):
         setattr(gc, _FROZEN, True)
         gc.freeze()
+
+
+def partition_number() -> int:
+    """The number of the partition that a task of this worker computes; 0 outside of tasks."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return context.partitionId() if context is not None else 0

@@ -13,7 +13,7 @@ from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Bools, Field, Floats, Ints, Sample, Values
 from zskip.spark.forms import curve_form, form_of, quote_identifier
 from zskip.spark.jvm import compat
-from zskip.spark.shipping import by_value
+from zskip.spark.shipping import by_value, partition_number
 from zskip.types import Form
 
 if TYPE_CHECKING:
@@ -132,10 +132,7 @@ def _reservoir(size: int, seed: int) -> Callable[[Iterable[pa.RecordBatch]], Ite
     """
 
     def draw(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        number = context.partitionId() if context is not None else 0
+        number = partition_number()
         kept = Reservoir(size, seed, number)
         for batch in batches:
             kept.add(pa.Table.from_batches([batch]))

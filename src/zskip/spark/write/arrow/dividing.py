@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from zskip.records import Ints
+from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.columns import grow
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import Sort, Spilled, decode, join_by_file, join_sorted, sorted_pieces
@@ -32,11 +33,8 @@ def writer(options: FileOptions, files_a_group: int) -> Callable[[Iterable[pa.Re
     """Make the function for `mapInArrow` from the batches of one group, the task's number, to the rows of `WRITTEN`."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         prepare_worker()
-        context = TaskContext.get()
-        home = context.partitionId() if context is not None else 0
+        home = partition_number()
         access = options.reach()
         with explain_limits(), Group(options.schema, files_a_group) as group:
             for part in arriving(batches):

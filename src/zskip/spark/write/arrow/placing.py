@@ -15,6 +15,7 @@ from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
 from zskip.records import Bools, Field, Ints, Values
 from zskip.spark.forms import curve_form
+from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.access import Reach
 from zskip.spark.write.arrow.columns import column_values, join, shrink
 from zskip.spark.write.arrow.reading import Reader, Source
@@ -119,11 +120,8 @@ def row_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Ite
     """
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         prepare_worker()
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
+        task = partition_number()
         columns, width = RowColumns(placement.schema), len(placement.schema)
         with explain_limits():
             yield from _Placer(placement, task).run(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zskip.spark.shipping import lighten_worker
+from zskip.spark.shipping import lighten_worker, partition_number
 from zskip.spark.write.arrow.columns import as_type
 from zskip.spark.write.arrow.merging import write_in_order
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
@@ -46,11 +46,8 @@ def row_writer(options: FileOptions) -> Callable[[Iterable[pa.RecordBatch]], Ite
     """Make the function for `mapInArrow` from rows of a DataFrame to the rows of `WRITTEN`: a file for each task."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         prepare_worker()
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
+        task = partition_number()
         columns = RowColumns(options.schema)
         with explain_limits():
             rows = (columns.convert(batch) for batch in batches if batch.num_rows)

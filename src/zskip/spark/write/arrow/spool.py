@@ -21,6 +21,7 @@ from zskip.records import Field, Ints, Sample
 from zskip.spark.forms import PREFIX_BYTES
 from zskip.spark.jvm.arrays import lookup
 from zskip.spark.jvm.compat import collect_arrow, frame_of
+from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.columns import plain
 from zskip.spark.write.arrow.placing import PlacedRows, Placement, column_at, key_forms, place_rows, position_hashes
 from zskip.spark.write.arrow.rows import RowColumns, measure_rows
@@ -77,11 +78,8 @@ def spooler(
     positions = [list(path) for path in keys]
 
     def spool(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         prepare_worker()
-        context = TaskContext.get()
-        part = context.partitionId() if context is not None else 0
+        part = partition_number()
         common = {"part": part, "token": uuid.uuid4().hex}
         columns, width = RowColumns(schema), len(schema)
         reservoir = Reservoir(size, seed, part)
@@ -162,11 +160,8 @@ def spool_placer(
     expected = dict(tokens)
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
-
         prepare_worker()
-        context = TaskContext.get()
-        task = context.partitionId() if context is not None else 0
+        task = partition_number()
         with explain_limits():
             yield from place_rows(placement, task, _rows(batches, placement.schema, expected))
 
