@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _PYSPARK = re.compile(r"[/\\\\](pyspark|py4j[-.\w]*)[.]zip$")
-_FROZEN = "zskip_frozen"
 _lock = threading.Lock()
 _users = 0
 
@@ -49,9 +48,7 @@ def lighten_worker() -> None:
         if isinstance(finder, zipimport.zipimporter) and _PYSPARK.search(finder.archive):
             # An import that needs it makes it again.
             sys.path_importer_cache.pop(path, None)
-    # To count what is frozen would take longer; modules of our own are others in each task.
-    if not hasattr(gc, _FROZEN):
-        setattr(gc, _FROZEN, True)
+    if not gc.get_freeze_count():
         gc.freeze()
 
 
