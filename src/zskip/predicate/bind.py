@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from zskip.predicate.casts import cast_term, strip_casts, to_common_type
 from zskip.predicate.literals import Literal, common, compare, is_nan, never
@@ -62,16 +62,7 @@ def is_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate |
         return None
     values: set[Encoded] = set()
     extra: list[Predicate] = []
-    least, most = value_range(term.type) if term.type.name in INTEGERS else (0, -1)
-    is_text = term.type.name == "string"
     for literal in of_one_type:
-        if is_text and isinstance(literal.value, str) and literal.kind == "string":
-            values.add(literal.value.encode())
-            continue
-        if least < most and isinstance(literal.value, int) and literal.kind == "int":
-            if least <= literal.value <= most:
-                values.add(literal.value)
-            continue
         equal = compare("=", term, literal, timezone)
         if equal is None:
             return None
@@ -81,6 +72,20 @@ def is_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate |
             extra.append(equal)
     membership = In(term, tuple(sorted(values)))
     return Or((membership, *extra)) if extra else membership
+
+
+def is_in_values(term: Term, data_type: str, values: Sequence[Any]) -> Predicate | None:
+    """Bind `term IN (...)` of values of the term's type, as long lists come from Spark; None if `is_in` has to.
+
+    data_type: Spark's name of the type; values: strings or integers, None for null.
+    """
+    term, casts = strip_casts(term)
+    if data_type == term.type.name == "string" and not casts:
+        return None if None in values else In(term, tuple(sorted({value.encode() for value in values})))
+    if data_type not in INTEGERS or term.type.name not in INTEGERS or None in values:
+        return None
+    least, most = value_range(term.type)
+    return In(term, tuple(sorted({value for value in values if least <= value <= most})))
 
 
 def has_part(leaf: TextTest, term: Term | None, literal: Literal | None) -> Predicate | None:

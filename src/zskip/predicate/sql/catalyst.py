@@ -12,7 +12,7 @@ from typing import Any
 
 from zskip.errors import ColumnError
 from zskip.predicate import opaque
-from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in
+from zskip.predicate.bind import Side, TextTest, compare_sides, has_part, is_in, is_in_values
 from zskip.predicate.casts import cast_term, sql_name, strip_casts
 from zskip.predicate.columns import Attributes, name_parts
 from zskip.predicate.elements import element_of, exists, keys_of, values_of
@@ -105,6 +105,9 @@ class _Reader:
         term = self._term(side)
         if term is None:
             return None
+        plain = is_in_values(term, data_type, values)
+        if plain is not None:
+            return plain
         literals = [literal for value in values if (literal := self._literal(data_type, value)) is not None]
         return is_in(term, literals, self._timezone) if len(literals) == len(values) else None
 

@@ -67,7 +67,7 @@ def _read(described: str) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=_MOST)
 def _bind(described: str, fields: tuple[Field, ...], case_sensitive: bool) -> Predicate:
-    filters = json.loads(described)
+    filters = Filters(described=described)._read()
     attributes = Attributes(fields, filters["columns"], case_sensitive=case_sensitive)
     return conjunction(
         tuple(
