@@ -72,8 +72,8 @@ BROWSER_PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
 ENGINE_TESTS = {"dev": ["delta", "hdfs", "iceberg"], "spark35": ["hudi", "iceberg/older_spark"]}
 HISTORIES = {"dev": ["delta", "iceberg"], "spark35": ["hudi"]}
 # In the order of tests/conftest.py: the many short files come last and even out what the two have left.
-WORKERS = ["-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"]
-"""Where nothing else is asked for: two processes, each with its own Spark session."""
+WORKERS = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""Where nothing else is asked for: processes with a Spark session each, one more than cores, since tests wait."""
 FULL = re.compile(r"No space left on device|Disk quota exceeded|os error 28|Errno 28|ENOSPC", re.I)
 OFFLINE = re.compile(
     r"NewConnectionError|NameResolutionError|ConnectTimeout|ReadTimeout|Connection refused|Connection reset|ProxyError|"

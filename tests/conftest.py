@@ -11,11 +11,12 @@ from typing import Any
 
 import jvms
 import pytest
+import shared_classes
 import tiers
 from hypothesis import settings
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.OPTIONS)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", jvms.options())
 pytest.register_assert_rewrite("storage_laws")
 settings.register_profile("zskip", deadline=None, print_blob=True)
 settings.load_profile("zskip")
@@ -50,6 +51,14 @@ def unpack(tmp_path: Path) -> Callable[[str], Path]:
     return unpacked
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Before the processes of a run start, make the archive of classes that their JVMs share."""
+    is_run = getattr(config.option, "numprocesses", None) and not config.option.collectonly
+    if is_run and os.environ["SPARK_SUBMIT_OPTS"] == jvms.OPTIONS:
+        shared_classes.make()
+        os.environ["SPARK_SUBMIT_OPTS"] = jvms.options()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that ask for the session, so that another Spark can be tested by itself; leave out other tiers."""
     for item in items:
@@ -67,7 +76,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _rank(items: list[pytest.Item]) -> Callable[[pytest.Item], int]:
     """Order files by the time they take, so that the processes of a run end at the same time.
 
-    The fuzzing of queries takes one process half of the time of `dev.py test --rest`, and the other does the rest
+    The fuzzing of queries takes one process half of the time of `dev.py test --nightly`, and the others do the rest
     meanwhile. The many short files without Spark come last.
     """
     long = {item.path for item in items if any(map(item.get_closest_marker, ("spark", "slow")))}

@@ -33,7 +33,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-partitioned_first = pytest.mark.parametrize("partitioned", tiers.first([True, False]), ids=["partitioned", "flat"])
+partitioned_first = pytest.mark.parametrize("partitioned", tiers.nightly([True, False]), ids=["partitioned", "flat"])
 """For tests of verbs through Spark, which take seconds each."""
 spark_first = pytest.mark.parametrize("maker", tiers.first(format_tables.FORMATS), ids=lambda maker: maker.name)
 """For those that differ little from format to format: all go through the same commit."""

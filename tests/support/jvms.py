@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shared_classes
 
 OPTIONS = (
     # Many JVMs that live for seconds: compiling less takes off two fifths of the time, but leaves 48 MB for code.
@@ -29,6 +30,11 @@ MOST = 60
 POOLS = {"CodeCache": "code cache", "Metaspace": "metaspace", "Tenured Gen": "old generation of the heap"}
 FIXTURES = ("spark", "engine_spark")
 LINES = 20
+
+
+def options() -> str:
+    """The options of a JVM, with those by which it shares classes."""
+    return OPTIONS + shared_classes.options()
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 A test is left out by the marker `slow`, or by `nightly` where it asks at random, at every step or of one more kind of
 table what other tests ask once. A test that tries many random inputs, marked `scaled`, tries few in the quick tier and
-all in the others. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
+all in the night. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def selects(item: pytest.Item) -> bool:
     slow, scaled, nightly = (item.get_closest_marker(name) is not None for name in ("slow", "scaled", "nightly"))
     return {
         "quick": not slow and not nightly,
-        "rest": (slow or scaled) and not nightly,
-        "nightly": nightly,
+        "rest": slow and not nightly,
+        "nightly": nightly or scaled,
         "daily": not nightly,
     }.get(TIER, True)

@@ -65,7 +65,7 @@ def victim(place: Path) -> Iterator[Victim]:
 
 
 def _serve(connection: Any, place: str) -> None:
-    os.environ["SPARK_SUBMIT_OPTS"] = jvms.OPTIONS
+    os.environ["SPARK_SUBMIT_OPTS"] = jvms.options()
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
 

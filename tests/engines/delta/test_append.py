@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+import tiers
 
 import zskip
 from zskip.errors import ColumnError, ConflictError, InputError, UnsupportedError
@@ -21,11 +22,11 @@ pytestmark = pytest.mark.slow
 KINDS = {
     "deletionVectors": "'delta.enableDeletionVectors' = 'true'",
     "mapped by name": "'delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true'",
-    "mapped by id": "'delta.columnMapping.mode' = 'id'",
     "rowTracking": "'delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = 'true'",
+    "cluster by": "'delta.enableDeletionVectors' = 'true'",
+    "mapped by id": "'delta.columnMapping.mode' = 'id'",
     "changes": "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true'",
     "in-commit timestamps": "'delta.enableInCommitTimestamps' = 'true'",
-    "cluster by": "'delta.enableDeletionVectors' = 'true'",
     "widened": "'delta.enableTypeWidening' = 'true', 'delta.enableDeletionVectors' = 'true'",
 }
 COLUMNS = "id BIGINT, a INT, n STRUCT<q: INT, r: STRING>, list ARRAY<STRUCT<z: INT>>, `re gion` STRING"
@@ -92,7 +93,7 @@ def check(spark: SparkSession, path: str, expected: list[str]) -> None:
     assert content(frame.where(some)) == content(frame.where(some.replace("`", "+`", 1)))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=4))
 def test_rows_are_appended_and_overwritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     make(engine_spark, path, kind)

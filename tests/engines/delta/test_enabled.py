@@ -93,7 +93,7 @@ def files_of(spark: SparkSession, sql: str) -> int:
     return scan.files
 
 
-@pytest.mark.parametrize("properties", tiers.nightly([ALL, BY_ID, VECTORS], daily=2), ids=["all", "id", "vectors"])
+@pytest.mark.parametrize("properties", tiers.nightly([ALL, BY_ID, VECTORS]), ids=["all", "id", "vectors"])
 def test_tables_that_delta_alone_reads_are_pruned(
     engine_spark: SparkSession, tmp_path: Path, properties: dict[str, str]
 ) -> None:

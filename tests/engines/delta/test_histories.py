@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import tiers
 from histories import SEEDS, STEPS, History
 
 from zskip.errors import ZskipWarning
@@ -57,7 +56,8 @@ class DeltaHistory(History):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", tiers.nightly(PROPERTIES))
+@pytest.mark.parametrize("kind", PROPERTIES)
+@pytest.mark.nightly
 def test_a_random_history_has_the_same_answers(kind: str, seed: int, engine_spark: SparkSession) -> None:
     spark = engine_spark.newSession()
     history = DeltaHistory(spark, kind, seed)

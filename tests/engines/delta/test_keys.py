@@ -39,7 +39,7 @@ def content(frame: DataFrame) -> list[str]:
     return sorted(map(str, frame.collect()))
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS))
 def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     events(engine_spark, 0, 3000).write.format("delta").options(**KINDS[kind]).save(path)
@@ -71,7 +71,7 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: 
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS))
 def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t")
     rows = "id", "concat('User', pmod(hash(id), 500)) AS email", "map('k', pmod(hash(id, 1), 300)) AS m"

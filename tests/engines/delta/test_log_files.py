@@ -115,7 +115,8 @@ def random_query(chance: random.Random, table: str, versions: int) -> str:
     )
 
 
-@pytest.mark.parametrize("options", tiers.nightly([VECTORS, {}]), ids=["vectors", "plain"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [VECTORS, {}], ids=["vectors", "plain"])
 def test_random_queries_beside_changes(engine_spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     table, chance = write(engine_spark, tmp_path / "t", **options), random.Random(len(options))
     changes = [
@@ -177,15 +178,15 @@ class Pause:
 
 
 WRITES = {
-    "update": "UPDATE {t} SET s = pause(s) WHERE u = 77",
     "merge": "MERGE INTO {t} t USING (SELECT id, pause(s) AS s FROM {t} WHERE u = 77) o ON t.id = o.id + 1 "
     "WHEN MATCHED THEN UPDATE SET s = o.s",
     "insert": "INSERT INTO {t} SELECT id + 1, u, pause(s), p FROM {t} WHERE u = 77",
+    "update": "UPDATE {t} SET s = pause(s) WHERE u = 77",
     "replace": "INSERT INTO {t} REPLACE WHERE p = 0 SELECT id, u, pause(s), 0L FROM {t} WHERE u = 77",
 }
 
 
-@pytest.mark.parametrize("kind", WRITES)
+@pytest.mark.parametrize("kind", tiers.nightly(WRITES, daily=2))
 def test_writers_conflict_as_without_zskip(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     outcomes = []
     for enabled in (False, True):

@@ -10,6 +10,7 @@ import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
+import tiers
 from far_footers import check_executors
 from pyspark.sql import DataFrame, SparkSession
 from rounds import ADDED, run_rounds
@@ -134,7 +135,7 @@ def test_delta_says_where_its_package_does_not_look(place: str) -> None:
         zskip.open(f"{place}/t").files()
 
 
-@pytest.mark.parametrize("name", ["parquet", "delta"])
+@pytest.mark.parametrize("name", tiers.nightly(["delta", "parquet"]))
 def test_of_two_rewrites_and_an_appender_none_loses_a_row(engine_spark: SparkSession, place: str, name: str) -> None:
     called, path, add = make(engine_spark, name, place)
     add(0, 500)

@@ -71,7 +71,7 @@ def test_after_deletes(engine_spark: SparkSession, version: int, kind: str) -> N
     assert spark.sql(f"SELECT * FROM {name}.delete_files").count() == 0
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(BY, daily=2))
+@pytest.mark.parametrize("kind", tiers.nightly(BY))
 def test_partitions(engine_spark: SparkSession, kind: str) -> None:
     spark = engine_spark
     columns = "id BIGINT, k BIGINT, name STRING, day DATE, ts TIMESTAMP"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import histories
 import pytest
-import tiers
 from histories import MOST_ROWS
 from iceberg_rows import delete_equal, load
 from random_rows import POOLS
@@ -150,7 +149,8 @@ class IcebergHistory(histories.History):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", histories.SEEDS)
-@pytest.mark.parametrize("version", tiers.nightly([3, 2]))
+@pytest.mark.parametrize("version", [3, 2])
+@pytest.mark.nightly
 def test_a_random_history_has_the_same_answers(version: int, seed: int, engine_spark: SparkSession) -> None:
     pytest.importorskip("sqlalchemy")
     IcebergHistory(engine_spark.newSession(), version, seed).play(histories.STEPS)

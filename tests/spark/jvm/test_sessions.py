@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import tiers
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
@@ -129,7 +130,7 @@ print("done")
 
 
 @pytest.mark.slow  # Pinning is chosen when a process starts.
-@pytest.mark.parametrize("pinned", ["true", "false"])
+@pytest.mark.parametrize("pinned", tiers.nightly(["false", "true"]))
 def test_restarts_with_threads_pinned_or_not(table: Path, pinned: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(SCRIPT), str(table)],

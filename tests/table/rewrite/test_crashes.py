@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 import tables
-import tiers
 from pyspark.sql import SparkSession
 
 import zskip
@@ -60,7 +59,8 @@ def check_whole(path: Path) -> None:
     assert tables.ids(path) == list(range(tables.ROWS))
 
 
-@pytest.mark.parametrize("how", tiers.nightly([signal.SIGINT, signal.SIGKILL]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_at_a_random_moment(tmp_path: Path, how: signal.Signals) -> None:
     chance = random.Random(int(how))
     path = tables.make_events(tmp_path / "t")

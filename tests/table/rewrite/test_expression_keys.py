@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pyspark
 import pytest
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -25,12 +27,12 @@ EVENTS = """
 """
 KEYS = {
     "date(ts)": "date(ts)",
-    "lower(email)": "lower(email)",
     "get_json_object(js, '$.a')": "get_json_object(js, '$.a')",
+    "id % 100": "id % 100",
+    "lower(email)": "lower(email)",
     "CAST(get_json_object(js, '$.n') AS DOUBLE)": "try_cast(get_json_object(js, '$.n') AS DOUBLE)",
     "pmod(hash(id), 64)": "pmod(hash(id), 64)",
     "element_at(m, 'k')": "element_at(m, 'k')",
-    "id % 100": "id % 100",
     "lower(st.s)": "lower(st.s)",
     "length(email)": "length(email)",
 }
@@ -60,8 +62,9 @@ def path(spark: SparkSession, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-@pytest.mark.parametrize("writer", ["arrow", "spark"])
-@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+@pytest.mark.parametrize(
+    ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")], daily=2)
+)
 def test_rows_lie_as_by_stored_columns(spark: SparkSession, tmp_path: Path, writer: str, curve: str) -> None:
     by = ["date(ts)", "lower(email)", "pmod(hash(id), 64)"]
     plain = [f"{KEYS[key]} AS k{i}" for i, key in enumerate(by)]
@@ -77,7 +80,7 @@ def test_rows_lie_as_by_stored_columns(spark: SparkSession, tmp_path: Path, writ
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", tiers.nightly(KEYS, daily=3))
 def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> None:
     spark_sql, table = KEYS[key], zskip.table(spark, str(path))
     table.optimize(by=[key], curve="linear", files=16)
@@ -98,16 +101,15 @@ def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> No
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("order", ["DESC", "ASC NULLS LAST", "ASC"])
 @pytest.mark.parametrize("key", ["lower(email)", "date(ts)", "pmod(hash(id), 64)"])
-def test_the_first_rows_of_an_expression(spark: SparkSession, path: Path, key: str, order: str) -> None:
+def test_the_first_rows_of_an_expression(spark: SparkSession, path: Path, key: str) -> None:
     table = zskip.table(spark, str(path))
     table.optimize(by=[key], curve="linear", files=16)
-    query = f"SELECT {KEYS[key]} AS k FROM {{}} WHERE id >= 0 ORDER BY {KEYS[key]} {order} LIMIT 7"
     table.df().createOrReplaceTempView("expression_keys")
     zone = spark.conf.get("spark.sql.session.timeZone")
     try:
-        for other in (zone, "Asia/Tokyo"):
+        for order, other in itertools.product(("DESC", "ASC NULLS LAST", "ASC"), (zone, "Asia/Tokyo")):
+            query = f"SELECT {KEYS[key]} AS k FROM {{}} WHERE id >= 0 ORDER BY {KEYS[key]} {order} LIMIT 7"
             spark.conf.set("spark.sql.session.timeZone", other)
             expected = spark.sql(query.format(f"parquet.`{path}`")).collect()
             assert spark.sql(query.format("expression_keys")).collect() == expected
@@ -172,7 +174,7 @@ def variant_events(spark: SparkSession, start: int = 0) -> DataFrame:
 
 
 @needs_variants
-@pytest.mark.parametrize("key", VARIANTS)
+@pytest.mark.parametrize("key", tiers.nightly(VARIANTS))
 def test_paths_into_variants(spark: SparkSession, tmp_path: Path, key: str) -> None:
     path = str(tmp_path / "t")
     variant_events(spark).write.parquet(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -51,8 +52,9 @@ PREDICATES = [
 ]
 
 
-@pytest.mark.parametrize("writer", ["arrow", "spark"])
-@pytest.mark.parametrize("curve", ["zorder", "hilbert"])
+@pytest.mark.parametrize(
+    ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")], daily=2)
+)
 def test_files_are_clustered_by_nested_fields(spark: SparkSession, path: Path, writer: str, curve: str) -> None:
     before = {where: rows_of(spark.read.parquet(str(path)).where(where)) for where in ["true", *PREDICATES]}
     table = zskip.table(spark, str(path))

@@ -49,6 +49,7 @@ def moment(rng: random.Random, seconds: float) -> float:
     return rng.uniform(0.1, seconds) if rng.random() < 0.5 else rng.randrange(1, STEPS)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
 def test_killed_at_random_moments(maker: Maker, victims: Victim, tmp_path: Path) -> None:
     path, rng = tmp_path / "t", random.Random(maker.name)
