@@ -27,6 +27,8 @@ BY = {
     "years and numbers": "years(day), truncate(100, k)",
 }
 
+NESTED = "tags ARRAY<STRING>, m MAP<STRING, STRUCT<a: INT, b: ARRAY<INT>>>, st STRUCT<x: ARRAY<STRUCT<y: INT>>>"
+
 
 def check(spark: SparkSession, name: str, expected: DataFrame) -> None:
     """Check the rows under Iceberg's reader and ours, and that no bounds or partitions hide any."""
@@ -40,8 +42,9 @@ def check(spark: SparkSession, name: str, expected: DataFrame) -> None:
         assert same(ours.where(condition), wanted)
 
 
-@pytest.mark.parametrize("version", [2, 3])
-@pytest.mark.parametrize("kind", ["rows", "values"])
+@pytest.mark.parametrize(
+    ("version", "kind"), tiers.nightly([(3, "rows"), (2, "values"), (2, "rows"), (3, "values")], daily=2)
+)
 def test_after_deletes(engine_spark: SparkSession, version: int, kind: str) -> None:
     spark = engine_spark
     name = create(spark, version=version)
@@ -69,6 +72,32 @@ def test_after_deletes(engine_spark: SparkSession, version: int, kind: str) -> N
     zskip.write(more, name, by=["id", "k"], format="iceberg", mode="overwrite")
     check(spark, name, more)
     assert spark.sql(f"SELECT * FROM {name}.delete_files").count() == 0
+
+
+@pytest.mark.parametrize("version", tiers.nightly([3, 2]))
+def test_parts_of_lists_and_maps_have_ids(engine_spark: SparkSession, version: int) -> None:
+    spark, name = engine_spark, create(engine_spark, version=version, columns=f"id BIGINT, {NESTED}")
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    values = spark.range(400).selectExpr(
+        "id",
+        "array(concat('t', id % 5), NULL) AS tags",
+        "map('k', named_struct('a', CAST(id AS INT), 'b', array(1, 2))) AS m",
+        "named_struct('x', array(named_struct('y', CAST(id AS INT)))) AS st",
+    )
+    values.writeTo(name).append()
+    spark.sql(f"DELETE FROM {name} WHERE id % 7 = 0")
+    # Without ids, nobody would find the elements of the renamed columns.
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN tags TO labels")
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN m.value.a TO c")
+    renamed = "transform_values(m, (k, v) -> named_struct('c', v.a, 'b', v.b)) AS m"
+    values = values.selectExpr("id", "tags AS labels", renamed, "st")
+    table = zskip.table(spark, name)
+    assert table.append(values).rows == 400
+    expected = [repr(row) for row in values.where("id % 7 != 0").unionAll(values).collect()]
+    for _ in range(2):
+        spark.catalog.refreshTable(name)
+        assert sorted(map(repr, spark.table(name).collect())) == sorted(expected)
+        assert table.optimize(["id"], curve="linear", files=3).writer == "arrow"
 
 
 @pytest.mark.parametrize("kind", tiers.nightly(BY))

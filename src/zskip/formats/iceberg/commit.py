@@ -12,16 +12,15 @@ import pyarrow.parquet as pq
 from pyiceberg.schema import Schema, index_by_id, index_by_name
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergSnapshot
-from pyiceberg.types import FixedType, ListType, MapType, TimeType, UUIDType
+from pyiceberg.types import FixedType, MapType, TimeType, UUIDType
 
 from zskip.errors import ConflictError, CorruptFileError, UnsupportedError, ZskipError
 from zskip.formats.base import BatchId, RowRules, StagedFile
 from zskip.formats.commit_checks import check_live, check_required, check_rows, read_staged_footers
 from zskip.formats.iceberg.metrics import file_metrics
 from zskip.formats.iceberg.partitions import data_path, name_partition, read_partition_expressions, refuse_append
-from zskip.formats.iceberg.protocol import OwnReaderNeeded, check_columns
 from zskip.formats.iceberg.table import Contents
-from zskip.formats.iceberg.values import spark_schema
+from zskip.formats.iceberg.values import stored_schema
 from zskip.records import Snapshot
 from zskip.storage import Storage
 
@@ -146,21 +145,18 @@ def check_appendable(contents: Contents, *, in_session: bool) -> None:
         refuse_append(root, "is partitioned, and is not in a catalog of the session")
     read_partition_expressions(metadata, "catalog")
     top_level = {field.field_id for field in metadata.schema().fields}
+    # No engine has a null among the keys of a map.
+    keys = {field.field_type.key_id for field in columns.values() if isinstance(field.field_type, MapType)}
     for field_id, field in columns.items():
-        if field.required and (field_id not in top_level or not field.field_type.is_primitive):
+        if field.required and field_id not in keys and (field_id not in top_level or not field.field_type.is_primitive):
             refuse_append(root, f'has a required nested column ("{field.name}")')
-    if not _spark_gives_ids(metadata):
-        try:
-            check_columns(root, metadata)
-        except OwnReaderNeeded as error:
-            refuse_append(root, f"has lists or maps, to whose elements Spark gives no ids, and {error.feature}")
 
 
 def read_row_rules(contents: Contents, catalog: str) -> RowRules:
     """Read the rules for new rows; catalog: the name of the session's catalog."""
     metadata = contents.metadata
     schema = metadata.schema()
-    has_ids = find_unsupported_feature(contents) is not None and _spark_gives_ids(metadata)
+    has_ids = find_unsupported_feature(contents) is not None
     return RowRules(
         required=[field.name for field in schema.fields if field.required],
         given={
@@ -169,13 +165,8 @@ def read_row_rules(contents: Contents, catalog: str) -> RowRules:
             if field.write_default is not None
         },
         partitions=read_partition_expressions(metadata, catalog),
-        stored=spark_schema(schema) if has_ids else None,
+        stored=stored_schema(schema) if has_ids else None,
     )
-
-
-def _spark_gives_ids(metadata: TableMetadata) -> bool:
-    """Whether Spark gives all columns of a new file their ids."""
-    return not any(isinstance(f.field_type, ListType | MapType) for f in index_by_id(metadata.schema()).values())
 
 
 def _refuse(root: str, reason: str) -> None:

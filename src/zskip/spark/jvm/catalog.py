@@ -82,10 +82,11 @@ def find_named_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
         plan = plan.child()
     if plan.nodeName() == "View":
         raise UnsupportedError(f'"{label}" is a view; name the table under it')
-    log_table = _find_log_table(spark, parts)
-    if log_table is not None:
-        return log_table
     relation = read_relation(jvm, plan)
+    if not _is_plain(relation):
+        log_table = _find_log_table(spark, parts)
+        if log_table is not None:
+            return log_table
     if not isinstance(relation, FileRelation) or relation.catalog is None:
         problem = relation if isinstance(relation, str) else "it is not stored in files"
         raise UnsupportedError(f'"{label}" cannot be a table of zskip: {problem}')
@@ -152,6 +153,12 @@ def register_table(spark: SparkSession, parts: tuple[str, ...], statement: str) 
 
 def _identifier(jvm: Jvm, table: str, database: str) -> JavaObject:
     return jvm.find("org.apache.spark.sql.catalyst.TableIdentifier")(table, jvm.some(database))
+
+
+def _is_plain(relation: FileRelation | str | None) -> bool:
+    """Whether a relation is surely of a table without a log, so that the catalog need not be asked again."""
+    catalog = relation.catalog if isinstance(relation, FileRelation) else None
+    return catalog is not None and str(catalog.provider().toString()).lower() == "some(parquet)"
 
 
 def _find_log_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:
