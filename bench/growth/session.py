@@ -113,7 +113,7 @@ def rows_of(chance: random.Random) -> pa.Table:
 
 def state(spark: Any) -> growth.Row:
     """What the process and its JVM hold."""
-    from py4j.finalizer import ThreadSafeFinalizerCollection
+    from py4j.finalizer import ThreadSafeFinalizer
 
     jvm = spark.sparkContext._jvm
     for _ in range(2):
@@ -127,7 +127,7 @@ def state(spark: Any) -> growth.Row:
         "classes": factory.getClassLoadingMXBean().getLoadedClassCount(),
         "jvm_threads": factory.getThreadMXBean().getThreadCount(),
         "python_threads": threading.active_count(),
-        "java_objects": len(ThreadSafeFinalizerCollection.finalizers),
+        "java_objects": len(ThreadSafeFinalizer.finalizers),
         "callbacks": len(spark.sparkContext._gateway.gateway_property.pool.dict),
         "sockets": sum(
             "socket" in os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if linked(fd)

@@ -47,6 +47,11 @@ class Filters:
         """Which hold functions of another time zone than the session's, functions that are not Spark's, or no text."""
         return frozenset(self._read()["foreign"])
 
+    @property
+    def alone(self) -> Filters:
+        """The same without the expressions, which keep objects in the JVM alive."""
+        return Filters(described=self.described)
+
     def predicate(self, fields: Sequence[Field], *, case_sensitive: bool) -> Predicate:
         """All of them as one predicate over the columns of the table; what is not understood is Unknown.
 

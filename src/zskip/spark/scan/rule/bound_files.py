@@ -143,7 +143,8 @@ class BoundFiles:
 
     def _describe(self, choice: Choice, kept: str, **more: str | float) -> str:
         """A choice for `Choices.java`, as JSON."""
-        ticket = remember(self, choice)
+        partition_filters, data_filters = choice.partition_filters.alone, choice.data_filters.alone
+        ticket = remember(self, replace(choice, partition_filters=partition_filters, data_filters=data_filters))
         return json.dumps({"ticket": ticket, "kept": kept, "is_repeatable": choice.is_repeatable, **more})
 
     def count(self, listing: Listing, partition_filters: Filters, data_filters: Filters, *question: Any) -> str | None:
