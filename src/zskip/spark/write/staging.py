@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ class StagedFiles:
 def stage_files(
     table: TableFormat,
     storage: Storage,
-    through_arrow: Callable[[str], RowsWritten],
+    through_arrow: Sequence[Callable[[str], RowsWritten]],
     by_spark: Callable[[str, str], int],
     *,
     source: str,
@@ -43,18 +43,37 @@ def stage_files(
 ) -> StagedFiles:
     """Write files into a staging directory, which is gone after a failure.
 
-    through_arrow: writes into a directory; raises NotArrow where only Spark can. by_spark: takes the directory and the
-    reason, and returns the number of rows. source: what the rows are of, for messages; writer: as in `Table.optimize`.
+    through_arrow: each writes into a directory, and raises NotReadable where the next one may do better, and NotArrow
+    where only Spark can. by_spark: takes the directory and the reason, and returns the number of rows. source: what the
+    rows are of, for messages; writer: as in `Table.optimize`.
     """
-    from zskip.spark.write.arrow.schema import NotArrow
-    from zskip.spark.write.arrow.spool import Recomputed
+    from zskip.spark.write.arrow.schema import NotArrow, NotReadable
 
     reason = 'writer="spark"'
-    for run in range(_MOST_RUNS if writer != "spark" else 0):
+    for write in through_arrow if writer != "spark" else ():
+        try:
+            return _stage_through_arrow(table, storage, write)
+        except NotArrow as error:
+            reason = error.reason
+            if isinstance(error, NotReadable):
+                _log.info("%s: Spark reads the files: %s", source, reason)
+                continue
+            break
+    if writer == "arrow":
+        raise not_through_arrow(source, reason)
+    _log.info("%s: Spark writes the new files: %s", source, reason)
+    return _stage_by_spark(table, storage, by_spark, reason)
+
+
+def _stage_through_arrow(table: TableFormat, storage: Storage, write: Callable[[str], RowsWritten]) -> StagedFiles:
+    from zskip.spark.write.arrow.spool import Recomputed
+
+    runs_left = _MOST_RUNS
+    while True:
         # Tasks that go on after a failure have no directory to leave files in.
         staging = table.stage()
         try:
-            written = through_arrow(staging)
+            written = write(staging)
             names = {file.name: file.file for file in written.files}
             # What other attempts have left there is not among them.
             listed = ((file.path.rpartition("/")[2], file) for file in list_data_files(storage, staging))
@@ -62,16 +81,9 @@ def stage_files(
             return StagedFiles(directory=staging, files=files, rows=written.rows, spark_reason="")
         except BaseException as error:
             table.abort(staging)
-            if isinstance(error, Recomputed) and run + 1 < _MOST_RUNS:
-                continue
-            if not isinstance(error, NotArrow):
+            runs_left -= 1
+            if not isinstance(error, Recomputed) or not runs_left:
                 raise
-            if writer == "arrow":
-                raise not_through_arrow(source, error.reason) from error
-            reason = error.reason
-            _log.info("%s: Spark writes the new files: %s", source, reason)
-            break
-    return _stage_by_spark(table, storage, by_spark, reason)
 
 
 def _stage_by_spark(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -128,12 +129,14 @@ class FileWriter:
         from zskip.spark.write.rewrite import describe_jobs
 
         self._reader, self._base = rewrite.reader, rewrite.reader.snapshot
-        snapshot = self._base
+        snapshot, roads = self._base, [partial(self._write_rows, rewrite)]
+        if rewrite.reader.files_hold_rows and not rewrite.arrangement.needs_spark:
+            roads.insert(0, partial(self._write_files, rewrite))
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             written = stage_files(
                 self._target.format,
                 self._target.storage,
-                lambda staging: self._write_through_arrow(rewrite, staging),
+                roads,
                 lambda staging, reason: self._write_by_spark(rewrite, staging, reason),
                 source=snapshot.root,
                 writer=self._requested,
@@ -157,29 +160,32 @@ class FileWriter:
             if n
         ]
 
-    def _write_through_arrow(self, rewrite: Rewrite, staging: str) -> RowsWritten:
+    def _write_files(self, rewrite: Rewrite, staging: str) -> RowsWritten:
+        """Write what files hold, through Arrow alone."""
         from zskip.spark.schema import restore_field_ids
         from zskip.spark.write.arrow.job import ArrowRewrite, RowsWritten
 
         rows = int(rewrite.rows.sum())
-        schema = restore_field_ids(self._spark, rewrite.reader.schema)
-        if rewrite.reader.files_hold_rows and not rewrite.arrangement.needs_spark:
-            job = ArrowRewrite(
-                spark=self._spark,
-                schema=schema,
-                source=self._source,
-                target=self._target.storage,
-                staging=staging,
-                compression=rewrite.compression,
-                page_rows=rewrite.page_rows,
-                rows=rows,
-            )
-            written = rewrite.arrangement.write_files(job)
-        else:
-            written = rewrite.arrangement.write_rows(
-                self._rows_job(rewrite, staging, rows, str(schema.data.json())), rows
-            )
-        return RowsWritten(written, rows)
+        job = ArrowRewrite(
+            spark=self._spark,
+            schema=restore_field_ids(self._spark, rewrite.reader.schema),
+            source=self._source,
+            target=self._target.storage,
+            staging=staging,
+            compression=rewrite.compression,
+            page_rows=rewrite.page_rows,
+            rows=rows,
+        )
+        return RowsWritten(rewrite.arrangement.write_files(job), rows)
+
+    def _write_rows(self, rewrite: Rewrite, staging: str) -> RowsWritten:
+        """Write what Spark reads through Arrow."""
+        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.write.arrow.job import RowsWritten
+
+        rows = int(rewrite.rows.sum())
+        columns = str(restore_field_ids(self._spark, rewrite.reader.schema).data.json())
+        return RowsWritten(rewrite.arrangement.write_rows(self._rows_job(rewrite, staging, rows, columns), rows), rows)
 
     def _rows_job(self, rewrite: Rewrite, staging: str, rows: int, columns: str) -> ArrowRows:
         """columns: of files that hold rows, in Spark's JSON."""

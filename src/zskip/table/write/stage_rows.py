@@ -243,7 +243,7 @@ def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> StagedFile
     staged = stage_files(
         handle.format,
         handle.storage,
-        lambda staging: _write_through_arrow(handle, spark, writing, staging),
+        [lambda staging: _write_through_arrow(handle, spark, writing, staging)],
         lambda staging, _: _write_by_spark(handle, spark, writing, staging),
         source=handle.storage.root,
     )

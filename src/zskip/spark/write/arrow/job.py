@@ -32,10 +32,11 @@ from zskip.spark.write.arrow.schema import (
     FIELD_ID,
     LONG_DIGITS,
     NotArrow,
+    NotReadable,
     arrow_schema,
     check_file,
     check_pyarrow,
-    reason_in,
+    limit_in,
     without_ids,
 )
 from zskip.spark.write.arrow.spool import RECOMPUTED, SPOOLED, Recomputed, Spool, spool_placer, spooler
@@ -157,10 +158,11 @@ class _ArrowJob:
             yield
         except Exception as error:
             text = text_with_causes(error)
-            reason = reason_in(text) or next((reason for known, reason in _FAILURES if known.search(text)), None)
-            if reason is None:
+            limits = [limit_in(text), *(NotArrow(reason) for known, reason in _FAILURES if known.search(text))]
+            limit = next(filter(None, limits), None)
+            if limit is None:
                 raise
-            raise NotArrow(reason) from error
+            raise limit from error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +224,7 @@ class ArrowRewrite(_ArrowJob):
             and FIELD_ID in self.schema.data_json
             and self._conf("spark.sql.parquet.fieldId.read.enabled") == "true"
         ):
-            raise NotArrow("columns are found by their ids")
+            raise NotReadable("columns are found by their ids")
         schema = arrow_schema(self.schema.data.json())
         snapshot = self.schema.snapshot
         if not len(schema):
@@ -232,7 +234,7 @@ class ArrowRewrite(_ArrowJob):
                 metadata = pq.read_metadata(stream)
         except (pa.ArrowException, OSError, ZskipError) as error:
             # Another writer may have replaced it: Spark reports the cause.
-            raise NotArrow(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
+            raise NotReadable(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
         check_file(metadata, schema, corrected=self._corrected())
         return schema
 
@@ -242,7 +244,7 @@ class ArrowRewrite(_ArrowJob):
     def _reach_source(self) -> Reach:
         reach = reach_of(self.source)
         if reach is None:
-            raise NotArrow(f'executors reach "{self.source.root}" only through Spark')
+            raise NotReadable(f'executors reach "{self.source.root}" only through Spark')
         return reach
 
     def _options(self, schema: pa.Schema, page_order: PageOrder | None = None) -> FileOptions:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from zskip.errors import ZskipError
 from zskip.spark.write.arrow.access import Access
 from zskip.spark.write.arrow.columns import as_type
-from zskip.spark.write.arrow.schema import NotArrow, check_file, first_line, int96_columns
+from zskip.spark.write.arrow.schema import NotReadable, check_file, first_line, int96_columns
 
 _MOST_ROWS = 65_536
 _PROBED_ROWS = 64
@@ -51,13 +51,13 @@ class Reader:
         """The most bytes that a row of a batch took."""
 
     def batches(self, source: Source) -> Iterator[pa.RecordBatch]:
-        """The rows of a file in their order. Raises NotArrow for a file that pyarrow reads otherwise than Spark."""
+        """The rows of a file in their order. Raises NotReadable for a file that pyarrow reads otherwise than Spark."""
         try:
             with self._access.open(source.path, source.size) as stream:
                 yield from self._batches(stream, source)
         except (pa.ArrowException, OSError, ZskipError) as error:
             # Spark reads more, and says in its own words what it cannot read.
-            raise NotArrow(f'pyarrow cannot read "{source.path}": {first_line(error)}') from error
+            raise NotReadable(f'pyarrow cannot read "{source.path}": {first_line(error)}') from error
 
     def _batches(self, stream: Any, source: Source) -> Iterator[pa.RecordBatch]:
         options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": False}
@@ -103,7 +103,7 @@ class Reader:
 
 
 def _check_int96(stream: Any, metadata: pq.FileMetaData, groups: Sequence[int]) -> None:
-    """Raise NotArrow for timestamps of 96 bits that pyarrow takes for others.
+    """Raise NotReadable for timestamps of 96 bits that pyarrow takes for others.
 
     It reads days before 4713 BC as days far in the future, and wraps around those whose microseconds take more than 64
     bits. Seconds never do.
@@ -116,7 +116,7 @@ def _check_int96(stream: Any, metadata: pq.FileMetaData, groups: Sequence[int]) 
         for column in batch.columns:
             ends = pc.min_max(column.cast(pa.int64()))
             if ends["min"].is_valid and not _YEAR_1 <= ends["min"].as_py() <= ends["max"].as_py() < _YEAR_10000:
-                raise NotArrow("it holds timestamps of 96 bits outside the years 1 to 9999")
+                raise NotReadable("it holds timestamps of 96 bits outside the years 1 to 9999")
 
 
 def _has_small_dictionary(chunk: pq.ColumnChunkMetaData) -> bool:

@@ -42,16 +42,23 @@ _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 _REQUIRED = ("max_rows_per_page", "store_decimal_as_integer", "write_page_index")
 """Parameters that pyarrow's writer must have."""
-_MARK = "zskip: not through Arrow: "
-_MARKED = re.compile(re.escape(_MARK) + "(.*)")
+_MARKED = re.compile("zskip: not (through|read by) Arrow: (.*)")
 
 
 class NotArrow(Exception):
     """The reason that Spark itself has to write a table."""
 
+    _how = "through"
+
     def __init__(self, reason: str) -> None:
-        super().__init__(_MARK + reason)
+        super().__init__(f"zskip: not {self._how} Arrow: {reason}")
         self.reason = reason
+
+
+class NotReadable(NotArrow):
+    """The reason that Spark itself has to read files; others may write what it reads."""
+
+    _how = "read by"
 
 
 @contextmanager
@@ -68,10 +75,12 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
-def reason_in(text: str) -> str | None:
-    """Find the reason of an executor's `NotArrow` in the text of the job's failure."""
+def limit_in(text: str) -> NotArrow | None:
+    """Find the `NotArrow` of an executor in the text of the job's failure."""
     match = _MARKED.search(text)
-    return None if match is None else match[1].strip()
+    if match is None:
+        return None
+    return (NotReadable if match[1] == NotReadable._how else NotArrow)(match[2].strip())
 
 
 def check_pyarrow() -> None:
@@ -217,7 +226,7 @@ def same_values(stored: pa.DataType, target: pa.DataType) -> bool:
 
 
 def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool) -> None:
-    """Raise NotArrow for a file whose values Spark reads differently from Arrow.
+    """Raise NotReadable for a file whose values Spark reads differently from Arrow.
 
     schema: from `arrow_schema`; corrected: whether Spark reads days and timestamps unchanged if a file does not name
     its writer.
@@ -226,24 +235,24 @@ def check_file(metadata: pq.FileMetaData, schema: pa.Schema, *, corrected: bool)
     version = keys.get(_SPARK_VERSION)
     int96 = int96_columns(metadata)
     if int96 and (version is None or not metadata.created_by.startswith("parquet-mr")):
-        raise NotArrow("it holds timestamps of 96 bits that Spark did not write")
+        raise NotReadable("it holds timestamps of 96 bits that Spark did not write")
     # As in Spark's DataSourceUtils.
     old = version is not None and version < (b"3.1.0" if int96 else b"3.0.0")
     if old or any(key in keys for key in _LEGACY):
-        raise NotArrow("its files may count days by the old calendar")
+        raise NotReadable("its files may count days by the old calendar")
     if version is None and not corrected and any(_has_days(field.type) for field in schema):
-        raise NotArrow("its files do not say by which calendar they count days")
+        raise NotReadable("its files do not say by which calendar they count days")
     arrow = metadata.schema.to_arrow_schema()
     fields = {field.name: field for field in arrow}
     if len(fields) < len(arrow):
-        raise NotArrow("some columns of a file have the same name")
+        raise NotReadable("some columns of a file have the same name")
     for field in schema:
         if field.name not in fields:
-            raise NotArrow(f'some files have no column "{field.name}"')
+            raise NotReadable(f'some files have no column "{field.name}"')
         if field.name in int96 and field.type == _ATOMIC["timestamp"]:
             continue
         if not same_values(fields[field.name].type, field.type):
-            raise NotArrow(f'column "{field.name}" is stored as {fields[field.name].type}, which Spark converts')
+            raise NotReadable(f'column "{field.name}" is stored as {fields[field.name].type}, which Spark converts')
 
 
 def int96_columns(metadata: pq.FileMetaData) -> list[str]:
