@@ -36,7 +36,7 @@ from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import NotArrow, arrow_schema, check_file, same_values
 from zskip.spark.write.arrow.sorting import join_sorted, stable_order
 from zskip.spark.write.arrow.tasks import group_files, split_into_tasks
-from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions, write_parquet
+from zskip.spark.write.arrow.writing import _ROW_GROUP_BYTES, FileOptions, Origins, write_parquet
 from zskip.types import DataType, Form
 
 SEED = 3
@@ -636,7 +636,8 @@ def test_files_hold_what_iceberg_asks_of_columns_and_their_parts(tmp_path: Path)
         metadata={},
     )
     table = join_sorted([RowColumns(schema).convert(rows)], schema, options.sort)
-    written = write_parquet(options, options.reach(), 0, table).to_pylist()[0]
+    nothing = Origins(0, np.zeros(0, np.int64))
+    written = write_parquet(options, options.reach(), 0, table, nothing).to_pylist()[0]
     path = tmp_path / "staged" / written["name"]
     assert pyarrow_to_schema(pq.read_schema(path)) == iceberg
     assert [u.bytes for u in pq.read_table(path)["u"].to_pylist()] == uuids

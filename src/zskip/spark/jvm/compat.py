@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from zskip.errors import InputError, UnsupportedError
+from zskip.records import Ints
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 
 if TYPE_CHECKING:
@@ -166,11 +169,12 @@ def private_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSe
     return SparkSession(spark.sparkContext, java)
 
 
-def run_stages(frame: DataFrame, spark: SparkSession) -> DataFrame:
+def run_stages(frame: DataFrame, spark: SparkSession, divide: Callable[[Ints], Ints] | None = None) -> DataFrame:
     """Run all of a DataFrame's stages but the last, with the settings of its session, and go on in another session.
 
     Python workers get batches of as many rows as the settings of the job say. Adaptive execution, which must be on in
-    the DataFrame's session, runs each shuffle as a job of its own.
+    the DataFrame's session, runs each shuffle as a job of its own. divide: for a DataFrame that ends in a shuffle, from
+    the bytes of its partitions, none without rows, to the first one of each partition to come, and their number.
     """
     from pyspark.sql import DataFrame
 
@@ -188,10 +192,31 @@ def run_stages(frame: DataFrame, spark: SparkSession) -> DataFrame:
                 context.setLocalProperty(name, value)
         with active_session(session):
             rdd = java.queryExecution().toRdd()
+            if divide is not None:
+                rdd = _divided(jvm, java.queryExecution().executedPlan(), divide) or rdd
     finally:
         for name, old in before.items():
             context.setLocalProperty(name, old)  # type: ignore[arg-type]
     return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, java.schema(), False), spark)
+
+
+def _divided(jvm: Jvm, plan: JavaObject, divide: Callable[[Ints], Ints]) -> JavaObject | None:
+    """Read the last shuffle of a plan, which has run, in other partitions; as Spark's AQEShuffleReadExec.
+
+    None where adaptive execution has left the shuffle out, since no row came.
+    """
+    while (kind := plan.getClass().getSimpleName()) != "ShuffleQueryStageExec":
+        inner = {"AdaptiveSparkPlanExec": "executedPlan", "ResultQueryStageExec": "plan"}.get(kind)
+        if inner is None and plan.children().isEmpty():
+            return None
+        plan = plan.children().head() if inner is None else getattr(plan, inner)()
+    statistics, package = plan.mapStats(), "org.apache.spark.sql.execution"
+    if statistics.isEmpty():
+        return None
+    firsts = divide(np.array(jvm.read(statistics.get().bytesByPartitionId()), np.int64)).tolist()
+    spec = jvm.find(f"{package}.CoalescedPartitionSpec")
+    specs = [spec(first, last, jvm.none) for first, last in itertools.pairwise(firsts)]
+    return plan.shuffle().getShuffleRDD(jvm.array(f"{package}.ShufflePartitionSpec", specs))
 
 
 def frame_of(spark: SparkSession, plan: JavaObject) -> DataFrame:

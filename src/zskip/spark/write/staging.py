@@ -66,7 +66,7 @@ def stage_files(
 
 
 def _stage_through_arrow(table: TableFormat, storage: Storage, write: Callable[[str], RowsWritten]) -> StagedFiles:
-    from zskip.spark.write.arrow.spool import Recomputed
+    from zskip.spark.write.arrow.job import Recomputed
 
     runs_left = _MOST_RUNS
     while True:

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zskip.advisor.maintenance.planner import kept_share
 from zskip.errors import InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
+from zskip.layout.curves import curve_traits
+from zskip.layout.layout import Layout
 from zskip.records import Field, LayoutInfo, Operation, Snapshot, WriteResult
 from zskip.table.handle import Handle
-from zskip.table.index_binding import check_index_version
+from zskip.table.index_binding import check_index_version, load_index
 from zskip.table.journal import Clustering, read_clustering, read_journal, record_operation
 from zskip.table.optimize_request import (
     DEFAULT_FILE_SIZE,
@@ -31,6 +34,7 @@ from zskip.table.optimize_request import (
 )
 from zskip.table.read.info import layout_of
 from zskip.table.refresh_index import index_new_files
+from zskip.table.rewrite.file_bounds import read_bounds
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.session import is_case_sensitive, time_zone
 from zskip.table.snapshot import open_reader
@@ -137,7 +141,22 @@ def write_and_commit(
             _record(handle, result, staged, plan, operation)
             with timer.step("index"):
                 index_new_files(handle, plan.fields)
+            if staged.chosen is not None and result.predicted_share is None:
+                result = dataclasses.replace(result, predicted_share=_measured_share(handle, staged, plan))
         return dataclasses.replace(result, jobs=count_jobs(spark))
+
+
+def _measured_share(handle: Handle, staged: StagedRows, plan: WritePlan) -> float | None:
+    """The mean share of the new rows that a made-up query reads, by the bounds of their files in the index."""
+    names = {file.path.rpartition("/")[2] for file in staged.files}
+    snapshot = handle.format.snapshot()
+    is_new = np.array([path.rpartition("/")[2] in names for path in snapshot.paths], np.bool_)
+    index = None if snapshot.reading.opaque else load_index(handle)
+    if index is None:
+        return None
+    bound = index.bind(snapshot.select(is_new), case_sensitive=is_case_sensitive(handle))
+    is_linear = curve_traits(staged.curve).is_lexicographic
+    return kept_share(bound.snapshot, np.maximum(bound.rows, 0), read_bounds(bound, plan.fields), linear=is_linear)
 
 
 def _abort(handle: Handle, staged: StagedRows) -> None:
@@ -200,7 +219,17 @@ def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -
         row_size=some.bytes / max(int(rows.sum()), 1),
         compression=compression,
         page_rows=rows_per_page(handle.storage, some, partition_rows, fields, compression),
+        layout=None if request is None else _own_cuts(handle, request.guide, fields),
     )
+
+
+def _own_cuts(handle: Handle, layout: Layout | None, fields: Sequence[Field]) -> Layout | None:
+    """The layout of a table, if its cuts can place new rows as they are: enough of them for all tasks to have some."""
+    cores = handle.need_spark("append()").sparkContext.defaultParallelism
+    if layout is None or layout.partitions > 1 or len(layout.spread) < cores:
+        return None
+    columns, others = ([(field.name, field.type) for field in some] for some in (fields, layout.fields))
+    return layout if columns == others else None
 
 
 def _fields(handle: Handle, snapshot: Snapshot, request: OptimizeRequest) -> tuple[Field, ...]:

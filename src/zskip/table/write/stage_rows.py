@@ -65,6 +65,8 @@ class WritePlan:
     """As in `RowRules`."""
     stored: str | None = None
     """As in `RowRules`."""
+    layout: Layout | None = None
+    """That of the table's files, by which new rows can be placed without a sample; None where there is none."""
 
     def follow(self, rules: RowRules) -> WritePlan:
         """Write as a table's rules say."""
@@ -109,6 +111,9 @@ def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: Writ
         incoming = number_partitions(rows_session(spark), frame, plan.snapshot, plan.partitions)
         if not incoming.directories:
             return _NOTHING
+    staged_rows = _stage_by_own_cuts(handle, spark, incoming, plan, timer)
+    if staged_rows is not None:
+        return staged_rows
     with contextlib.ExitStack() as stack:
         spool, chosen, share, layout = None, None, None, None
         rows = 0 if incoming.rows is None else int(incoming.rows.sum())
@@ -131,6 +136,38 @@ def stage_rows(handle: Handle, spark: SparkSession, frame: DataFrame, plan: Writ
             staged = _write(handle, spark, _Writing(incoming, layout, plan, rows, spool))
     files = _check_staged(handle, staged, layout, incoming)
     return StagedRows(files=files, staging=staged.directory, rows=staged.rows, chosen=chosen, predicted_share=share)
+
+
+def _stage_by_own_cuts(
+    handle: Handle, spark: SparkSession, incoming: Incoming, plan: WritePlan, timer: StepTimer
+) -> StagedRows | None:
+    """Write rows by the cuts of the table, in one run of their plan; None where that needs another layout."""
+    from zskip.spark.write.arrow.schema import NotArrow
+
+    layout, request = plan.layout, plan.request
+    if layout is None or request is None or plan.row_size is None or incoming.rows is not None:
+        return None
+    row_size, rows = plan.row_size, round(plan.snapshot.bytes / plan.row_size)
+
+    def count_files(new_rows: int) -> int:
+        count: Ints = np.array([new_rows], np.int64)
+        return int(files_per_partition(request, count, (count * row_size).astype(np.int64))[0])
+
+    def write(staging: str) -> RowsWritten:
+        job = _rows_job(handle, spark, incoming, plan, staging)
+        return job.write_joined(layout, rows, count_files, sort=request.sort_within_files)
+
+    def refuse(staging: str, reason: str) -> int:
+        raise NotArrow(reason)
+
+    try:
+        with timer.step("write"):
+            staged = stage_files(handle.format, handle.storage, [write], refuse, source=handle.storage.root)
+    except NotArrow:
+        return None
+    files = _check_staged(handle, _in_one_partition(staged), None, incoming)
+    chosen = ChosenLayout(layout=layout, curve=request.curve, workload=None, fitted_to=None)
+    return StagedRows(files=files, staging=staged.directory, rows=staged.rows, chosen=chosen, predicted_share=None)
 
 
 def _spool(
@@ -247,7 +284,12 @@ def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> StagedFile
         lambda staging, _: _write_by_spark(handle, spark, writing, staging),
         source=handle.storage.root,
     )
-    return staged if writing.is_routed else dataclasses.replace(staged, files=[(0, file) for _, file in staged.files])
+    return staged if writing.is_routed else _in_one_partition(staged)
+
+
+def _in_one_partition(staged: StagedFiles) -> StagedFiles:
+    """Number files by the only Hive partition."""
+    return dataclasses.replace(staged, files=[(0, file) for _, file in staged.files])
 
 
 def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: WritePlan, staging: str) -> ArrowRows:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
 from zskip.formats.compression import Compression
+from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
 from zskip.records import Field, Ints
@@ -24,7 +26,7 @@ from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.schema import TableSchema, name_as_stored
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import Reach, reach_of
-from zskip.spark.write.arrow.dividing import writer
+from zskip.spark.write.arrow.dividing import Joining, writer
 from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, key_positions, placer, row_placer
 from zskip.spark.write.arrow.rows import row_writer
@@ -39,7 +41,7 @@ from zskip.spark.write.arrow.schema import (
     limit_in,
     without_ids,
 )
-from zskip.spark.write.arrow.spool import RECOMPUTED, SPOOLED, Recomputed, Spool, spool_placer, spooler
+from zskip.spark.write.arrow.spool import SPOOLED, Spool, spool_placer, spooler
 from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, split_into_tasks
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
 from zskip.spark.write.keys import with_computed_keys, with_tie
@@ -65,7 +67,7 @@ _ROWS_SETTINGS = {
 _ROWS_A_BATCH, _BATCH_MEMORY, _EXPANSION = 16_384, 16 << 20, 8
 """The most rows of a DataFrame in a batch for Python, its most bytes in memory, and how many of those are one in files
 at most, about."""
-_ROWS = "zskip_rows"
+_READ = "zskip_read"
 _OURS = {"block.size", "page.row.count.limit", "summary.metadata.level", "compression"}
 """Settings of Parquet's writer that a rewrite chooses."""
 _CHANGE_VALUES = (
@@ -84,6 +86,10 @@ _FAILURES = (
     (re.compile("Python worker exited unexpectedly"), "a Python worker crashed"),
 )
 """Failures of executors that lack something only Arrow needs."""
+
+
+class Recomputed(Exception):
+    """A task that placed rows ran once more for a lost executor, and rows of both runs came: they may be others."""
 
 
 class Written(NamedTuple):
@@ -196,7 +202,8 @@ class ArrowRewrite(_ArrowJob):
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             shipped = frame_of_texts(session, describe_tasks(tasks)).mapInArrow(place, SHIPPED)
-            return _read(compat.collect_arrow(route_batches(shipped, placement).mapInArrow(write, WRITTEN)))
+            written = route_batches(shipped, placement).mapInArrow(write, WRITTEN)
+            return _rows_written(compat.collect_arrow(written)).files
 
     def write_merged(self, bins: Sequence[Ints]) -> list[Written]:
         """Write the rows of the files of each bin, one after another, into one file; raises as
@@ -214,7 +221,7 @@ class ArrowRewrite(_ArrowJob):
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             frame = frame_of_texts(session, describe_bins(numbered_bins))
-            return _read(compat.collect_arrow(frame.mapInArrow(merge, WRITTEN)))
+            return _rows_written(compat.collect_arrow(frame.mapInArrow(merge, WRITTEN))).files
 
     def _check(self) -> pa.Schema:
         """Check the session and a file, and return the new schema; raises NotArrow if Spark has to write."""
@@ -278,27 +285,17 @@ class ArrowRows(_ArrowJob):
             yield spool
 
     def write_spooled(self, layout: Layout, spool: Spool, *, sort: bool) -> RowsWritten:
-        """Write the rows of a spool, each to the file that a layout assigns; raises as `write_by_layout`.
-
-        Raises Recomputed where some of them are not what was sampled: the spool has others then, to write anew.
-        """
+        """Write the rows of a spool, each to the file that a layout assigns; raises as `write_by_layout`."""
         placement, options = self._placement(layout, layout.file_count, spool.rows, sort=sort)
         with self._explain_failures(), by_value():
-            shipped = spool.batches.mapInArrow(spool_placer(placement, spool.tokens), SHIPPED)
-            write = writer(options, placement.files_a_group)
-            try:
-                table = compat.collect_arrow(route_batches(shipped, placement).mapInArrow(write, WRITTEN))
-            except Exception as error:
-                if RECOMPUTED in text_with_causes(error):
-                    spool.fill()
-                    raise Recomputed(RECOMPUTED) from error
-                raise
-        return RowsWritten(_read(table), spool.rows)
+            shipped = route_batches(spool.batches.mapInArrow(spool_placer(placement), SHIPPED), placement)
+            written = shipped.mapInArrow(writer(options, placement.files_a_group), WRITTEN)
+            return _rows_written(compat.collect_arrow(written))
 
     def write_by_layout(self, layout: Layout, rows: int, *, sort: bool) -> RowsWritten:
         """Write every row to the file that a layout assigns; raises NotArrow if Spark itself has to write.
 
-        rows: about how many there are. Tasks may also leave files that they do not report.
+        rows: about how many there are. Tasks may also leave files that they do not report. Raises Recomputed.
         """
         return self._write(layout, layout.file_count, rows, sort=sort)
 
@@ -306,14 +303,39 @@ class ArrowRows(_ArrowJob):
         """Write a file for each Hive partition, whose number is the file's; raises as `write_by_layout`."""
         return self._write(None, partitions, rows, sort=False)
 
+    def write_joined(self, layout: Layout, rows: int, count_files: Callable[[int], int], *, sort: bool) -> RowsWritten:
+        """Write rows that nobody has counted; raises as `write_by_layout`.
+
+        Segments of the layout that lie side by side become one file, whose number is that of the first. layout: of an
+        unpartitioned table of about so many rows; count_files: of so many rows.
+        """
+        layout, levels = side_by_side(layout)
+        placement, options = self._placement(layout, layout.file_count, rows, sort=sort)
+        joinings: list[Joining] = []
+
+        def divide(sizes: Ints) -> Ints:
+            """The first group of each task; sizes: the bytes of each group in the shuffle."""
+            new_rows = max(_counted(shipped), 1)
+            files, cores = count_files(new_rows), self.spark.sparkContext.defaultParallelism
+            tasks = files / group_files(files, int(new_rows * self.row_bytes), cores)
+            of_groups = levels[placement.files_a_group - 1 :: placement.files_a_group]
+            groups = np.append(join_segments(sizes * (tasks / max(int(sizes.sum()), 1)), of_groups), len(sizes))
+            joinings.append(Joining(groups, levels, new_rows / files))
+            return groups
+
+        with self._explain_failures(), by_value():
+            shipped = self._shipped(placement, layout.fields, has_spread=False)
+            arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS), divide)
+            written = arrived.mapInArrow(writer(options, placement.files_a_group, *joinings), WRITTEN)
+            return _rows_written(compat.collect_arrow(written))
+
     def write_in_order(self) -> RowsWritten:
         """Write a file for each partition of Spark, in the order of its rows; raises as `write_by_layout`."""
         schema, schema_json = self._check()
         options = self._file_options(schema, schema_json, self.row_bytes)
         with self._explain_failures(), by_value(), compat.active_session(self.frame.sparkSession):
-            counted = _count(self._named().drop(self.ordinal))
-            written = counted.mapInArrow(row_writer(options), WRITTEN)
-            return RowsWritten(_read(compat.collect_arrow(written)), _counted(written))
+            rows = self._named().drop(self.ordinal)
+            return _rows_written(compat.collect_arrow(rows.mapInArrow(row_writer(options), WRITTEN)))
 
     def _placement(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> tuple[Placement, FileOptions]:
         schema, schema_json = self._check()
@@ -332,16 +354,22 @@ class ArrowRows(_ArrowJob):
         placement, options = self._placement(layout, files, rows, sort=sort)
         has_spread = layout is not None and int(layout.spread.max(initial=1)) > 1
         with self._explain_failures(), by_value():
-            # Names are resolved as the active session resolves them.
-            with compat.active_session(self.frame.sparkSession):
-                tie = free_name("__zskip_tie", self.frame.columns)
-                named = self._named(() if layout is None else layout.fields)
-                hashed = with_tie(_count(named), self.ordinal, tie, has_spread=has_spread)
-                shipped = route_batches(hashed.mapInArrow(row_placer(placement), SHIPPED), placement)
+            shipped = self._shipped(placement, () if layout is None else layout.fields, has_spread=has_spread)
             # Many rows of the DataFrame fit into a batch for Python, and few of the shuffle, which are large.
             arrived = compat.run_stages(shipped, compat.private_session(self.spark, _SETTINGS))
             written = arrived.mapInArrow(writer(options, placement.files_a_group), WRITTEN)
-            return RowsWritten(_read(compat.collect_arrow(written)), _counted(shipped))
+            return _rows_written(compat.collect_arrow(written))
+
+    def _shipped(self, placement: Placement, fields: Sequence[Field], *, has_spread: bool) -> DataFrame:
+        """The rows, placed and shipped to their groups; fields: the keys."""
+        import pyspark.sql.functions as F
+
+        # Names are resolved as the active session resolves them.
+        with compat.active_session(self.frame.sparkSession):
+            tie = free_name("__zskip_tie", self.frame.columns)
+            hashed = with_tie(self._named(fields), self.ordinal, tie, has_spread=has_spread)
+            shipped = hashed.mapInArrow(row_placer(placement), SHIPPED)
+            return route_batches(shipped.observe(_READ, F.sum("read").alias(_READ)), placement)
 
     def _check(self) -> tuple[pa.Schema, str]:
         self._check_session()
@@ -393,16 +421,17 @@ def route_batches(shipped: DataFrame, placement: Placement) -> DataFrame:
     return shipped.repartition(groups, lookup(shipped.sparkSession, routes(groups), F.col("group")))
 
 
-def _count(frame: DataFrame) -> DataFrame:
-    import pyspark.sql.functions as F
-
-    return frame.observe(_ROWS, F.count(F.lit(1)).alias(_ROWS))
-
-
 def _counted(frame: DataFrame) -> int:
-    """The rows that have been counted while a DataFrame ran."""
-    return int(frame._jdf.queryExecution().observedMetrics().apply(_ROWS).getLong(0))
+    """About how many rows have been placed while a DataFrame ran; what ran twice is counted twice."""
+    read = frame._jdf.queryExecution().observedMetrics().apply(_READ)
+    return 0 if read.isNullAt(0) else int(read.getLong(0))
 
 
-def _read(table: pa.Table) -> list[Written]:
-    return [Written(**row) for row in table.to_pylist()]
+def _rows_written(table: pa.Table) -> RowsWritten:
+    """Read what tasks report; raises Recomputed."""
+    reports = table.to_pylist()
+    runs = np.unique(np.frombuffer(b"".join(report.pop("runs") for report in reports), np.int64))
+    if len(np.unique(runs >> 32)) < len(runs):
+        raise Recomputed("rows of a lost executor came from another run of the plan")
+    read = sum(report.pop("read") for report in reports)
+    return RowsWritten([Written(**report) for report in reports], read)

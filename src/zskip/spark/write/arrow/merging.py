@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import Spilled, decode, join_sorted
-from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, write_parquet
+from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, Origins, write_parquet
 
 
 class Bin(NamedTuple):
@@ -54,10 +55,11 @@ def write_in_order(
 ) -> Iterator[pa.RecordBatch]:
     """Write batches, one after another, as one file; yields the row of `WRITTEN`, none without rows."""
     batches: list[pa.RecordBatch] = []
-    pending_bytes = 0
+    pending_bytes = read = 0
     with ExitStack() as stack:
         spilled: Spilled | None = None
         for batch in rows:
+            read += batch.num_rows
             pending_bytes += batch.nbytes
             batches.append(batch)
             if spilled is not None or pending_bytes > PENDING_BYTES:
@@ -65,7 +67,6 @@ def write_in_order(
                 for one in batches:
                     spilled.add(decode(one))
                 batches.clear()
-        if spilled is not None:
-            yield write_parquet(options, access, file, spilled.table())
-        elif batches:
-            yield write_parquet(options, access, file, join_sorted(batches, options.schema, options.sort))
+        if read:
+            table = spilled.table() if spilled else join_sorted(batches, options.schema, options.sort)
+            yield write_parquet(options, access, file, table, Origins(read, np.zeros(0, np.int64)))

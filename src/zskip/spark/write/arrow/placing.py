@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -24,9 +25,10 @@ from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import KEY, key_array
 from zskip.types import DataType
 
-SHIPPED = "group int, origin bigint, bytes bigint, counts binary, batch binary"
+SHIPPED = "group int, origin bigint, bytes bigint, counts binary, batch binary, read bigint, run int"
 """The rows of the shuffle: the group of a batch, its origin, its bytes in memory, its rows for each file of the group,
-and the compressed batch, whose rows lie by file. `origin` orders the batches of a group."""
+and the compressed batch, whose rows lie by file. `origin` orders the batches of a group: the task, and a number. `read`
+adds up to the rows that a task has read, and `run` is a mark of the task's run."""
 _PENDING_BYTES = 96 << 20
 """Bytes of rows to divide at once."""
 _SHIPPED_BYTES = 16 << 20
@@ -40,6 +42,8 @@ _SHIPPED = pa.schema(
         ("bytes", pa.int64()),
         ("counts", pa.binary()),
         ("batch", pa.binary()),
+        ("read", pa.int64()),
+        ("run", pa.int32()),
     ]
 )
 
@@ -121,10 +125,10 @@ def row_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Ite
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        task = partition_number()
+        task, run = partition_number(), new_run()
         columns, width = RowColumns(placement.schema), len(placement.schema)
         with explain_limits():
-            yield from _Placer(placement, task).run(
+            yield from _Placer(placement, task, run).run(
                 (
                     columns.convert(batch),
                     batch.column(width).to_numpy(),
@@ -149,10 +153,13 @@ def _read(reader: Reader, task: int, sources: Sequence[Source]) -> Iterator[Plac
 class _Outgoing:
     """Batches on their way to Spark, small ones together."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: int) -> None:
+        self._run = run
         self._clear()
 
     def _clear(self) -> None:
+        self.read = 0
+        """Rows that no batch has told of."""
         self._rows: list[tuple[int, int, int, bytes]] = []
         self._sink = pa.BufferOutputStream()
         self._ends = [0]
@@ -178,18 +185,21 @@ class _Outgoing:
         columns = [pa.array(v, f.type) for v, f in zip(zip(*self._rows, strict=True), _SHIPPED, strict=False)]
         ends = pa.py_buffer(np.array(self._ends, np.int32))
         batches = pa.Array.from_buffers(pa.binary(), len(self._rows), [None, ends, self._sink.getvalue()])
-        yield pa.RecordBatch.from_arrays([*columns, batches], schema=_SHIPPED)
+        read = pa.array([self.read, *[0] * (len(self._rows) - 1)])
+        run = pa.array([self._run] * len(self._rows), pa.int32())
+        yield pa.RecordBatch.from_arrays([*columns, batches, read, run], schema=_SHIPPED)
         self._clear()
 
 
 class _Placer:
     """One task."""
 
-    def __init__(self, placement: Placement, task: int) -> None:
+    def __init__(self, placement: Placement, task: int, run: int = 0) -> None:
+        """run: tells apart two runs of a task that may read other rows."""
         self._placement = placement
         self._layout = None if placement.layout is None else Layout.from_json(placement.layout)
         self._origin = task << 32
-        self._outgoing = _Outgoing()
+        self._outgoing = _Outgoing(run)
 
     def run(self, rows: Iterable[PlacedRows]) -> Iterator[pa.RecordBatch]:
         """Place all rows of the task, and yield them some bytes at a time."""
@@ -198,6 +208,7 @@ class _Placer:
         for batch, partition, tie, computed in rows:
             placed.append(_Placed(batch, *self._place(batch, partition, tie, computed)))
             pending_bytes += batch.nbytes
+            self._outgoing.read += batch.num_rows
             if pending_bytes >= _PENDING_BYTES:
                 yield from self._divide(placed)
                 pending_bytes = 0
@@ -241,9 +252,14 @@ class _Placer:
                     yield from self._outgoing.take()
 
 
-def place_rows(placement: Placement, task: int, rows: Iterable[PlacedRows]) -> Iterator[pa.RecordBatch]:
-    """Place the rows of a task; yields the rows of `SHIPPED`."""
-    yield from _Placer(placement, task).run(rows)
+def place_rows(placement: Placement, task: int, rows: Iterable[PlacedRows], run: int) -> Iterator[pa.RecordBatch]:
+    """Place the rows of a task; yields the rows of `SHIPPED`. run: as `new_run` gives it."""
+    yield from _Placer(placement, task, run).run(rows)
+
+
+def new_run() -> int:
+    """A mark of one run of a task, of 31 bits."""
+    return uuid.uuid4().int >> 97
 
 
 def key_forms(columns: Sequence[pa.Array], fields: Sequence[Field]) -> list[tuple[Values, Bools]]:

@@ -40,26 +40,25 @@ def _keys(column: pa.Array) -> Keys:
 
 def join_sorted(batches: list[pa.RecordBatch], schema: pa.Schema, sort: Sort) -> pa.Table:
     """Join the batches of one file, with their rows sorted if they have keys; empties `batches`."""
-    counts = [np.array([batch.num_rows]) for batch in batches]
-    return pa.Table.from_batches([join_by_file(batches, counts, schema, sort)])
+    files = np.zeros(sum(batch.num_rows for batch in batches), np.int64)
+    return pa.Table.from_batches([join_by_file(batches, files, 1, schema, sort)])
 
 
 def join_by_file(
-    batches: list[pa.RecordBatch], counts: Sequence[Ints], schema: pa.Schema, sort: Sort | None
+    batches: list[pa.RecordBatch], files: Ints, count: int, schema: pa.Schema, sort: Sort | None
 ) -> pa.RecordBatch:
-    """Join batches whose rows lie by file to one whose rows do; empties `batches`.
+    """Join batches to one whose rows lie by file; empties `batches`.
 
-    counts: for each batch the rows of each file; sort: sorts the rows of each file by their keys, if they have any,
+    files: of each row of the batches, below `count`; sort: sorts the rows of each file by their keys, if they have any,
     which are left out then; None keeps keys and order.
     """
     arrays = [batch.columns for batch in batches]
     batches.clear()
-    files = np.concatenate([np.repeat(np.arange(len(rows)), rows) for rows in counts])
-    order = np.argsort(files.astype(np.uint16) if len(counts[0]) <= 1 << 16 else files, kind="stable")
-    has_keys, is_sorted = len(arrays[0]) > len(schema), len(counts[0]) == 1
+    order = np.argsort(files.astype(np.uint16) if count <= 1 << 16 else files, kind="stable")
+    has_keys, is_sorted = len(arrays[0]) > len(schema), count == 1
     if has_keys and sort is not None:
         keys = np.concatenate([_keys(columns.pop()) for columns in arrays])[order]
-        ends = np.cumsum(np.sum(counts, axis=0))[:-1]
+        ends = np.cumsum(np.bincount(files, minlength=count))[:-1]
         pairs = zip(np.split(order, ends), np.split(keys, ends), strict=True)
         order = np.concatenate([rows[sort(keys)] for rows, keys in pairs if len(rows)])
         has_keys = is_sorted = False

@@ -2,15 +2,15 @@
 
     rows -> batches of Arrow, on disk -> sample -> layout -> place what lies there
 
-Spark computes what a lost executor kept once more. Every partition has a token of its run, so that rows of two runs,
-which may differ, never come together.
+Spark computes what a lost executor kept once more. Every partition has the mark of its run, so that rows of two runs,
+which may differ, never come together: see `Recomputed`.
 """
 
 from __future__ import annotations
 
-import uuid
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,15 @@ from zskip.spark.jvm.arrays import lookup
 from zskip.spark.jvm.compat import collect_arrow, frame_of
 from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.columns import plain
-from zskip.spark.write.arrow.placing import PlacedRows, Placement, column_at, key_forms, place_rows, position_hashes
+from zskip.spark.write.arrow.placing import (
+    PlacedRows,
+    Placement,
+    column_at,
+    key_forms,
+    new_run,
+    place_rows,
+    position_hashes,
+)
 from zskip.spark.write.arrow.rows import RowColumns, measure_rows
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.draw import Reservoir
@@ -32,14 +40,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SPOOLED = (
-    "part int, token string, rows bigint, measured_rows bigint, measured_bytes bigint, "
+    "part int, run int, rows bigint, measured_rows bigint, measured_bytes bigint, "
     "chunk int, sample binary, batch binary"
 )
 """A batch of rows, a chunk of the sample, or, with `rows`, what a partition is in all."""
 _SPOOLED = pa.schema(
     [
         ("part", pa.int32()),
-        ("token", pa.string()),
+        ("run", pa.int32()),
         ("rows", pa.int64()),
         ("measured_rows", pa.int64()),
         ("measured_bytes", pa.int64()),
@@ -52,18 +60,6 @@ _MEASURING_TASKS, _MEASURED_ROWS, _FEW_ROWS = 4, 20_000, 2_000
 """How many tasks tell the bytes of a row in a file from many rows, if they have any; others look at few."""
 _LEAST_CHUNK = 256
 """Rows of the first chunk of a sample; each next one doubles what has come."""
-RECOMPUTED = "zskip: rows of a lost executor came from another run of the plan"
-
-
-class Recomputed(Exception):
-    """Some rows on disk are of another run of the plan than what was read of them before."""
-
-
-class _Part(NamedTuple):
-    """One of Spark's partitions."""
-
-    token: str
-    rows: int
 
 
 def spooler(
@@ -80,7 +76,7 @@ def spooler(
     def spool(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
         part = partition_number()
-        common = {"part": part, "token": uuid.uuid4().hex}
+        common = {"part": part, "run": new_run()}
         columns, width = RowColumns(schema), len(schema)
         reservoir = Reservoir(size, seed, part)
         measured = (0, 0)
@@ -153,33 +149,30 @@ def _record(common: Mapping[str, Any], **values: Any) -> pa.RecordBatch:
     )
 
 
-def spool_placer(
-    placement: Placement, tokens: Mapping[int, str]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Make the function for `mapInArrow` from parts, tokens and batches to the rows of `SHIPPED`."""
-    expected = dict(tokens)
+def spool_placer(placement: Placement) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Make the function for `mapInArrow` from the parts, runs and batches of one partition to the rows of `SHIPPED`."""
 
     def place(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        task = partition_number()
-        with explain_limits():
-            yield from place_rows(placement, task, _rows(batches, placement.schema, expected))
+        records = (record for batch in batches for record in zip(*batch.columns, strict=True))
+        first = next(records, None)
+        if first is not None:
+            part, run, _ = first
+            with explain_limits():
+                rows = _rows(itertools.chain([first], records), placement.schema)
+                yield from place_rows(placement, part.as_py(), rows, run.as_py())
 
     return place
 
 
-def _rows(batches: Iterable[pa.RecordBatch], schema: pa.Schema, tokens: Mapping[int, str]) -> Iterator[PlacedRows]:
-    width, number = len(schema), 0
-    for records in batches:
-        for part, token, content in zip(*(records.column(i) for i in range(3)), strict=True):
-            if tokens.get(part.as_py()) != token.as_py():
-                raise RuntimeError(RECOMPUTED)
-            batch = _unpack(content)
-            rows = pa.RecordBatch.from_arrays(batch.columns[:width], schema.names)
-            # Of the place of a row: the token vouches that it stays the same.
-            tie = position_hashes(part.as_py() << 32 | number, 0, batch.num_rows)
-            yield rows, batch.column(width).to_numpy(), tie, batch.columns[width + 1 :]
-            number += 1
+def _rows(records: Iterable[Sequence[Any]], schema: pa.Schema) -> Iterator[PlacedRows]:
+    width = len(schema)
+    for number, (part, _, content) in enumerate(records):
+        batch = _unpack(content)
+        rows = pa.RecordBatch.from_arrays(batch.columns[:width], schema.names)
+        # Of the place of a row, which stays the same in one run.
+        tie = position_hashes(part.as_py() << 32 | number, 0, batch.num_rows)
+        yield rows, batch.column(width).to_numpy(), tie, batch.columns[width + 1 :]
 
 
 class Spool:
@@ -191,16 +184,17 @@ class Spool:
 
         self._cached = spooled.persist(StorageLevel.DISK_ONLY)
         self._frame = frame_of(spark, self._cached._jdf.queryExecution().analyzed())
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, int] = {}
+        """The rows of each of Spark's partitions."""
         self.row_bytes: float | None = None
         """Of a row in files, about; None where pyarrow does not write them."""
 
     def fill(self) -> None:
-        """Run the plan, unless the rows are there, with the settings of its own session."""
+        """Run the plan, with the settings of its own session."""
         parts = collect_arrow(
-            self._cached.where("rows IS NOT NULL").select("part", "token", "rows", "measured_rows", "measured_bytes")
+            self._cached.where("rows IS NOT NULL").select("part", "rows", "measured_rows", "measured_bytes")
         ).to_pylist()
-        self._parts = {part["part"]: _Part(part["token"], part["rows"]) for part in parts}
+        self._parts = {part["part"]: part["rows"] for part in parts}
         many = [part for part in parts if part["part"] < _MEASURING_TASKS and part["measured_rows"]]
         rows, size = (sum(part[f"measured_{name}"] for part in many or parts) for name in ("rows", "bytes"))
         self.row_bytes = size / rows if rows else None
@@ -208,25 +202,19 @@ class Spool:
     @property
     def rows(self) -> int:
         """Number of all rows."""
-        return sum(part.rows for part in self._parts.values())
+        return sum(self._parts.values())
 
     @property
     def batches(self) -> DataFrame:
         """The input of `spool_placer`."""
-        return self._frame.where("batch IS NOT NULL").select("part", "token", "batch")
-
-    @property
-    def tokens(self) -> dict[int, str]:
-        """The token of each part."""
-        return {number: part.token for number, part in self._parts.items()}
+        return self._frame.where("batch IS NOT NULL").select("part", "run", "batch")
 
     def draw(self, fields: Sequence[Field]) -> Sample:
         """Draw from each part as many rows as is its share of all."""
         import pyspark.sql.functions as F
 
         counts = np.zeros(max(self._parts, default=0) + 1, np.int64)
-        for number, part in self._parts.items():
-            counts[number] = part.rows
+        counts[list(self._parts)] = list(self._parts.values())
         plan = ReservoirPlan.of(1)
         quotas = np.minimum(np.ceil(plan.fraction(counts) * counts).astype(np.int64), plan.sample_size)
         chunks: Ints = np.array([_chunk_count(int(quota)) for quota in quotas], np.int64)

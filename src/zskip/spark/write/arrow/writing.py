@@ -7,6 +7,7 @@ import os
 import uuid
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,9 +24,18 @@ from zskip.spark.write.arrow.columns import has_nan, plain, without_unused
 from zskip.spark.write.arrow.schema import NotArrow, first_line, leaves_of, stored_bytes
 from zskip.spark.write.arrow.sorting import stable_order
 
-WRITTEN = "file int, name string, rows bigint, bytes bigint"
-"""The columns that a task reports for each new file."""
-_WRITTEN = pa.schema([("file", pa.int32()), ("name", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64())])
+WRITTEN = "file int, name string, rows bigint, bytes bigint, read bigint, runs binary"
+"""The columns that a task reports for each new file, and of `Origins`."""
+_WRITTEN = pa.schema(
+    [
+        ("file", pa.int32()),
+        ("name", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("read", pa.int64()),
+        ("runs", pa.binary()),
+    ]
+)
 SUFFIXES = {"zstd": ".zstd", "snappy": ".snappy", "gzip": ".gz", "uncompressed": ""}
 """Spark's suffixes of file names, by codec."""
 _LEVELS = {"zstd": 3, "gzip": 6}
@@ -75,7 +85,16 @@ class FileOptions:
         return stable_order(keys) if self.page_order is None else self.page_order.sort(keys, self.page_rows)
 
 
-def write_parquet(options: FileOptions, access: Access, file: int, table: pa.Table) -> pa.RecordBatch:
+class Origins(NamedTuple):
+    """Where the rows of a task's files come from."""
+
+    read: int
+    """Rows that have been read: each task that places rows tells one of those that write."""
+    runs: Ints
+    """The tasks that have placed the rows, in the high halves, each with the mark of its run in the low half."""
+
+
+def write_parquet(options: FileOptions, access: Access, file: int, table: pa.Table, origins: Origins) -> pa.RecordBatch:
     """Write rows as one Parquet file, complete and published, or not at all; returns the one row of `WRITTEN`.
 
     Columns with NaN get no bounds, since Spark does not know that bounds leave out NaN.
@@ -119,7 +138,7 @@ def write_parquet(options: FileOptions, access: Access, file: int, table: pa.Tab
     finally:
         with suppress(OSError):
             os.remove(scratch)
-    values = [[file], [name], [table.num_rows], [size]]
+    values = [[file], [name], [table.num_rows], [size], [origins.read], [origins.runs.tobytes()]]
     return pa.RecordBatch.from_arrays(
         [pa.array(value, field.type) for value, field in zip(values, _WRITTEN, strict=True)], schema=_WRITTEN
     )
