@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def _significant_bits(keys: Keys) -> Ints:
     if not len(keys):
         return np.zeros(0, np.int64)
     bits = np.unpackbits(byte_matrix(keys.astype(">i8") if keys.dtype == np.int64 else keys), axis=1)
-    return bits.shape[1] - np.argmax(bits[:, ::-1], axis=1)
+    return cast(Ints, bits.shape[1] - np.argmax(bits[:, ::-1], axis=1))
 
 
 def join_segments(sizes: Floats, levels: Ints) -> Ints:

@@ -27,8 +27,8 @@ from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow import dividing, placing, sorting
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.columns import column_values, has_nan
-from zskip.spark.write.arrow.dividing import Group, arriving, writer
-from zskip.spark.write.arrow.job import _FAILURES
+from zskip.spark.write.arrow.dividing import Group, Joining, arriving, writer
+from zskip.spark.write.arrow.job import _FAILURES, Recomputed, _rows_written
 from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
 from zskip.spark.write.arrow.placing import Placement, describe_tasks, placer, row_placer
 from zskip.spark.write.arrow.reading import Reader, Source
@@ -264,6 +264,26 @@ def test_rows_of_a_dataframe_go_where_those_of_files_go(tmp_path: Path, source: 
         forms = [column_values(source[f.name].combine_chunks(), f.type) for f in layout.fields]
         expected, _ = layout.place([v for v, _ in forms], [n for _, n in forms], 0, ties.astype(np.uint64))
     assert files == {f: rows(source.filter(expected == f)) for f in np.unique(expected).tolist()}
+
+
+def test_rows_of_two_runs_of_a_task_are_found(tmp_path: Path, source: pa.Table) -> None:
+    placement = Placement(schema=source.schema, layout=None, files=2, files_a_group=1)
+    wide = [
+        f.with_type(pa.decimal128(f.type.precision, f.type.scale)) if pa.types.is_decimal64(f.type) else f
+        for f in source.schema
+    ]
+    of_row = pa.array(np.arange(len(source)) % 2, pa.int32())
+    given = source.cast(pa.schema(wide)).append_column("of", of_row).append_column("t", of_row.cast(pa.int64()))
+    runs = [pa.Table.from_batches(list(row_placer(placement)(given.to_batches()))) for _ in range(2)]
+    write = writer(options(tmp_path, source.schema), 1, Joining(np.array([0, 2]), np.zeros(1, np.int64), 1e9))
+    for mixed in (False, True):
+        halves = [run.filter(run["group"].to_numpy() == i) for i, run in enumerate(runs if mixed else runs[:1] * 2)]
+        reports = pa.Table.from_batches(list(write(pa.concat_tables(halves).to_batches())))
+        if not mixed:
+            assert _rows_written(reports).rows == len(source) == sum(reports["rows"].to_pylist())
+            continue
+        with pytest.raises(Recomputed):
+            _rows_written(reports)
 
 
 def test_a_task_ships_to_few_groups_and_each_task_writes_enough() -> None:

@@ -121,6 +121,12 @@ KILLER = """
             result = table.optimize(by=["id", "user"], files=8)
             setattr(job, side, function)
             print("DONE", os.path.exists(marker), result.writer, result.rows, table.df().count(), flush=True)
+    for side, function in {"row_placer": job.row_placer, "writer": job.writer}.items():
+        marker = f"{sys.argv[3]}/append-{side}"
+        setattr(job, side, lambda *given, **named: once(function(*given, **named), kill_executor, marker))
+        result = table.append(spark.range(6000, 6500, 1, 4))
+        setattr(job, side, function)
+        print("APPENDED", os.path.exists(marker), result.curve, result.rows, table.df().count(), flush=True)
     spark.stop()
 """
 
@@ -248,5 +254,6 @@ def test_what_is_killed_or_runs_twice_leaves_nothing_that_counts(master: str, tm
     assert driver.returncode == 0, driver.stderr[-4000:]
     lines = [line for line in driver.stdout.splitlines() if line.startswith("DONE")]
     assert lines == ["DONE True arrow 6000 6000"] * 6
-    assert tables.ids(path) == list(range(tables.ROWS))
-    assert len(tables.visible(path)) == 8
+    appended = [line for line in driver.stdout.splitlines() if line.startswith("APPENDED")]
+    assert appended == ["APPENDED True zorder 500 6500", "APPENDED True zorder 500 7000"]
+    assert tables.ids(path) == sorted([*range(tables.ROWS), *range(6000, 6500), *range(6000, 6500)])

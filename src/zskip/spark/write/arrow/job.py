@@ -319,7 +319,8 @@ class ArrowRows(_ArrowJob):
             files, cores = count_files(new_rows), self.spark.sparkContext.defaultParallelism
             tasks = files / group_files(files, int(new_rows * self.row_bytes), cores)
             of_groups = levels[placement.files_a_group - 1 :: placement.files_a_group]
-            groups = np.append(join_segments(sizes * (tasks / max(int(sizes.sum()), 1)), of_groups), len(sizes))
+            of_tasks = sizes.astype(np.float64) * (tasks / max(int(sizes.sum()), 1))
+            groups = np.append(join_segments(of_tasks, of_groups), len(sizes))
             joinings.append(Joining(groups, levels, new_rows / files))
             return groups
 
