@@ -177,12 +177,14 @@ def _spool(
     from zskip.spark.jvm.compat import version
     from zskip.spark.write.arrow.schema import NotArrow
 
-    if plan.row_size is None:
+    is_guess = plan.row_size is None
+    if is_guess:
         size = float(incoming.frame._jdf.schema().defaultSize())
         # Only since Spark 4.1 the bytes of a batch are limited, too.
         plan = dataclasses.replace(plan, row_size=size if version(spark) >= (4, 1) else max(size, _WIDE_ROW))
     try:
-        return stack.enter_context(_rows_job(handle, spark, incoming, plan, "").spool(plan.fields, seed))
+        job = dataclasses.replace(_rows_job(handle, spark, incoming, plan, ""), is_guess=is_guess)
+        return stack.enter_context(job.spool(plan.fields, seed))
     except NotArrow as error:
         _log.info("%s: Spark writes the new files: %s", handle.storage.root, error.reason)
         return None

@@ -67,6 +67,7 @@ _ROWS_SETTINGS = {
 _ROWS_A_BATCH, _BATCH_MEMORY, _EXPANSION = 16_384, 16 << 20, 8
 """The most rows of a DataFrame in a batch for Python, its most bytes in memory, and how many of those are one in files
 at most, about."""
+_NO_LIMIT = (1 << 31) - 1
 _READ = "zskip_read"
 _OURS = {"block.size", "page.row.count.limit", "summary.metadata.level", "compression"}
 """Settings of Parquet's writer that a rewrite chooses."""
@@ -270,6 +271,8 @@ class ArrowRows(_ArrowJob):
     """Of a row in the new files, about."""
     stored: str | None = None
     """The new files' columns in Spark's JSON, with their names and ids there; None for the names of the frame."""
+    is_guess: bool = False
+    """Whether no files tell `row_bytes`."""
 
     @contextmanager
     def spool(self, fields: Sequence[Field], seed: int) -> Iterator[Spool]:
@@ -377,8 +380,8 @@ class ArrowRows(_ArrowJob):
         rows = max(16, min(_ROWS_A_BATCH, int(_BATCH_MEMORY / (_EXPANSION * max(self.row_bytes, 1.0)))))
         conf = self.frame.sparkSession.conf
         conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(rows))
-        # Since Spark 4.1.
-        conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY))
+        # Since Spark 4.1, which measures all columns after each row for it, unless it is the greatest.
+        conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_MEMORY if self.is_guess else _NO_LIMIT))
         text = self.stored or self._frame_json()
         return arrow_schema(text), text
 
