@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from zskip.errors import ColumnError
 from zskip.records import Field
-from zskip.types import DataType, Form
+from zskip.types import DAY_MICROS, DataType, Form
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
 PREFIX_BYTES = 256
 """Leading bytes of strings and binary that the curve uses, so that one huge value does no harm."""
-_DAY_MICROS = 86_400_000_000
 
 
 def form_of(field: Field) -> Column:
@@ -70,7 +69,9 @@ def form_sql(column: str, data_type: DataType) -> str:
     if name == "timestamp":
         return f"unix_micros({column})"
     if name == "timestamp_ntz":
-        return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT) * {_DAY_MICROS}L + {_time_sql(column)}"
+        return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT) * {DAY_MICROS}L + {_time_sql(column)}"
+    if data_type.is_time:
+        return _time_sql(column)
     if name.startswith("interval"):
         return _interval_sql(column, name)
     return f"CAST({column} AS BIGINT)"
@@ -86,4 +87,4 @@ def _time_sql(column: str) -> str:
 def _interval_sql(column: str, name: str) -> str:
     if "year" in name or "month" in name:
         return f"CAST(extract(YEAR FROM {column}) AS BIGINT) * 12L + extract(MONTH FROM {column})"
-    return f"extract(DAY FROM {column}) * {_DAY_MICROS}L + {_time_sql(column)}"
+    return f"extract(DAY FROM {column}) * {DAY_MICROS}L + {_time_sql(column)}"

@@ -191,6 +191,8 @@ class _Reader:
             return Literal("int", value)
         if data_type == "string":
             return Literal(data_type, value)
+        if data_type.startswith("time("):
+            return Literal("time", value)
         if data_type.startswith("decimal"):
             return Literal("decimal", decimal.Decimal(value))
         if data_type == "double":

@@ -221,7 +221,7 @@ final class FilterTree {
     }
     if (node.getClass() == Cast.class) {
       String target = node.dataType().sql();
-      if (CASTS.contains(target) || node.dataType() instanceof DecimalType) {
+      if (CASTS.contains(target) || node.dataType() instanceof DecimalType || target.startsWith("TIME(")) {
         if (!(node.dataType() instanceof NumericType)) isPlain = false;
         return list(new Object[] {"cast", side(child(node, 0)), target});
       }
@@ -342,7 +342,7 @@ final class FilterTree {
   /** The name of a type whose values are known here; null for others. */
   private static String type(DataType type) {
     String name = type.typeName();
-    return type instanceof DecimalType || NAMES.contains(name) ? name : null;
+    return type instanceof DecimalType || NAMES.contains(name) || name.startsWith("time(") ? name : null;
   }
 
   private static final Set NAMES = new HashSet(Arrays.asList(new Object[] {
