@@ -35,6 +35,8 @@ _TIME = re.compile(r"time\(([0-6])\)")
 _CHAR = re.compile(r"\bchar\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
+UTF8_LCASE = "string collate UTF8_LCASE"
+"""The type of texts that compare without regard to case, by their code points in lower case."""
 Encoded = int | float | bytes
 """A value in the form of its type."""
 
@@ -161,7 +163,8 @@ def read_type(description: object, metadata: Mapping[str, Any] | None = None) ->
         fields = ((f["name"], read_type(f["type"], {**inherited, **f.get("metadata", {})})) for f in members)
         return DataType(NESTED.name, tuple(fields))
     if metadata.get("__COLLATIONS"):
-        return DataType(f"{description} collate")
+        (collation, *others) = {str(name).rpartition(".")[2] for name in metadata["__COLLATIONS"].values()}
+        return DataType(f"{description} collate" if others else f"{description} collate {collation}")
     padded = _CHAR.search(char_type) if description == "string" else None
     return DataType(padded[0] if padded else str(description))
 

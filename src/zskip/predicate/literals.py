@@ -43,8 +43,8 @@ class Literal:
     """A literal of SQL: its kind and Python value (timestamps as microseconds)."""
 
     kind: str
-    """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz`,
-    `time` in nanoseconds, `micros` or `months` of an interval, or `null`."""
+    """`int`, `decimal`, `double`, `float`, `string`, that of a collation, `binary`, `boolean`, `date`, `timestamp`,
+    `timestamp_ntz`, `time` in nanoseconds, `micros` or `months` of an interval, or `null`."""
     value: object
     """For a null, the type that it is cast to, or None."""
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 
 from zskip.predicate.columns import name_sql
 from zskip.predicate.functions import FUNCTIONS
+from zskip.predicate.opaque import collated_column
 from zskip.predicate.tree import (
     And,
     Call,
@@ -67,6 +69,10 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
 
 
 def _leaf_sql(leaf: TermLeaf, shorten: bool) -> str:
+    collated = collated_column(leaf.term)
+    if collated is not None:
+        # SQL has no name for keys: it compares the texts.
+        leaf = replace(leaf, term=Column(collated.path, DataType("string")))
     if isinstance(leaf, Compare):
         return f"{_compared_sql(leaf.term)} {leaf.op} {literal_sql(leaf.value, leaf.term.type)}"
     name = term_sql(leaf.term)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from zskip.errors import ColumnError
@@ -11,6 +12,7 @@ from zskip.types import DAY_MICROS, DataType, Form
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+_COLLATION_KEY = re.compile(r"collation_key\((.*)\)", re.DOTALL)
 PREFIX_BYTES = 256
 """Leading bytes of strings and binary that the curve uses, so that one huge value does no harm."""
 
@@ -28,7 +30,11 @@ def form_of(field: Field) -> Column:
 
 def field_sql(field: Field) -> str:
     """A column, a field inside structs, or an expression, as SQL text."""
-    return f"({field.name})" if field.computed else ".".join(map(quote_identifier, field.path))
+    if not field.computed:
+        return ".".join(map(quote_identifier, field.path))
+    collated = _COLLATION_KEY.fullmatch(field.name)
+    # SQL has no name for the key; where rows lie, lower case is near enough.
+    return f"({field.name})" if collated is None else f"lower(collate({collated[1]}, 'UTF8_BINARY'))"
 
 
 def curve_form(data_type: DataType) -> Form:

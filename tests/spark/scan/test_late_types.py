@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import zskip
+from zskip.errors import ColumnError
+from zskip.predicate.opaque import lower_case_key
+from zskip.spark.jvm import compat
 
 VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
@@ -91,3 +95,48 @@ def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
             rows = plain.select(*frame.columns)
             assert found == [outcome(rows), outcome(rows.where(where)), outcome(rows.orderBy(by, "id").limit(2))], by
             assert read == [1, 1], by
+
+
+CASES = ["İstanbul", "i\u0307STANBUL", "istanbul", "ΟΔΟΣ", "οδος", "οδοσ", "STRASSE", "straße", "STRAẞE", "Ǆ", "ǆ", "ſ"]
+CASES += ["\u212a", "k", "\u212b", "å", "\U00010400", "\U00010428", "\uffff", "\U0001f600", "Ꭰ", "ꭰ", "", "Z", "z", "~"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(VERSION < (4, 0), reason="Spark 4 has them")
+def test_keys_without_regard_to_case(spark: SparkSession, tmp_path: Path) -> None:
+    """A column with the collation UTF8_LCASE as a key, by characters whose lower case is odd."""
+    rows = [(i, ("Name %03d" if i % 2 else "nAME %03d") % i) for i in range(200)]
+    rows += [(200 + i, text) for i, text in enumerate([*CASES, None])]
+    frame = spark.createDataFrame(rows, "id INT, t STRING").selectExpr("id", "collate(t, 'UTF8_LCASE') AS c", "t")
+    frame = frame.selectExpr("*", "named_struct('c', c) AS st", "collate(t, 'UNICODE_CI') AS u")
+    frame.coalesce(1).write.parquet(str(tmp_path / "t"))
+    table = zskip.table(spark, str(tmp_path / "t"))
+    with pytest.raises(ColumnError, match="the collation UTF8_LCASE"):
+        table.optimize(by=["u"], curve="linear", files=8)
+    path = tmp_path / "by"
+    result = table.optimize(by=["c", "st.c"], curve="zorder", files=8, into=str(path))
+    assert spark.read.parquet(str(path)).schema == spark.read.parquet(str(tmp_path / "t")).schema
+    assert result.by == ("collation_key(c)", "collation_key(st.c)")
+    ranges = ["{} = 'NAME 017'", "{} IN ('name 017', 'nAmE 018', NULL)", "{} < 'b'", "{} > 'ζ'", "{} >= 'name 190'"]
+    few = [where.format(by) for where in ranges for by in ("c", "st.c")]
+    wheres = [f"c {op} '{text}'" for text in CASES for op in ("=", "<", ">=", "<=>")]
+    wheres += few + [f"u = '{text}'" for text in CASES[:3]]
+    wheres += ["c LIKE 'name 01%'", "startswith(c, 'N')", "c COLLATE UTF8_BINARY = t", "c IS NULL", "c = st.c"]
+    wheres += ["NOT (c > 'A')", "c != 'NAME 017'"]
+    counts = skipped(spark, path, wheres)
+    assert min(counts[where] for where in few) >= 4
+    check = Checked(spark, path)
+    for where in (*few[:7:2], "c = 'ΟΔΟΣ'", "c = collate(t, 'UTF8_LCASE')", "st.c LIKE 'NAME 01%'"):
+        check(where, 4 if where in few else 0)
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(VERSION < (4, 0), reason="Spark 4 has them")
+def test_the_lower_case_of_each_character(spark: SparkSession) -> None:
+    """The key of a literal, which Python computes, is that of a row, which Spark computes."""
+    known = [chr(point) for point in range(0x110000) if unicodedata.ucd_3_2_0.category(chr(point)) not in ("Cn", "Cs")]
+    texts = ["".join(known[i : i + 500]) for i in range(0, len(known), 500)]
+    frame = spark.createDataFrame([(text,) for text in texts], "t STRING")
+    keys = frame.select(compat.collation_key(spark, F.expr("collate(t, 'UTF8_LCASE')")).alias("k")).collect()
+    assert [bytes(row.k) for row in keys] == [lower_case_key(text) for text in texts]
+    assert lower_case_key("\U0001f600") is None

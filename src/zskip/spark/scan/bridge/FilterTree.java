@@ -347,7 +347,7 @@ final class FilterTree {
 
   private static final Set NAMES = new HashSet(Arrays.asList(new Object[] {
     "byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp",
-    "timestamp_ntz"}));
+    "timestamp_ntz", "string collate UTF8_LCASE"}));
 
   /** A value as JSON holds it, decimals and floats as text; null where a text would be another value. */
   private static Object value(Object value, DataType type) {
