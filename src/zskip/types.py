@@ -5,8 +5,8 @@ type has one of three *forms*, which statistics, comparisons of literals, and cu
 
 | form    | NumPy            | types                                                               |
 |---------|------------------|---------------------------------------------------------------------|
-| `INT`   | int64            | boolean, byte .. long, date (days), timestamps (µs), intervals,     |
-|         |                  | decimals of at most 18 digits (unscaled)                            |
+| `INT`   | int64            | boolean, byte .. long, date (days), time (µs), timestamps (µs),     |
+|         |                  | intervals, decimals of at most 18 digits (unscaled)                 |
 | `FLOAT` | float64          | float, double                                                       |
 | `BYTES` | object (`bytes`) | string, char (UTF-8), binary, decimals of more digits (biased, 17 B)  |
 """
@@ -24,14 +24,19 @@ from typing import Any
 _EPOCH = dt.datetime(1970, 1, 1)
 _EPOCH_DAY = _EPOCH.date()
 _MICROSECOND = dt.timedelta(microseconds=1)
+DAY_MICROS = 86_400_000_000
+"""Microseconds of a day; times of day are below."""
 _LONG_DECIMAL_BYTES = 17
 _LONG_DECIMAL_BIAS = 1 << (8 * _LONG_DECIMAL_BYTES - 1)
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 _INTERVAL = re.compile(r"interval (year|month|day|hour|minute|second)( to (month|hour|minute|second))?")
+_TIME = re.compile(r"time\(([0-6])\)")
 _CHAR = re.compile(r"\bchar\(\d+\)")
 _DECIMAL = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
 
+UTF8_LCASE = "string collate UTF8_LCASE"
+"""The type of texts that compare without regard to case, by their code points in lower case."""
 Encoded = int | float | bytes
 """A value in the form of its type."""
 
@@ -75,7 +80,7 @@ class DataType:
             return Form.INT if self.precision <= 18 else Form.BYTES
         if self.name in INTEGERS or self.name in ("boolean", "date", "timestamp", "timestamp_ntz"):
             return Form.INT
-        return Form.INT if self.is_interval else None
+        return Form.INT if self.is_interval or self.is_time else None
 
     @property
     def is_integer(self) -> bool:
@@ -91,6 +96,19 @@ class DataType:
     def is_char(self) -> bool:
         """Whether this is text that Spark pads with blanks; files may store it unpadded."""
         return self.name.startswith("char(")
+
+    @property
+    def is_time(self) -> bool:
+        """Whether this is a time of day, of at most six digits after the second."""
+        return _TIME.fullmatch(self.name) is not None
+
+    @property
+    def time_unit(self) -> int:
+        """The microseconds of the last digit of a time of day."""
+        match = _TIME.fullmatch(self.name)
+        if match is None:
+            raise TypeError(f"{self.name} is not a time of day")
+        return int(10 ** (6 - int(match[1])))
 
     @property
     def is_interval(self) -> bool:
@@ -145,7 +163,8 @@ def read_type(description: object, metadata: Mapping[str, Any] | None = None) ->
         fields = ((f["name"], read_type(f["type"], {**inherited, **f.get("metadata", {})})) for f in members)
         return DataType(NESTED.name, tuple(fields))
     if metadata.get("__COLLATIONS"):
-        return DataType(f"{description} collate")
+        (collation, *others) = {str(name).rpartition(".")[2] for name in metadata["__COLLATIONS"].values()}
+        return DataType(f"{description} collate" if others else f"{description} collate {collation}")
     padded = _CHAR.search(char_type) if description == "string" else None
     return DataType(padded[0] if padded else str(description))
 
@@ -218,6 +237,8 @@ def encode(value: object, data_type: DataType) -> Encoded:
         if value.tzinfo is not None:
             value = value.astimezone(dt.timezone.utc).replace(tzinfo=None)
         return (value - _EPOCH) // _MICROSECOND
+    if data_type.is_time and isinstance(value, dt.time):
+        return (dt.datetime.combine(_EPOCH_DAY, value.replace(tzinfo=None)) - _EPOCH) // _MICROSECOND
     if isinstance(value, dt.timedelta):
         return value // _MICROSECOND
     raise TypeError(f"{value!r} is not a value of {name}")

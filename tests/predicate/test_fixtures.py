@@ -42,6 +42,7 @@ TYPES = {
     "dt": "date",
     "ts": "timestamp",
     "n": "timestamp_ntz",
+    "tm": "time(3)",
     "st": "struct<q:int>",
     "odd name": "integer",
     "o`k": "integer",

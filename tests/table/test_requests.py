@@ -92,13 +92,13 @@ def test_a_request_has_the_options_of_its_verb_with_the_same_defaults() -> None:
     [
         ("rot13(s)", r'"rot13\(s\)" is no column, and no expression.*store it as a column'),
         ("js:a.b", '"js:a.b" is no column'),
-        ("c", '"c": its collation orders texts otherwise'),
+        ("c", '"c" of type string collate UNICODE_CI: .* UTF8_LCASE, or store'),
     ],
 )
 def test_what_is_no_key_is_refused(tmp_path: Path, name: str, message: str) -> None:
     pq.write_table(pa.table({"s": ["x"], "js": ["{}"]}), tmp_path / "a.parquet")
     snapshot = open_format(LocalStorage(str(tmp_path))).snapshot()
-    collated = Field(name="c", type=DataType("string collate"))
+    collated = Field(name="c", type=DataType("string collate UNICODE_CI"))
     snapshot = dataclasses.replace(snapshot, fields=(*snapshot.fields, collated))
     with pytest.raises(ColumnError, match=message):
         clustering_fields([name], snapshot, case_sensitive=False, timezone="UTC")

@@ -343,7 +343,11 @@ def _widen(entries: Entries, file_type: str | None, data_type: DataType) -> Entr
     """The entries of a column in the form of the table's type."""
     widen = None if file_type is None else widening(file_type, data_type)
     assert widen is not None, "only columns that can be read as the table's type answer"
-    return dataclasses.replace(entries, lower=widen(entries.lower), upper=widen(entries.upper))
+    lower = widen(entries.lower)
+    if data_type.is_time:
+        # Files tell no precision: some versions of Spark cut what has more digits than the type, others do not.
+        lower = lower - lower % data_type.time_unit
+    return dataclasses.replace(entries, lower=lower, upper=widen(entries.upper))
 
 
 def _scatter(stats: ColumnStats, entries: Entries, live: Ints, rows: Ints) -> bool:

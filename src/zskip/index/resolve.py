@@ -9,7 +9,7 @@ import numpy as np
 
 from zskip.index.store.leaves import Column
 from zskip.records import Values
-from zskip.types import DataType, Form, decode_decimal, encode_decimal
+from zskip.types import DAY_MICROS, DataType, Form, decode_decimal, encode_decimal
 
 Widen = Callable[[Values], Values]
 """Converts values from the form of one type to that of a wider one."""
@@ -18,8 +18,7 @@ _WIDER = {"byte": 0, "short": 1, "integer": 2, "long": 3}
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 """The digits of the smallest decimal that holds each type."""
 _BYTES = ("string", "binary")
-_DAY_MICROS = 86_400_000_000
-_MOST_DAYS = 2**63 // _DAY_MICROS - 1
+_MOST_DAYS = 2**63 // DAY_MICROS - 1
 
 
 class Absent(enum.Enum):
@@ -90,6 +89,8 @@ def widening(file_type: str, data_type: DataType) -> Widen | None:
     if data_type.is_interval:
         integer = "integer" if data_type.is_months else "long"
         return _same if file_type == integer else None
+    if data_type.is_time:
+        return _same if DataType(file_type).is_time else None
     if file_type in _WIDER and data_type.name in _WIDER:
         return _same if _WIDER[file_type] <= _WIDER[data_type.name] else None
     if data_type.is_decimal:
@@ -133,4 +134,4 @@ def _to_double(values: Values) -> Values:
 
 def _to_micros(values: Values) -> Values:
     """Clip days beyond the range of microseconds: no query can read them."""
-    return np.clip(values, -_MOST_DAYS, _MOST_DAYS).astype(np.int64) * _DAY_MICROS
+    return np.clip(values, -_MOST_DAYS, _MOST_DAYS).astype(np.int64) * DAY_MICROS

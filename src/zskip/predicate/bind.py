@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from zskip.predicate import opaque
 from zskip.predicate.casts import cast_term, strip_casts, to_common_type
 from zskip.predicate.literals import Literal, common, compare, is_nan, never
 from zskip.predicate.tree import (
@@ -19,7 +20,7 @@ from zskip.predicate.tree import (
     StartsWith,
     Term,
 )
-from zskip.types import INTEGERS, Encoded, value_range
+from zskip.types import INTEGERS, UTF8_LCASE, Encoded, value_range
 
 Side: TypeAlias = "Term | Literal | None"
 """One side of a comparison; None if it is not understood."""
@@ -34,10 +35,29 @@ def compare_sides(op: str, left: Side, right: Side, timezone: str) -> Predicate 
     if isinstance(left, Literal):
         return None if isinstance(right, Literal) else compare_sides(_EXCHANGED[op], right, left, timezone)
     if isinstance(right, Literal):
-        side = align(left, right, timezone)
+        keys = _by_key(left, [right])
+        side = None if keys is None else align(keys[0], keys[1][0], timezone)
         return None if side is None else compare(op, *side, timezone)
     sides = to_common_type(left, right, timezone)
     return None if sides is None else CompareTerms(op, *sides)
+
+
+def _by_key(term: Term, literals: Sequence[Literal]) -> tuple[Term, Sequence[Literal]] | None:
+    """Replace a text with the collation UTF8_LCASE, and literals, by their keys; None where a key is uncertain."""
+    key = opaque.collation_key(term)
+    if key is None:
+        return term, literals
+    keys: list[Literal] = []
+    for literal in literals:
+        if literal.kind == "null":
+            keys.append(Literal("null", None))
+            continue
+        is_text = literal.kind in ("string", UTF8_LCASE) and isinstance(literal.value, str)
+        value = opaque.lower_case_key(str(literal.value)) if is_text else None
+        if value is None:
+            return None
+        keys.append(Literal("binary", value))
+    return key, keys
 
 
 def align(term: Term, literal: Literal | None, timezone: str) -> tuple[Term, Literal] | None:
@@ -56,8 +76,11 @@ def align(term: Term, literal: Literal | None, timezone: str) -> tuple[Term, Lit
 
 def is_in(term: Term, literals: Sequence[Literal], timezone: str) -> Predicate | None:
     """Bind `term IN (...)`; None if some value cannot be compared exactly."""
-    term, casts = strip_casts(term)
-    of_one_type = common(term, list(literals), casts)
+    keys = _by_key(term, literals)
+    if keys is None:
+        return None
+    term, casts = strip_casts(keys[0])
+    of_one_type = common(term, list(keys[1]), casts)
     if of_one_type is None:
         return None
     values: set[Encoded] = set()

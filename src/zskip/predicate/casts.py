@@ -17,6 +17,8 @@ def cast_term(term: Term, target: str, timezone: str) -> Term | None:
     """Cast a term; None for casts that do not keep the order."""
     if target == sql_name(term.type):
         return term if term.type.name != "string" else None  # Lengths and collations are strings to sqlglot, too.
+    if term.type.is_time and (clock := DataType(target.lower())).is_time:
+        return term if clock.time_unit <= term.type.time_unit else None
     if term.type.name == "variant" or (isinstance(term, Opaque) and term.type.name == "string"):
         return opaque.cast(term, target, timezone)
     return functions.cast(term, DataType(_NAMES.get(target, target.lower().replace(" ", ""))), timezone)

@@ -29,6 +29,7 @@ _AFTER_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})[ T].*", re.ASCII | re.DOTALL)
 _TIMESTAMP = re.compile(
     r"(\d{4}|[1-9]\d{4,5})(-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?\s?(\S+)?", re.ASCII
 )
+_CLOCK = re.compile(r"(\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?", re.ASCII)
 _CYCLE, _CYCLE_MICROS = 400, 146_097 * 86_400 * 10**6
 """The calendar repeats after so many years, of so many microseconds."""
 _FIRST_SAFE_YEAR = 1970
@@ -42,8 +43,8 @@ class Literal:
     """A literal of SQL: its kind and Python value (timestamps as microseconds)."""
 
     kind: str
-    """`int`, `decimal`, `double`, `float`, `string`, `binary`, `boolean`, `date`, `timestamp`, `timestamp_ntz`,
-    `micros` or `months` of an interval, or `null`."""
+    """`int`, `decimal`, `double`, `float`, `string`, that of a collation, `binary`, `boolean`, `date`, `timestamp`,
+    `timestamp_ntz`, `time` in nanoseconds, `micros` or `months` of an interval, or `null`."""
     value: object
     """For a null, the type that it is cast to, or None."""
 
@@ -239,6 +240,11 @@ def _timestamps(op: str, term: Term, literal: Literal, timezone: str) -> Predica
     return None if micros is None else Compare(op, term, micros)
 
 
+def _times(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
+    nanos = literal.value
+    return exact(op, term, Fraction(nanos, 1000)) if literal.kind == "time" and isinstance(nanos, int) else None
+
+
 def _intervals(op: str, term: Term, literal: Literal, timezone: str) -> Predicate | None:
     kind = "months" if term.type.is_months else "micros"
     return Compare(op, term, literal.value) if literal.kind == kind and isinstance(literal.value, int) else None
@@ -265,6 +271,23 @@ def day_of(text: str) -> str:
     """
     match = _AFTER_DAY.fullmatch(text)
     return text if match is None else match[1]
+
+
+def time_nanos(text: str) -> int | None:
+    """Read `hh:mm:ss`, with at most six digits after the second, as nanoseconds since midnight; None for other forms.
+
+    >>> time_nanos("00:01:00.5"), time_nanos("1:00")
+    (60500000000, None)
+    """
+    match = _CLOCK.fullmatch(text)
+    try:
+        clock = None if match is None else dt.time.fromisoformat(match[1])
+    except ValueError:
+        return None
+    if match is None or clock is None:
+        return None
+    seconds = (clock.hour * 60 + clock.minute) * 60 + clock.second
+    return seconds * 10**9 + int((match[2] or "0").ljust(9, "0"))
 
 
 def timestamp_micros(text: str, timezone: str | None) -> int | None:
@@ -303,6 +326,7 @@ _BY_TYPE: tuple[tuple[Callable[[DataType], bool], _Comparison], ...] = (
     (lambda t: t.name == "binary", _binaries),
     (lambda t: t.name == "date", _dates),
     (lambda t: t.name in ("timestamp", "timestamp_ntz"), _timestamps),
+    (lambda t: t.is_time, _times),
     (lambda t: t.is_interval, _intervals),
 )
 

@@ -7,6 +7,7 @@ session but its time zone.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +15,13 @@ from typing import Any
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import InputError
-from zskip.predicate.tree import Opaque, Term
-from zskip.types import DataType, Form
+from zskip.predicate.tree import Column, Opaque, Term
+from zskip.types import UTF8_LCASE, DataType, Form
 
 Arguments = tuple[Term | str, ...]
 """Terms, and the SQL of literals."""
 
+_COLLATION_KEY = "collation_key"
 _STRING, _INT, _LONG, _DOUBLE = (DataType(name) for name in ("string", "integer", "long", "double"))
 _BUILT_IN: dict[str, tuple[str, DataType]] = {
     **dict.fromkeys(("lower", "upper", "trim", "ltrim", "rtrim", "reverse"), ("s", _STRING)),
@@ -35,6 +37,7 @@ _BUILT_IN: dict[str, tuple[str, DataType]] = {
         ("quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "weekday"),
         ("d", _INT),
     ),
+    _COLLATION_KEY: ("k", DataType("binary")),
     "geo_distance": ("[fi][fi][NF][NF]", _DOUBLE),
     "hash": ("[sbofipdt]+", _INT),
     "xxhash64": ("[sbofipdt]+", _LONG),
@@ -98,6 +101,34 @@ def call(function: str, arguments: Arguments, timezone: str) -> Opaque | None:
     letters = "".join(map(_letter, arguments))
     zoned = "t" in letters
     return Opaque(function, arguments, result, timezone if zoned else "") if re.fullmatch(pattern, letters) else None
+
+
+def collation_key(term: Term) -> Opaque | None:
+    """Make the term of the bytes by whose order a text compares in its collation; None for other terms.
+
+    Spark's expression `CollationKey`, which SQL has no name for.
+    """
+    return call(_COLLATION_KEY, (term,), "") if isinstance(term, Column) else None
+
+
+def collated_column(term: Term) -> Column | None:
+    """The column whose key a term is; None for other terms."""
+    column = term.arguments[0] if isinstance(term, Opaque) and term.function == _COLLATION_KEY else None
+    return column if isinstance(column, Column) else None
+
+
+def lower_case_key(text: str) -> bytes | None:
+    """Return the key of a text in the collation UTF8_LCASE, as Spark's `lowerCaseCodePoints` computes it.
+
+    None for characters that are younger than Unicode 3.2, which versions of Python and Spark may know or not.
+
+    >>> lower_case_key("ΟΔΟΣ").decode(), lower_case_key("οδος").decode()
+    ('οδοσ', 'οδοσ')
+    """
+    if any(unicodedata.ucd_3_2_0.category(character) in ("Cn", "Cs") for character in text):
+        return None
+    # One by one: the lower case of a whole text depends on where in a word a sigma stands.
+    return "".join("σ" if character == "ς" else character.lower() for character in text).encode()
 
 
 def element_at(value: Term, key: str) -> Opaque | None:
@@ -204,15 +235,20 @@ def _is_in_sqlglot(name: str) -> bool:
     return name in NAMES or name.upper() in parser.FUNCTIONS or name.upper() in parser.FUNCTION_PARSERS
 
 
+_LETTERS = {"string": "s", "binary": "b", "date": "d", "timestamp": "t", "timestamp_ntz": "p", UTF8_LCASE: "k"}
+
+
 def _letter(argument: Term | str) -> str:
     """Return the letter for the kind of an argument."""
     if isinstance(argument, str):
         return (
             "L" if argument.startswith("'") else "F" if argument[-1] == "D" else "N" if argument[-1].isdigit() else "x"
         )
+    if collated_column(argument) is not None:
+        return "x"
     data_type = argument.type
     if data_type.is_integer:
         return "i"
     if data_type.form is Form.FLOAT:
         return "f"
-    return {"string": "s", "binary": "b", "date": "d", "timestamp": "t", "timestamp_ntz": "p"}.get(data_type.name, "x")
+    return _LETTERS.get(data_type.name, "x")

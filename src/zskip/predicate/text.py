@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from dataclasses import replace
 
 from zskip.predicate.columns import name_sql
 from zskip.predicate.functions import FUNCTIONS
+from zskip.predicate.opaque import collated_column
 from zskip.predicate.tree import (
     And,
     Call,
@@ -67,10 +69,14 @@ def to_sql(predicate: Predicate, *, shorten: bool = False) -> str:
 
 
 def _leaf_sql(leaf: TermLeaf, shorten: bool) -> str:
+    collated = collated_column(leaf.term)
+    if collated is not None:
+        # SQL has no name for keys: it compares the texts.
+        leaf = replace(leaf, term=Column(collated.path, DataType("string")))
+    if isinstance(leaf, Compare):
+        return f"{_compared_sql(leaf.term)} {leaf.op} {literal_sql(leaf.value, leaf.term.type)}"
     name = term_sql(leaf.term)
     data_type = leaf.term.type
-    if isinstance(leaf, Compare):
-        return f"{name} {leaf.op} {literal_sql(leaf.value, data_type)}"
     if isinstance(leaf, IsNull):
         return f"{name} IS NULL"
     if isinstance(leaf, StartsWith):
@@ -90,8 +96,14 @@ def _parenthesize(child: Predicate, shorten: bool) -> str:
     return f"({text})" if isinstance(child, And | Or | Unknown) else text
 
 
+def _compared_sql(term: Term) -> str:
+    """A term beside literals; Spark 4.1 compares times of one precision only, and those of literals are of six."""
+    name = term_sql(term)
+    return f"CAST({name} AS TIME(6))" if term.type.is_time and term.type.time_unit > 1 else name
+
+
 def _in_sql(node: In, shorten: bool) -> str:
-    name = term_sql(node.term)
+    name = _compared_sql(node.term)
     if not node.values:
         return f"{name} != {name}"
     listed = node.values[:_MOST_LISTED] if shorten else node.values
@@ -137,6 +149,8 @@ def literal_sql(value: Encoded, data_type: DataType) -> str:
         return f"CAST('{text}' AS DOUBLE)" if special else f"{float(value)!r}D"
     if data_type.is_interval:
         return _interval_sql(int(value), data_type)
+    if data_type.is_time:
+        return f"TIME '{_EPOCH + dt.timedelta(microseconds=int(value)):%H:%M:%S.%f}'"
     return _whole_sql(int(value), data_type.name)
 
 

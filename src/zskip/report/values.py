@@ -43,6 +43,8 @@ def show_value(value: Encoded, data_type: DataType) -> str:
     if name.startswith("timestamp"):
         moment = np.datetime64(int(value), "us")
         return str(moment.astype("datetime64[s]") if int(value) % 1_000_000 == 0 else moment).replace("T", " ")
+    if data_type.is_time:
+        return show_value(value, DataType("timestamp_ntz")).partition(" ")[2]
     return ("false", "true")[int(value)] if name == "boolean" else f"{int(value)}"
 
 

@@ -109,7 +109,10 @@ def _numbers(values: pa.Array, data_type: DataType) -> Any:
     unit = _unit(values.type, data_type)
     if unit is None:
         raise _mismatch(values, data_type)
-    return values.cast(unit).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    numbers = values.cast(unit).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    if data_type.is_time and (numbers % data_type.time_unit).any():
+        raise LeftOut(f"times have more digits than {data_type}, which versions of Spark read differently")
+    return numbers
 
 
 def _unit(arrow_type: pa.DataType, data_type: DataType) -> pa.DataType | None:
@@ -124,6 +127,8 @@ def _unit(arrow_type: pa.DataType, data_type: DataType) -> pa.DataType | None:
     if name in ("timestamp", "timestamp_ntz") and pa.types.is_timestamp(arrow_type):
         has_zone = arrow_type.tz is not None
         return pa.timestamp("us", arrow_type.tz) if has_zone == (name == "timestamp") else None
+    if data_type.is_time:
+        return pa.time64("us") if pa.types.is_time(arrow_type) else None
     is_duration = data_type.is_interval and not data_type.is_months and pa.types.is_duration(arrow_type)
     return pa.duration("us") if is_duration else None
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from zskip.errors import ColumnError
 from zskip.records import Field
-from zskip.types import DataType, Form
+from zskip.types import DAY_MICROS, DataType, Form
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+_COLLATION_KEY = re.compile(r"collation_key\((.*)\)", re.DOTALL)
 PREFIX_BYTES = 256
 """Leading bytes of strings and binary that the curve uses, so that one huge value does no harm."""
-_DAY_MICROS = 86_400_000_000
 
 
 def form_of(field: Field) -> Column:
@@ -29,7 +30,11 @@ def form_of(field: Field) -> Column:
 
 def field_sql(field: Field) -> str:
     """A column, a field inside structs, or an expression, as SQL text."""
-    return f"({field.name})" if field.computed else ".".join(map(quote_identifier, field.path))
+    if not field.computed:
+        return ".".join(map(quote_identifier, field.path))
+    collated = _COLLATION_KEY.fullmatch(field.name)
+    # SQL has no name for the key; where rows lie, lower case is near enough.
+    return f"({field.name})" if collated is None else f"lower(collate({collated[1]}, 'UTF8_BINARY'))"
 
 
 def curve_form(data_type: DataType) -> Form:
@@ -70,7 +75,9 @@ def form_sql(column: str, data_type: DataType) -> str:
     if name == "timestamp":
         return f"unix_micros({column})"
     if name == "timestamp_ntz":
-        return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT) * {_DAY_MICROS}L + {_time_sql(column)}"
+        return f"CAST(unix_date(CAST({column} AS DATE)) AS BIGINT) * {DAY_MICROS}L + {_time_sql(column)}"
+    if data_type.is_time:
+        return _time_sql(column)
     if name.startswith("interval"):
         return _interval_sql(column, name)
     return f"CAST({column} AS BIGINT)"
@@ -86,4 +93,4 @@ def _time_sql(column: str) -> str:
 def _interval_sql(column: str, name: str) -> str:
     if "year" in name or "month" in name:
         return f"CAST(extract(YEAR FROM {column}) AS BIGINT) * 12L + extract(MONTH FROM {column})"
-    return f"extract(DAY FROM {column}) * {_DAY_MICROS}L + {_time_sql(column)}"
+    return f"extract(DAY FROM {column}) * {DAY_MICROS}L + {_time_sql(column)}"

@@ -288,11 +288,13 @@ def _read_values(
 
 
 def _encode(text: str, data_type: DataType) -> Encoded:
-    """The form of a value, from the text of Spark's internal value (days, microseconds, unscaled decimals)."""
+    """The form of a value, from the text of Spark's internal value (days, micro- or nanoseconds, unscaled decimals)."""
     if data_type.is_decimal:
         return encode(decimal.Decimal(text), data_type)
     if data_type.name == "boolean":
         return int(text == "true")
+    if data_type.is_time:
+        return int(text) // 1000
     if data_type.form is Form.INT:
         return int(text)
     if data_type.form is Form.FLOAT:

@@ -184,10 +184,10 @@ def clustering_fields(
     for name in by:
         field = find_key(columns, name, timezone=timezone)
         _check_partitions(columns, snapshot, name, field, timezone)
-        if field.type.name.endswith(" collate"):
+        if " collate" in field.type.name:
             raise ColumnError(
-                f'cannot cluster by "{name}": its collation orders texts otherwise than by their bytes; choose other '
-                "columns"
+                f'cannot cluster by "{name}" of type {field.type}: its order depends on the version of a library; give '
+                "it the collation UTF8_LCASE, or store its texts in lower case in a column without a collation"
             )
         if field.type.form is None:
             raise ColumnError(f'cannot cluster by "{name}" of type {field.type}: it has no order; {_way_out(field)}')

@@ -128,6 +128,24 @@ def test_lists_maps_and_nanoseconds_are_never_indexed(storage, indexed, tmp_path
     assert all(bound.column(path) is None for path in [("l", "element"), ("ls", "x"), ("m", "key_value", "key")])
 
 
+@pytest.mark.parametrize(("utc", "values", "kind", "bounds"), [
+    (False, [1_250_000, 86_399_999_999], "time(6)", (1_250_000, 86_399_999_999)),
+    (False, [1_250_000, 1_999_999], "time(0)", (1_000_000, 1_999_999)),
+    (False, [-1, 5], "time(6)", None),
+    (False, [1, 86_400_000_000], "time(6)", None),
+    (True, [1, 2], "time(6)", None),
+])  # fmt: skip
+def test_times_of_day(storage, indexed, tmp_path, utc, values, kind, bounds):
+    """Spark may cut what has more digits than the table's type; times in UTC and those beyond a day are not for it."""
+    table = pa.table({"t": pa.array(values, pa.int64()).view(pa.time64("us"))})
+    pq.write_table(table, tmp_path / "x.parquet", write_time_adjusted_to_utc=utc)
+    stats = indexed(storage, {"t": kind}).column(("t",))
+    if bounds is None:
+        assert stats is None or not stats.bounded.any()
+    else:
+        assert (stats.lower[0], stats.upper[0]) == bounds
+
+
 def test_int96_has_no_bounds(storage, indexed, tmp_path):
     table = pa.table({"t": pa.array([1, 2], pa.timestamp("us"))})
     pq.write_table(table, tmp_path / "x.parquet", use_deprecated_int96_timestamps=True)

@@ -11,9 +11,8 @@ from zskip.predicate import Column, Predicate
 from zskip.prune import prune
 from zskip.records import Floats, Ints, Values
 from zskip.records.statistics import ColumnStats
-from zskip.types import INTEGERS, DataType, Form
+from zskip.types import DAY_MICROS, INTEGERS, DataType, Form
 
-_DAY = 86_400_000_000
 _YEARS = (-719_162, 2_932_896)
 """Days since 1970 of the first day of the year 1, and of the last day of 9999."""
 _MOST_OPEN = 32
@@ -67,7 +66,9 @@ def _domain(data_type: DataType) -> tuple[int, int] | None:
     if name == "date":
         return _YEARS
     if name in ("timestamp", "timestamp_ntz"):
-        return _YEARS[0] * _DAY, (_YEARS[1] + 1) * _DAY - 1
+        return _YEARS[0] * DAY_MICROS, (_YEARS[1] + 1) * DAY_MICROS - 1
+    if data_type.is_time:
+        return 0, DAY_MICROS - 1
     if data_type.form is Form.FLOAT:
         infinite = int(np.array(np.inf).view(np.int64))
         return -infinite, infinite

@@ -190,6 +190,8 @@ def _literal(value: str, kind: DataType) -> str:
         return "NULL"
     if kind.name in ("date", "timestamp", "timestamp_ntz"):
         return f"{kind.name.upper()} {_text(value)}"
+    if kind.is_time:
+        return f"TIME {_text(value)}"
     if kind.name == "boolean" and value in ("true", "false"):
         return value
     if kind.is_integer or kind.is_decimal or kind.name in ("float", "double"):

@@ -14,6 +14,7 @@ from sqlglot.errors import SqlglotError
 from zskip.advisor.workload.workload import Problem, Workload
 from zskip.errors import InputError, PredicateError
 from zskip.predicate import Columns, Predicate, parse
+from zskip.predicate.sql.literals import spark_sql
 
 _WHOLE = re.compile(r"\s*(?:SELECT|WITH|FROM)\b", re.IGNORECASE)
 _WEIGHTED = re.compile(r"\s*(\d+(?:\.\d+)?)\t(.*)", re.DOTALL)
@@ -113,5 +114,5 @@ def _own_conjuncts(select: exp.Select, table: exp.Table, columns: Columns, *, al
                         column.set("table", None)
                         column.set("db", None)
                         column.set("catalog", None)
-                text = bare.sql(dialect="spark")
+                text = spark_sql(bare)
                 yield f"({text})" if isinstance(part, exp.Or) else text

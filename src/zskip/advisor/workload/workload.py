@@ -15,7 +15,7 @@ from zskip.rows import Block, Grid, Share, shows
 
 _LITERAL = re.compile(
     r"(`(?:[^`]|``)*`)"  # a quoted name stays
-    r"|\b(?:DATE|TIMESTAMP_NTZ|TIMESTAMP|X)\s*'(?:[^'\\]|\\.|'')*'"
+    r"|\b(?:DATE|TIME|TIMESTAMP_NTZ|TIMESTAMP|X)\s*'(?:[^'\\]|\\.|'')*'"
     r"|'(?:[^'\\]|\\.|'')*'"
     r"|(?<![\w.])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?[a-zA-Z]{0,2}\b",
     re.IGNORECASE | re.DOTALL,

@@ -21,12 +21,11 @@ from zskip.index.store.bound_segments import BoundSegment, warn_damaged
 from zskip.index.store.segment import Entries, Segment, entries_table, new_name, write_segment
 from zskip.records import Bools, Field, Ints, Values
 from zskip.storage import Storage
-from zskip.types import DataType, Form
+from zskip.types import DAY_MICROS, DataType, Form
 
 Path = tuple[str, ...]
 CALENDAR_TYPES = ("date", "timestamp", "timestamp_ntz")
 """Types whose values depend on a calendar."""
-_DAY_MICROS = 86_400_000_000
 _FIRST_UNAMBIGUOUS_DAY = -25_567 + 2
 """Two days into 1900: from then on values are the same in all calendars and rebase time zones."""
 
@@ -242,4 +241,4 @@ def _bounds(counted: CountedColumn, at: Ints) -> tuple[Values, Values, Bools]:
 
 def first_unambiguous(data_type: DataType) -> int:
     """The first day or time, in the form of its type, that is the same in all calendars."""
-    return _FIRST_UNAMBIGUOUS_DAY if data_type.name == "date" else _FIRST_UNAMBIGUOUS_DAY * _DAY_MICROS
+    return _FIRST_UNAMBIGUOUS_DAY if data_type.name == "date" else _FIRST_UNAMBIGUOUS_DAY * DAY_MICROS

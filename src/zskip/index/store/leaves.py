@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, overload
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zskip.types import INTEGERS, DataType, Encoded, Form, encode_decimal
+from zskip.types import DAY_MICROS, INTEGERS, DataType, Encoded, Form, encode_decimal
 
 Decode = Callable[[Any], Encoded | None]
 """Converts a footer's raw bound to the form of the type; None for values outside of the type."""
@@ -243,6 +243,9 @@ def _spark_type(leaf: Any) -> tuple[str, Decode | None] | None:
         return _integer(int(logical["bitWidth"]), bool(logical["isSigned"]))
     if kind == "Date" and physical == "INT32":
         return "date", None
+    if kind == "Time" and physical == "INT64" and logical["timeUnit"] == "microseconds":
+        # Of those in UTC Spark reads none.
+        return None if logical["isAdjustedToUTC"] else ("time(6)", _within(0, DAY_MICROS - 1))
     if kind == "Timestamp" and physical == "INT64":
         name = "timestamp" if logical["isAdjustedToUTC"] else "timestamp_ntz"
         decode = {"milliseconds": _millis, "microseconds": None}.get(logical["timeUnit"], _never)

@@ -54,6 +54,8 @@ def _compare_as_arrow(op: str, term: Term, scalar: Any) -> Predicate | None:
     if name in ("string", "binary"):
         value = scalar.as_py() if _is_text(scalar_type) else None
         return None if value is None else Compare(op, term, value.encode() if isinstance(value, str) else bytes(value))
+    if term.type.is_time:
+        return Compare(op, term, int(scalar.value)) if scalar_type == pa.time64("us") else None
     if name in ("date", "timestamp", "timestamp_ntz"):
         time = _time(scalar, name)
         return None if time is None else exact(op, term, time)

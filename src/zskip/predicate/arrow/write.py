@@ -59,7 +59,8 @@ _TYPES = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""Types of literals but decimals; Arrow casts whole numbers and floats to the column's type, or the column."""
+"""Types of literals but decimals and times of day. Arrow casts whole numbers and floats to the column's type, or the
+column."""
 _DEEPEST = 100
 _LONGEST = 1_000
 _DIGITS = decimal.Context(prec=80)
@@ -153,7 +154,7 @@ def _field(column: Column) -> pc.Expression:
 
 def _term(term: Term) -> pc.Expression:
     """Write a column, or a number cast to a double."""
-    if term.type.name not in _TYPES and not term.type.is_decimal:
+    if term.type.name not in _TYPES and not term.type.is_decimal and not term.type.is_time:
         raise _Inexact
     if isinstance(term, Column):
         return _field(term)
@@ -172,6 +173,8 @@ def _literal(value: Encoded, data_type: DataType) -> pc.Expression:
 
 
 def _arrow_type(data_type: DataType) -> pa.DataType:
+    if data_type.is_time:
+        return pa.time64("us")
     return pa.decimal128(data_type.precision, data_type.scale) if data_type.is_decimal else _TYPES[data_type.name]
 
 

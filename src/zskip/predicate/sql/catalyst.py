@@ -33,7 +33,7 @@ from zskip.predicate.tree import (
     Term,
     Unknown,
 )
-from zskip.types import DataType
+from zskip.types import UTF8_LCASE, DataType
 
 Node = Sequence[Any]
 """The kind of a node, and what belongs to it."""
@@ -189,8 +189,10 @@ class _Reader:
             return Literal("null", sql_name(DataType(data_type)))
         if data_type in _INTEGERS:
             return Literal("int", value)
-        if data_type == "string":
+        if data_type in ("string", UTF8_LCASE):
             return Literal(data_type, value)
+        if data_type.startswith("time("):
+            return Literal("time", value)
         if data_type.startswith("decimal"):
             return Literal("decimal", decimal.Decimal(value))
         if data_type == "double":

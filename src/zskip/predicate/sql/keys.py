@@ -43,7 +43,7 @@ def find_key(columns: Columns, name: str, *, timezone: str) -> Field:
     ['Email', 'lower(Email)', 'CAST(ts AS DATE)']
     """
     try:
-        return columns.key(name)
+        return _collated(columns.key(name))
     except ColumnError:
         if not _MAY_BE_EXPRESSION.search(name):
             raise
@@ -52,7 +52,7 @@ def find_key(columns: Columns, name: str, *, timezone: str) -> Field:
     except PredicateError as error:
         raise ColumnError(_explain(name)) from error
     if isinstance(term, Column):
-        return columns.key(term_sql(term))
+        return _collated(columns.key(term_sql(term)))
     if isinstance(term, Opaque) and term.function == EXPLODE:
         raise ColumnError(_explain(name))
     _check_function(name, term)
@@ -60,6 +60,12 @@ def find_key(columns: Columns, name: str, *, timezone: str) -> Field:
     if any(field.name.lower() == text.lower() for field in columns.fields):
         raise ColumnError(f'"{name}" is called like the column "{text}"; rename the column, or take it as the key')
     return Field(name=text, type=term.type, computed=True)
+
+
+def _collated(field: Field) -> Field:
+    """The key of a column with a collation that has one, the field itself otherwise."""
+    key = opaque.collation_key(Column(field.path, field.type))
+    return field if key is None else Field(name=term_sql(key), type=key.type, computed=True)
 
 
 def key_term(columns: Columns, field: Field, *, timezone: str) -> Term | None:

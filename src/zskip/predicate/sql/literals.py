@@ -10,7 +10,15 @@ from typing import Any, cast
 import numpy as np
 from sqlglot import exp
 
-from zskip.predicate.literals import INTEGER_TYPES, MOST_DIGITS, Literal, date_days, day_of, timestamp_micros
+from zskip.predicate.literals import (
+    INTEGER_TYPES,
+    MOST_DIGITS,
+    Literal,
+    date_days,
+    day_of,
+    time_nanos,
+    timestamp_micros,
+)
 from zskip.predicate.sql.intervals import interval_micros, interval_months
 from zskip.types import INTEGERS, DataType
 
@@ -62,7 +70,23 @@ def literal_text(literal: Literal) -> str | None:
 
 def text_of(node: Node) -> str:
     """The start of a node's text, for people."""
-    return str(node.sql(dialect="spark", copy=False, comments=False))[:500]
+    return spark_sql(node)[:500]
+
+
+def spark_sql(node: Node) -> str:
+    """The text of a node in Spark's SQL.
+
+    >>> import sqlglot
+    >>> spark_sql(sqlglot.parse_one("CAST(a AS TIME(3)) > TIME '10:00:00'", dialect="spark"))
+    "CAST(a AS TIME(3)) > CAST('10:00:00' AS TIME(6))"
+    """
+    if any(part.this == exp.DataType.Type.TIME for part in node.find_all(exp.DataType)):
+        # Of which sqlglot's Spark makes TIMESTAMP.
+        node = node.copy()
+        for part in list(node.find_all(exp.DataType)):
+            if part.this == exp.DataType.Type.TIME:
+                part.replace(exp.DataType(this=exp.DataType.Type.USERDEFINED, kind=type_name(part)))
+    return str(node.sql(dialect="spark", copy=False, comments=False))
 
 
 def type_name(node: Node) -> str:
@@ -70,6 +94,10 @@ def type_name(node: Node) -> str:
     if node.this == exp.DataType.Type.DECIMAL and node.expressions:
         digits = [str(part.name) for part in node.expressions]
         return f"DECIMAL({digits[0]}, {digits[1] if len(digits) > 1 else '0'})"
+    if node.this == exp.DataType.Type.TIME:
+        # As Spark names it; sqlglot's Spark knows none and writes TIMESTAMP.
+        digits = [str(part.name) for part in node.expressions]
+        return f"TIME({digits[0] if digits else 6})"
     if any(value for key, value in node.args.items() if key != "this"):
         return str(node.sql(dialect="spark")).upper()
     if node.this not in _PLAIN_TYPES:
@@ -89,6 +117,10 @@ def cast_literal(literal: Literal, target: str, timezone: str) -> Literal | None
         plain = target == "TIMESTAMP_NTZ"
         micros = timestamp_micros(str(value), None if plain else timezone)
         return None if micros is None else Literal("timestamp_ntz" if plain else "timestamp", micros)
+    if literal.kind == "string" and (clock := DataType(target.lower())).is_time:
+        nanos = time_nanos(str(value))
+        # Spark cuts further digits.
+        return None if nanos is None or nanos % (clock.time_unit * 1000) else Literal("time", nanos)
     if target in INTEGER_TYPES and literal.kind == "string" and _WHOLE.fullmatch(str(value)):
         literal = Literal("int", value := int(str(value)))
     if target in INTEGER_TYPES and literal.kind == "int":

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zskip.predicate import Term, term_sql
+from zskip.predicate import Term, opaque, term_sql
 from zskip.records import Bools, Snapshot
 from zskip.sketch import BuiltState, Sketch, SketchOn, StateBuilder, compute_values
 from zskip.spark.collect.statistics import FilePositions
@@ -19,7 +19,7 @@ from zskip.spark.shipping import by_value
 from zskip.types import DataType
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 _FILE = "zskip_file"
 _OUT = "file string, sketch int, state binary, reason string"
@@ -68,17 +68,26 @@ def build_sketches(
 def _collect_states(frame: DataFrame, sketches: Sequence[SketchOn], budget: int | None, text: str) -> pa.Table:
     from pyspark.sql import functions as F
 
-    names: dict[str, str] = {}
+    names: dict[Term, str] = {}
 
     def column(term: Term) -> str:
-        return names.setdefault(term_sql(term), f"v{len(names)}")
+        return names.setdefault(term, f"v{len(names)}")
 
     plans = [_Plan(type(on.sketch), on.sketch.parameters, _to_parts(on.type), on.recipe(column)) for on in sketches]
-    selected = [F.input_file_name().alias(_FILE), *(F.expr(sql).alias(name) for sql, name in names.items())]
+    selected = [F.input_file_name().alias(_FILE), *(_column(frame, term).alias(name) for term, name in names.items())]
     with by_value():
         out = frame.select(*selected).mapInArrow(_builder(plans, budget), _OUT)
     with describe_jobs(frame.sparkSession, text):
         return compat.collect_arrow(out)
+
+
+def _column(frame: DataFrame, term: Term) -> Column:
+    from pyspark.sql import functions as F
+
+    collated = opaque.collated_column(term)
+    if collated is None:
+        return F.expr(term_sql(term))
+    return compat.collation_key(frame.sparkSession, F.expr(term_sql(collated)))
 
 
 class _Plan(NamedTuple):

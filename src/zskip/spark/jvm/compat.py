@@ -150,6 +150,12 @@ def call_java(spark: SparkSession, owner: str, method: str, *arguments: Column |
     return column_of(spark, invoke(*call) if version(spark) < (4, 0) else invoke(*call, jvm.none))
 
 
+def collation_key(spark: SparkSession, text: Column) -> Column:
+    """The bytes by whose order texts with a collation compare, as Spark 4 computes them to group and join."""
+    key = Jvm.of(spark).find("org.apache.spark.sql.catalyst.expressions.CollationKey")
+    return column_of(spark, key(expression_of(spark, text)))
+
+
 def collect_arrow(frame: DataFrame) -> pa.Table:
     """Collect a small DataFrame on the driver, partitions in order."""
     internal: Any = frame

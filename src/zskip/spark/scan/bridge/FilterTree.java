@@ -221,7 +221,7 @@ final class FilterTree {
     }
     if (node.getClass() == Cast.class) {
       String target = node.dataType().sql();
-      if (CASTS.contains(target) || node.dataType() instanceof DecimalType) {
+      if (CASTS.contains(target) || node.dataType() instanceof DecimalType || target.startsWith("TIME(")) {
         if (!(node.dataType() instanceof NumericType)) isPlain = false;
         return list(new Object[] {"cast", side(child(node, 0)), target});
       }
@@ -342,12 +342,12 @@ final class FilterTree {
   /** The name of a type whose values are known here; null for others. */
   private static String type(DataType type) {
     String name = type.typeName();
-    return type instanceof DecimalType || NAMES.contains(name) ? name : null;
+    return type instanceof DecimalType || NAMES.contains(name) || name.startsWith("time(") ? name : null;
   }
 
   private static final Set NAMES = new HashSet(Arrays.asList(new Object[] {
     "byte", "short", "integer", "long", "float", "double", "boolean", "string", "binary", "date", "timestamp",
-    "timestamp_ntz"}));
+    "timestamp_ntz", "string collate UTF8_LCASE"}));
 
   /** A value as JSON holds it, decimals and floats as text; null where a text would be another value. */
   private static Object value(Object value, DataType type) {

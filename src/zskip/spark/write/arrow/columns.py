@@ -76,7 +76,7 @@ def _numbers(data_type: pa.DataType) -> pa.DataType | None:
     """The integers that a type consists of; None for other types."""
     if pa.types.is_date32(data_type):
         return pa.int32()
-    if pa.types.is_timestamp(data_type) or pa.types.is_decimal64(data_type):
+    if pa.types.is_timestamp(data_type) or pa.types.is_time64(data_type) or pa.types.is_decimal64(data_type):
         return pa.int64()
     return data_type if pa.types.is_signed_integer(data_type) else None
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.spark.shipping import lighten_worker
+from zskip.types import DataType
 
 FIELD_ID = "parquet.field.id"
 """The key of a column's id in Spark's schema."""
@@ -40,7 +41,7 @@ LONG_DIGITS = 18
 """Decimals of at most so many digits fit into 64 bits."""
 _SPARK_VERSION = b"org.apache.spark.version"
 _LEGACY = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
-_REQUIRED = ("max_rows_per_page", "store_decimal_as_integer", "write_page_index")
+_REQUIRED = ("max_rows_per_page", "store_decimal_as_integer", "write_page_index", "write_time_adjusted_to_utc")
 """Parameters that pyarrow's writer must have."""
 _MARKED = re.compile("zskip: not (through|read by) Arrow: (.*)")
 
@@ -181,6 +182,8 @@ def _to_arrow_type(spark_type: Any, part: _Part) -> pa.DataType:
             return pa.decimal128(int(decimal[1]), int(decimal[2]))
         if spark_type in _ATOMIC:
             return _ATOMIC[spark_type]
+        if DataType(spark_type).is_time:
+            return pa.time64("us")
     elif spark_type["type"] == "struct":
         return pa.struct([_to_arrow_field(field, part.column) for field in spark_type["fields"]])
     elif spark_type["type"] == "array":

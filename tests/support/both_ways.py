@@ -1,0 +1,86 @@
+"""Queries on a table as plain Spark answers them and as zskip does."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import zskip
+
+
+@contextlib.contextmanager
+def settings(spark: SparkSession, **values: str) -> Iterator[None]:
+    """Set `spark.sql.<name>`, with dots for double underscores, for a while."""
+    names = {f"spark.sql.{name.replace('__', '.')}": value for name, value in values.items()}
+    before = {name: spark.conf.get(name, None) for name in names}
+    try:
+        for name, value in names.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def outcome(frame: DataFrame) -> list[str]:
+    """The rows of a query; of one that fails, that it does."""
+    months = [f.name for f in frame.schema if f.dataType.simpleString().startswith("interval year")]
+    try:
+        return sorted(map(repr, frame.withColumns({name: F.col(name).cast("string") for name in months}).collect()))
+    except Exception as error:
+        if not isinstance(error, PySparkException) and "Py4J" not in type(error).__name__:
+            raise
+        return ["fails", str(error)[:300]]
+
+
+class Checked:
+    """A table read both ways."""
+
+    def __init__(self, spark: SparkSession, path: Path) -> None:
+        self.table = zskip.table(spark, str(path))
+        self.table.index()
+        self._pruned = self.table.df()
+        self._plain = spark.read.parquet(str(path))
+
+    def __call__(self, where: str, skipped: int = 0, *, may_fail: bool = False) -> list[str]:
+        """Fail where the ways differ, or fewer files than these are skipped; gives the rows.
+
+        may_fail: Spark may be unable to read some file. Then zskip fails, too, unless it skips that file.
+        """
+        self.table.last_scan = None
+        expected = outcome(self._plain.where(where))
+        found = outcome(self._pruned.where(where))
+        scan = self.table.last_scan
+        if expected[:1] == ["fails"]:
+            assert may_fail, (where, expected)
+            assert found[:1] == expected[:1] or (scan is not None and scan.files < scan.files_total), where
+            return expected
+        assert found == expected, where
+        if skipped:
+            assert scan is not None, where
+            assert scan.files_total - scan.files >= skipped, (where, scan)
+        return found
+
+
+def write_sql(spark: SparkSession, path: Path, selects: Sequence[str]) -> Path:
+    """Write one file for each query, named so that the first is Spark's source of the schema."""
+    for i, select in enumerate(selects):
+        spark.sql(select).coalesce(1).write.parquet(str(path / f"_{i}"))
+        (part,) = (path / f"_{i}").glob("*.parquet")
+        part.rename(path / f"part-{i:03d}.parquet")
+    return path
+
+
+def write_arrow(path: Path, tables: Sequence[pa.Table]) -> Path:
+    """Write one file for each table."""
+    path.mkdir(parents=True)
+    for i, table in enumerate(tables):
+        pq.write_table(table, path / f"part-{i:03d}.parquet")
+    return path
