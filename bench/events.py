@@ -1,5 +1,7 @@
 """Cluster events by two fields of a payload: a struct, a JSON text and a VARIANT beside the same fields as columns.
 
+Then files that a sketch of tags leaves for `array_contains`.
+
 python bench/events.py --rows 5000000 --files 64
 """
 
@@ -36,11 +38,17 @@ KINDS = {
     ),
 }
 """How a table holds the fields, and the two keys."""
+TAGS = """
+    SELECT id, IF(id % 10 = 0, array(), transform(sequence(1, 1 + CAST(id % 3 AS INT)), i ->
+               concat('t', CAST(id * {files} DIV {rows} AS INT) * 20 + pmod(hash(id, i), 80)))) AS tags
+    FROM range(0, {rows}, 1, {files})
+"""
+"""Events by time, of which each file holds up to 80 tags, and three of four neighbors hold the same ones."""
 
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = common.arguments(__doc__ or "", rows=5_000_000, files=64, queries=100, decoded_queries=40)
+    options = common.arguments(__doc__ or "", rows=5_000_000, files=64, queries=100, decoded_queries=40, tag_files=256)
     has_delta = bool(common.engine_jars("delta"))
     conf = common.reader_conf("delta", common.HOME) if has_delta else {}
     spark = common.session(**{name.replace(".", "__"): value for name, value in conf.items()})
@@ -65,10 +73,12 @@ def main() -> None:
         frame = delta_table(spark, source, options)
         shares, answers["delta"] = read(frame, texts[: options.decoded_queries], options.rows)
         figures |= {"delta_struct_decoded_pct": shares}
+        figures |= {"struct_decoded_over_delta": round(figures["struct_decoded_pct"] / max(shares, 1e-9), 3)}
     for kind in kinds:
         for figure in ("kept", "decoded") if kind != "plain" else ():
             ratio = figures[f"{kind}_{figure}_pct"] / max(figures[f"plain_{figure}_pct"], 1e-9)
             figures[f"{kind}_{figure}_over_plain"] = round(ratio, 3)
+    figures |= tags(spark, options)
     figures["identical"] = all(one == answers["plain"] for one in answers.values())
     common.emit(figures, options.json)
 
@@ -109,6 +119,31 @@ def read(frame: Any, texts: list[str], rows: int) -> tuple[float, list[Any]]:
         shares.append(common.decoded_rows(query) / rows)
         answers.append(tuple(query.first()))
     return round(100 * float(np.mean(shares)), 2), answers
+
+
+def tags(spark: Any, options: Any) -> dict[str, Any]:
+    """Files that a sketch keeps for random tags, over those that hold one; answers have to agree."""
+    from pyspark.sql import functions as F
+
+    path = common.HOME / "events" / "tags"
+    shutil.rmtree(path, ignore_errors=True)
+    spark.sql(TAGS.format(rows=options.rows // 5, files=options.tag_files)).write.parquet(str(path))
+    table, plain = zskip.table(spark, str(path)), spark.read.parquet(str(path))
+    seconds = common.seconds(lambda: table.index(sketches=["values(100):explode(tags)"]))
+    exploded = plain.selectExpr("explode(tags) AS tag", "input_file_name() AS file").groupBy("tag")
+    holding = {row.tag: row.files for row in exploded.agg(F.countDistinct("file").alias("files")).collect()}
+    chosen = np.random.default_rng(options.seed).choice(sorted(holding), options.queries, replace=False)
+    texts = [f"array_contains(tags, '{tag}')" for tag in chosen]
+    kept = [len(table.files(text)) for text in texts]
+    counts = [[frame.where(text).count() for text in texts[:10]] for frame in (table.df(), plain)]
+    if counts[0] != counts[1]:
+        raise SystemExit("array_contains has other answers with the sketch")
+    return {
+        "tags_files": options.tag_files,
+        "tags_sketch_s": round(seconds, 1),
+        "tags_kept_files": round(float(np.mean(kept)), 2),
+        "tags_kept_over_holding": round(sum(kept) / sum(holding[tag] for tag in chosen), 3),
+    }
 
 
 def delta_table(spark: Any, source: Path, options: Any) -> Any:

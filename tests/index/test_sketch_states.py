@@ -207,3 +207,15 @@ def test_a_sketch_that_is_dropped_and_added_at_once_is_built_anew(storage, snap,
     again = sketch(storage, snapshot, builder(tmp_path, calls), drop=["bloom(0.001):key"]).bind(snapshot)
     assert [(info.files, info.left_out) for info in again.info().sketches] == [(3, 0)]
     assert [len(files) for files in calls] == [3, 3]
+
+
+@pytest.mark.parametrize("spec", ["values(5):hash(key)", "ranges(1):pmod(xxhash64(key), 7L)"])
+def test_hashes_of_numbers_of_another_type_are_others(storage, snap, tmp_path, spec):
+    write(tmp_path, "a.parquet", 1, 9)
+    narrow, wide, calls = snap(storage, {"key": "integer"}), snap(storage, FIELDS), []
+    build = builder(tmp_path, calls, held="int32" if "values" in spec else "int64")
+    index = sketch(storage, narrow, build, (spec,))
+    assert index.bind(narrow).info().sketches[0].files == 1
+    assert index.bind(wide).info().sketches[0].files == 0
+    refresh_sketches(index, wide, build, np.ones(1, np.bool_))
+    assert len(calls) == 2

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import query_fuzz
 import random_queries
+from nested_values import NESTED, terms_of
 from query_fuzz import rows_of
-from random_rows import POOLS, Table
-from table_versions import KINDS, WIDER, Column, Row, Version, literal, query_columns
+from random_rows import POOLS, Table, pool_of
+from table_versions import KINDS, NESTED_KINDS, WIDER, Column, Row, Version, literal, query_columns
 
 import zskip
 from zskip.errors import ZskipWarning
@@ -73,6 +74,19 @@ def make_view(spark: SparkSession, name: str, columns: Sequence[tuple[str, str]]
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {text}{'' if rows else ' WHERE false'}")
 
 
+def _nested_condition(rng: random.Random, column: Column) -> tuple[str, Callable[[Row], bool]]:
+    """A test of what a column holds, as SQL and in Python."""
+    name, number = column.name, column.number
+    texts = [key for pairs in NESTED["map<string,int>"].pool for key, _ in pairs]
+    text, value = rng.choice(texts), rng.choice(POOLS["int"])
+    quoted = literal(text, "string")
+    if column.kind.startswith("struct"):
+        return f"{name}.a = {value}", lambda row: row[number] is not None and row[number][0] == value
+    if column.kind.startswith("array"):
+        return f"array_contains({name}, {quoted})", lambda row: row[number] is not None and text in row[number]
+    return f"map_contains_key({name}, {quoted})", lambda row: row[number] is not None and text in dict(row[number])
+
+
 class History:
     """A table, the rows that it must have, and the steps that may come next.
 
@@ -82,11 +96,12 @@ class History:
 
     columns: ClassVar[tuple[tuple[str, str], ...]] = (
         ("id", "bigint"), ("i", "int"), ("s", "string"), ("d", "date"), ("f", "float"), ("m", "decimal(9,2)"),
-        ("p", "int"),
+        *zip(("st", "tags", "kv"), NESTED_KINDS, strict=True), ("p", "int"),
     )  # fmt: skip
+    """Of the nested ones a table has some: zskip writes tables without lists and maps by more ways."""
     names: ClassVar[tuple[str, ...]] = ("i", "s", "d", "x", "Y", "`a b`", "`é`")
     """Which added and renamed columns get, so that names return; a format may have fewer."""
-    kinds: ClassVar[tuple[str, ...]] = KINDS
+    kinds: ClassVar[tuple[str, ...]] = (*KINDS, *NESTED_KINDS)
     choices: ClassVar[Mapping[str, tuple[str, ...]]] = query_fuzz.CHOICES
     """Settings that are drawn for each query."""
     matches: ClassVar[tuple[str, ...]] = "", " AND t.p = s.p"
@@ -105,7 +120,8 @@ class History:
         self.by: list[str] = []
         """What the table was clustered by."""
         self.next_key = self.next_number = self.next_batch = 0
-        self.now = Version(tuple(self._column(*pair) for pair in self.columns), {})
+        columns = (pair for pair in self.columns if pair[1] not in NESTED or self.rng.random() < 0.6)
+        self.now = Version(tuple(self._column(*pair) for pair in columns), {})
         self.past: dict[Any, Version] = {}
         self._make_keys()
         self.run(self.create())
@@ -157,7 +173,7 @@ class History:
         columns = self.rng.sample(columns, min(len(columns), self.rng.choice([1, 1, 2])))
         if not columns:
             return
-        (where, test), values = self.condition(), {c.number: self._value(POOLS[c.pool]) for c in columns}
+        (where, test), values = self.condition(), {c.number: self._value(pool_of(c.pool)) for c in columns}
         changes = ", ".join(f"{c.name} = {literal(values[c.number], c.kind)}" for c in columns)
         self.run(f"UPDATE {self.name} SET {changes} WHERE {where}")
         self._set_rows({key: {**row, **values} if test(row) else row for key, row in self.now.rows.items()})
@@ -257,9 +273,11 @@ class History:
 
     def index(self) -> None:
         """Refresh the index, at times with a sketch more."""
-        name = self.rng.choice(self.changeable() or self.now.columns).name
-        kind = self.rng.choice(["", "values", "bloom(0.01)", "ranges"])
-        sketches = [f"{kind}:{name}"] if kind else []
+        column = self.rng.choice(self.changeable() or self.now.columns)
+        specs = ["values:{}", "bloom(0.01):{}", "ranges:{}"]
+        specs += ["values:hash({})"] if column.kind in ("int", "bigint", "float", "double", "date") else []
+        spec = self.rng.choice(["", *(NESTED[column.kind].sketches if column.kind in NESTED else specs)])
+        sketches = [spec.format(column.name)] if spec else []
         self.note("index", sketches=sketches)
         self.table.index(sketches=sketches)
 
@@ -274,8 +292,7 @@ class History:
 
     def maintain(self) -> None:
         """Rewrite what is worth it."""
-        names = {column.plain_name for column in self.now.columns}
-        if self.rng.random() < 0.5 or not self.by or not names.issuperset(self.by):
+        if self.rng.random() < 0.5 or not self.by or not set(self._keys()).issuperset(self.by):
             self.by = self._by()
         self.rewrite("maintain", by=self.by, target_file_size=self.rng.choice(["1kB", "3kB", "1MB"]))
 
@@ -403,6 +420,8 @@ class History:
         number = column.number
         if form < 0.7:
             return f"{column.name} IS NULL", lambda row: row[number] is None
+        if column.kind in NESTED:
+            return _nested_condition(rng, column)
         sign, value = rng.choice(list(OPERATORS)), rng.choice(POOLS[column.pool])
         text = f"{column.name} {sign} {literal(value, column.kind)}"
         return text, lambda row: row[number] is not None and bool(OPERATORS[sign](row[number], value))
@@ -413,7 +432,7 @@ class History:
 
     def _new_rows(self, count: int, keys: Sequence[int] = ()) -> dict[int, Row]:
         """Rows of some keys and of so many new ones."""
-        windows = {column.number: self._window(POOLS[column.pool]) for column in self.changeable()}
+        windows = {column.number: self._window(pool_of(column.pool)) for column in self.changeable()}
         rows: dict[int, Row] = {}
         for key in (*keys, *range(self.next_key, self.next_key + count)):
             values = {number: self._value(window) for number, window in windows.items()}
@@ -466,9 +485,15 @@ class History:
         self.now = replace(self.now, columns=columns)
 
     def _by(self) -> list[str]:
-        """Columns to cluster by."""
-        columns = [column.plain_name for column in self.now.columns if column.name != "p"]
-        return self.rng.sample(columns, min(2, len(columns)))
+        """Columns to cluster by, and fields and expressions of them."""
+        keys = self._keys()
+        return self.rng.sample(keys, min(2, len(keys)))
+
+    def _keys(self) -> list[str]:
+        flat = [column for column in self.now.columns if column.kind not in NESTED and column.name != "p"]
+        taken = [name for column in self.now.columns for name, _ in terms_of(column.name, column.kind)]
+        lowered = [f"lower({column.name})" for column in flat if column.kind == "string"]
+        return [*(column.plain_name for column in flat), *taken, *lowered]
 
     def _curve(self) -> str:
         return self.rng.choice(["zorder", "hilbert", "linear"])

@@ -1,10 +1,12 @@
 """Random queries over random tables, answered by a session with zskip and without: `python3 dev.py fuzz --queries`.
 
 Each seed stands for three tables of a few small files and some queries over them: joins of all kinds, subqueries,
-top-k, limits, aggregates, unions. An answer must be the one that plain Spark gives; where a LIMIT leaves a choice, one
-that it might give. Spark gives it soonest for tables of one file without exchanges; it is asked again under the same
-settings, over the same files, where the answers differ. A failure is cut down to the smallest query that still fails,
-and shown with the tables' rows; it is repeated by `python3 dev.py fuzz --queries --seed SEED --tables 1`.
+top-k, limits, aggregates, unions. Columns may be structs, arrays, maps, JSON texts and variants; some tables are
+clustered by expressions, and some have sketches of expressions and of elements. An answer must be the one that plain
+Spark gives; where a LIMIT leaves a choice, one that it might give. Spark gives it soonest for tables of one file
+without exchanges; it is asked again under the same settings, over the same files, where the answers differ. A failure
+is cut down to the smallest query that still fails, and shown with the tables' rows; it is repeated by
+`python3 dev.py fuzz --queries --seed SEED --tables 1`.
 """
 
 from __future__ import annotations
@@ -18,16 +20,20 @@ import shutil
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import nested_values
 import random_queries
 import random_rows
+from nested_values import NESTED, VARIANT
 from random_queries import Query
 
 import zskip
+from zskip.errors import ZskipWarning
 
 PER_TABLES = 100
 """Queries over the tables of one seed."""
@@ -40,6 +46,8 @@ QUICK = {
     "spark.sql.parquet.columnarReaderBatchSize": "16",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ui.explainMode": "simple",
+    # Spark 4.1 reads shredded variants with generated code only.
+    "spark.sql.variant.writeShredding.enabled": "false",
 }
 """Under which queries of a few rows take least."""
 QUICKEST = QUICK | {"spark.sql.adaptive.enabled": "false", "spark.sql.autoBroadcastJoinThreshold": "-1"}
@@ -49,8 +57,17 @@ CHOICES = {
     "spark.sql.autoBroadcastJoinThreshold": ("-1", "10485760"),
     "spark.zskip.joins": ("always", "always", "auto", "off"),
     "spark.sql.files.maxPartitionBytes": ("1000", "134217728", "134217728", "134217728"),
+    "spark.sql.variant.pushVariantIntoScan": ("true", "false"),
 }
 """What is drawn for each query."""
+KEYS = {
+    "string": ("lower({})", "length({})"),
+    "timestamp": ("date({})", "hour({})"),
+    "date": ("month({})",),
+    "int": ("{} % 3", "hash({})", "pmod(hash({}), 4)"),
+}
+"""Expressions that rows may be clustered by, by the type of what they take."""
+SKETCHES = ("values(9)", "ranges(2)")
 
 Answer = list[tuple[Any, ...]]
 
@@ -61,6 +78,8 @@ class Sides:
     def __init__(self, spark: Any) -> None:
         self.spark, self.whole = spark, spark.newSession()
         self.kinds: Counter[str] = Counter()
+        self.notes: dict[str, str] = {}
+        """By the name of a table, what was done to it."""
         for session, settings in ((spark, QUICK), (self.whole, QUICKEST)):
             for name, value in settings.items():
                 session.conf.set(name, value)
@@ -97,7 +116,7 @@ def plain_value(value: Any) -> Any:
     """A value of which equal ones are equal in Python."""
     if isinstance(value, float):
         return "NaN" if math.isnan(value) else value + 0.0
-    return value
+    return nested_values.plain_value(value)
 
 
 def wrong(query: Query, sides: Sides) -> str | None:
@@ -150,9 +169,11 @@ def run(seed: int, sides: Sides, queries: int = PER_TABLES) -> Counter[str]:
     rng = random.Random(seed)
     directory = Path(tempfile.mkdtemp(prefix="zskip-queries-"))
     try:
-        tables = [random_rows.table(rng, f"t{i}") for i in range(3)]
+        kinds = nested_values.kinds_of(sides.spark.version)
+        tables = [random_rows.table(rng, f"t{i}", kinds) for i in range(3)]
         for table in tables:
-            open_views(sides, table, directory / table.name, indexed=rng.random() < 0.9)
+            path, keys = directory / table.name, _keys(rng, table)
+            open_views(sides, table, path, indexed=rng.random() < 0.9, by=keys, sketches=_sketches(rng, table))
         for _ in range(queries):
             for name, values in CHOICES.items():
                 sides.spark.conf.set(name, rng.choice(values))
@@ -164,22 +185,74 @@ def run(seed: int, sides: Sides, queries: int = PER_TABLES) -> Counter[str]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def open_views(sides: Sides, table: random_rows.Table, path: Path, *, indexed: bool) -> None:
+def _keys(rng: random.Random, table: random_rows.Table) -> list[str]:
+    """Fields and expressions to cluster some tables by."""
+    if rng.random() < 0.75 or not any(table.files):
+        return []
+    own = [pair for pair in table.columns if pair[0] != random_rows.PARTITION]
+    taken = [term for pair in own for term in nested_values.terms_of(*pair)]
+    keys = [key.format(name) for name, kind in (*own, *taken) for key in KEYS.get(kind, ())]
+    keys += [name for name, _ in taken]
+    return rng.sample(keys, min(len(keys), rng.randint(1, 2)))
+
+
+def _sketches(rng: random.Random, table: random_rows.Table) -> list[str]:
+    """Sketches of fields, expressions and elements, which some tables have."""
+    if rng.random() < 0.4:
+        return []
+    own = [pair for pair in table.columns if pair[0] != random_rows.PARTITION]
+    specs = [spec.format(name) for name, kind in own if kind in NESTED for spec in NESTED[kind].sketches]
+    flat = [f"{kind}:{key.format(name)}" for name, type_ in own for key in KEYS.get(type_, ()) for kind in SKETCHES]
+    return rng.sample(specs, min(len(specs), 4)) + rng.sample(flat, min(len(flat), 1))
+
+
+def open_views(
+    sides: Sides,
+    table: random_rows.Table,
+    path: Path,
+    *,
+    indexed: bool,
+    by: Sequence[str] = (),
+    sketches: Sequence[str] = (),
+) -> None:
     """Write a table, index it, and make a view of plain Spark over it, and one over the same rows in one file."""
     random_rows.write(table, path)
-    if indexed:
-        zskip.table(sides.spark, str(path)).index()
+    sides.notes[table.name] = f"\n  clustered by {list(by)}, sketches {list(sketches)}"
+    variants = [name for name, kind in table.columns if kind == VARIANT]
+    if variants:
+        _parse_variants(sides.whole, path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ZskipWarning)  # Keys may be null in all rows.
+        if by:
+            zskip.table(sides.spark, str(path)).optimize(by=list(by), files=3, curve="linear")
+        if indexed or sketches:
+            zskip.table(sides.spark, str(path)).index(sketches=list(sketches))
     sides.spark.read.schema(table.ddl).parquet(str(path)).createOrReplaceTempView(table.name)
     whole = path.with_name(f"{path.name}-whole")
     random_rows.write_whole(table, whole)
+    if variants:
+        _parse_variants(sides.whole, whole)
     # One partition lets Spark join and group without exchanges.
     sides.whole.read.schema(table.ddl).parquet(str(whole)).coalesce(1).createOrReplaceTempView(table.name)
+
+
+def _parse_variants(spark: Any, path: Path) -> None:
+    """Let Spark write each file again, with variants in place of their texts; PyArrow writes none."""
+    name = NESTED[VARIANT].column
+    for file in sorted(path.rglob("*.parquet")):
+        parsed = path.with_name("parsed")
+        frame = spark.read.parquet(str(file)).coalesce(1)
+        columns = [f"parse_json({name}) AS {name}" if column == name else column for column in frame.columns]
+        frame.selectExpr(*columns).write.mode("overwrite").parquet(str(parsed))
+        (part,) = parsed.glob("*.parquet")
+        part.replace(file)
+        shutil.rmtree(parsed)
 
 
 def failure(seed: int, query: Query, sides: Sides, tables: list[random_rows.Table]) -> str:
     """The query, its tables and the settings, to be run again by hand."""
     settings = {name: sides.spark.conf.get(name) for name in CHOICES}
-    shown = "\n".join(map(str, tables))
+    shown = "\n".join(f"{table}{sides.notes.get(table.name, '')}" for table in tables)
     return f"seed {seed}: {query.sql()}\n{wrong(query, sides)}\nunder {settings}\n{shown}"
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from random_rows import POOLS, Table
+import nested_values
+from nested_values import NESTED, is_ordered
+from random_rows import Table, ddl_of, pool_of
 
 Scope = Sequence[tuple[str, str]]
-"""Qualified name and type of each column that may be named."""
+"""Qualified name and type of each column that may be named, and of what may be taken out of columns."""
 
 OPERATORS = ("=", "=", "<", "<=", ">", ">=", "<>", "<=>")
 JOINS = ("INNER", "INNER", "INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI")
@@ -147,8 +149,11 @@ def query(rng: random.Random, tables: Sequence[Table]) -> Query:
     kind = rng.random()
     if kind < 0.3:
         return _aggregated(rng, made, scope)
-    names = [name for name, _ in scope]
+    names = [name for name, _ in _ordered_only(scope)]
     made = replace(made, select=tuple(rng.sample(names, rng.randint(1, min(3, len(names))))))
+    unordered = [name for name, type_ in scope if not is_ordered(type_)]
+    if kind >= 0.75 and unordered:
+        made = replace(made, select=(*made.select, rng.choice(unordered)))
     if kind < 0.4:
         made = replace(made, select=(*made.select, _derived(rng, scope)))
     if kind < 0.45:
@@ -160,6 +165,16 @@ def query(rng: random.Random, tables: Sequence[Table]) -> Query:
     if kind > 0.55:
         made = replace(made, limit=rng.choice([0, 1, 2, 3, 5, 20]), offset=rng.choice([0, 0, 0, 1, 4]))
     return made
+
+
+def scope_of(table: Table, qualifier: str = "") -> Scope:
+    """The columns of a table, and what may be taken out of them."""
+    named = [(f"{qualifier}{name}", kind) for name, kind in table.columns]
+    return [pair for name, kind in named for pair in ((name, kind), *nested_values.terms_of(name, kind))]
+
+
+def _ordered_only(scope: Scope) -> Scope:
+    return [(name, kind) for name, kind in scope if is_ordered(kind)]
 
 
 def _joined(rng: random.Random, tables: Sequence[Table]) -> tuple[Query, Scope]:
@@ -178,9 +193,9 @@ def _joined(rng: random.Random, tables: Sequence[Table]) -> tuple[Query, Scope]:
 
 def _source(rng: random.Random, table: Table, alias: str) -> tuple[Source, Scope]:
     bare = table.columns
-    where = tuple(row_test(rng, bare) for _ in range(rng.choice([0, 0, 0, 1, 2])))
-    scope = [(f"{alias}.{name}", kind) for name, kind in bare]
-    kind = rng.random()
+    where = tuple(row_test(rng, scope_of(table)) for _ in range(rng.choice([0, 0, 0, 1, 2])))
+    scope = scope_of(table, f"{alias}.")
+    kind = rng.random() if all(is_ordered(type_) for _, type_ in bare) else 1
     if kind < 0.08:
         return Source(table.name, alias, where, f"DISTINCT {', '.join(n for n, _ in bare)}"), scope
     if kind < 0.16:
@@ -212,7 +227,7 @@ def _keys(rng: random.Random, left: Scope, right: Scope) -> tuple[str, ...]:
 
 
 def _comparable(one: str, other: str) -> bool:
-    return one == other or (one in NUMBERS and other in NUMBERS)
+    return (one == other and is_ordered(one)) or (one in NUMBERS and other in NUMBERS)
 
 
 def _equal(rng: random.Random, left: tuple[str, str], right: tuple[str, str]) -> str:
@@ -240,7 +255,7 @@ def _equal(rng: random.Random, left: tuple[str, str], right: tuple[str, str]) ->
 
 def _aggregated(rng: random.Random, made: Query, scope: Scope) -> Query:
     """Counts, least and greatest values and sums, of all rows or of groups."""
-    items = ["count(*)"]
+    items, scope = ["count(*)"], _ordered_only(scope)
     for name, kind in rng.sample(list(scope), min(len(scope), rng.randint(1, 3))):
         choices = [f"count({name})", f"min({name})", f"max({name})", f"count(DISTINCT {name})"]
         choices += [f"sum({name})"] if kind in (*NUMBERS, "decimal(9,2)") else []
@@ -256,7 +271,7 @@ def _aggregated(rng: random.Random, made: Query, scope: Scope) -> Query:
 
 
 def _derived(rng: random.Random, scope: Scope) -> str:
-    name, kind = rng.choice(list(scope))
+    name, kind = rng.choice(list(_ordered_only(scope)))
     if kind in NUMBERS:
         return rng.choice((f"{name} * 2", f"CAST({name} AS string)", f"coalesce({name}, 0)", f"-{name}"))
     return rng.choice(
@@ -279,7 +294,7 @@ def _united(rng: random.Random, made: Query, scope: Scope, tables: Sequence[Tabl
     select = []
     for item in made.select:
         same = [name for name, kind in more if kind == kinds[item]]
-        select.append(rng.choice(same) if same else f"CAST(NULL AS {kinds[item]})")
+        select.append(rng.choice(same) if same else f"CAST(NULL AS {ddl_of(kinds[item])})")
     made = replace(made, union=replace(other, select=tuple(select)))
     if rng.random() < 0.5:
         made = replace(_ordered(rng, made), limit=rng.choice([1, 3, 8]), offset=rng.choice([0, 0, 2]))
@@ -291,7 +306,7 @@ def condition(rng: random.Random, scope: Scope, tables: Sequence[Table]) -> str:
     if rng.random() < 0.75:
         return row_test(rng, scope)
     table = rng.choice(list(tables))
-    inner = [(f"s.{name}", kind) for name, kind in table.columns]
+    inner = scope_of(table, "s.")
     pairs = [(a, b) for a in scope for b in inner if _comparable(a[1], b[1])]
     if not pairs:
         return row_test(rng, scope)
@@ -321,7 +336,9 @@ def row_test(rng: random.Random, scope: Scope, depth: int = 2) -> str:
     if kind < 0.21:
         return rng.choice(("rand(3) < 2", "true", "1 = 1"))
     name, type_ = rng.choice(list(scope))
-    if kind < 0.3:
+    if type_ in NESTED and NESTED[type_].elements and rng.random() < 0.8:
+        return _of_elements(rng, name, type_, scope)
+    if kind < 0.3 or not is_ordered(type_):
         return f"{name} IS {rng.choice(('', 'NOT '))}NULL"
     if kind < 0.4:
         return f"{name} IN ({', '.join(literal(rng, type_) for _ in range(rng.randint(1, 4)))})"
@@ -340,6 +357,7 @@ def _of_function(rng: random.Random, name: str, kind: str) -> str:
         found += [f"CAST({name} AS string) LIKE '{rng.choice('-012ab')}%'"]
     if kind in NUMBERS:
         found += [f"{name} + 1 {op} {value}", f"-{name} {op} {value}", f"abs({name}) {op} 2", f"{name} % 3 = 1"]
+        found += [f"hash({name}) = hash({value})"]
     if kind == "string":
         found += [f"lower({name}) {op} {value}", f"{name} LIKE '%{rng.choice('abc')}'", f"length({name}) {op} 1"]
         found += [f"startswith({name}, 'a')", f"regexp_extract({name}, '([ab]+)', 1) {op} 'a'"]
@@ -353,16 +371,37 @@ def _of_function(rng: random.Random, name: str, kind: str) -> str:
     return rng.choice(found)
 
 
+def _of_elements(rng: random.Random, name: str, kind: str, scope: Scope) -> str:
+    """A condition on the elements of an array, or on the keys or values of a map."""
+    text, type_ = rng.choice(NESTED[kind].elements)
+    array, item = text.format(name), rng.choice(("x", "x", "tags"))
+    inner = [*3 * [(item, type_)], *rng.sample(list(scope), rng.choice([0, 0, 0, 1]))]
+    test = row_test(rng, inner, depth=1)
+    wider = literal(rng, rng.choice((*NUMBERS, "double"))) if type_ in NUMBERS else literal(rng, type_)
+    listed = ", ".join(literal(rng, type_) for _ in range(rng.randint(1, 3)))
+    found = [f"array_contains({array}, {value})" for value in (wider, literal(rng, type_))]
+    found += [f"exists({array}, {item} -> {test})"] * 3
+    found += [f"arrays_overlap({array}, array({listed}))", f"arrays_overlap(array({listed}), {array})"]
+    found += [f"forall({array}, {item} -> {test})", f"size(filter({array}, {item} -> {test})) > 0"]
+    found += [f"try_element_at({array}, 1) {rng.choice(OPERATORS)} {literal(rng, type_)}"]
+    if kind.startswith("map"):
+        found += [f"map_contains_key({name}, {literal(rng, 'string')})"] * 2
+        found += [f"{name}[{literal(rng, 'string')}] {rng.choice(OPERATORS)} {literal(rng, 'int')}"] * 2
+    return rng.choice(found)
+
+
 def literal(rng: random.Random, kind: str) -> str:
     """A value of a type, as SQL, which mostly occurs."""
-    value: Any = rng.choice(POOLS[kind])
+    value: Any = rng.choice(pool_of(kind))
     return as_sql(None if rng.random() < 0.02 else value, kind)
 
 
 def as_sql(value: Any, kind: str) -> str:
     """A value of a type, or null, as SQL."""
     if value is None:
-        return f"CAST(NULL AS {kind})"
+        return f"CAST(NULL AS {ddl_of(kind)})"
+    if kind in NESTED:
+        return nested_values.as_sql(value, kind, as_sql)
     if kind == "string":
         return "'" + value.replace("'", "\\'") + "'"
     if kind == "date":

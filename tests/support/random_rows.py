@@ -1,4 +1,7 @@
-"""Random tables of a few rows, as files that Spark reads: with nulls, NaN, -0.0, empty files and duplicates."""
+"""Random tables of a few rows, as files that Spark reads: with nulls, NaN, -0.0, empty files and duplicates.
+
+Some have columns of structs, arrays, maps, JSON texts and variants, which `nested_values.py` describes.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,17 @@ import datetime as dt
 import decimal
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import nested_values
 import pyarrow as pa
 import pyarrow.parquet as pq
+from nested_values import DAY, NESTED, TEXTS
 
-DAY = dt.date(2020, 2, 20)
 MOMENT = dt.datetime(2020, 2, 20, 22, tzinfo=dt.timezone.utc)
-TEXTS = ["", "A", "a", "ab", "abc", "b", "ba", "c", "d%", "it's", "é", "€"]
 POOLS: dict[str, list[Any]] = {
     "int": list(range(-2, 11)),
     "bigint": [*range(-2, 11), 2**40],
@@ -38,10 +42,17 @@ ARROW = {
     "double": pa.float64(),
     "decimal(9,2)": pa.decimal128(9, 2),
     "boolean": pa.bool_(),
+    **{kind: nested.arrow for kind, nested in NESTED.items()},
 }
 NAMES = {kind: kind[0] + str(i) for i, kind in enumerate(POOLS)}
+NAMES |= {kind: nested.column for kind, nested in NESTED.items()}
 """The column of each type is called the same in all tables."""
 PARTITION = "p"
+
+
+def pool_of(kind: str) -> list[Any]:
+    """The values of a type."""
+    return POOLS[kind] if kind in POOLS else NESTED[kind].pool
 
 
 @dataclass(frozen=True)
@@ -59,7 +70,7 @@ class Table:
     @property
     def ddl(self) -> str:
         """The schema as SQL."""
-        return ", ".join(f"{name} {kind}" for name, kind in self.columns)
+        return ", ".join(f"{name} {ddl_of(kind)}" for name, kind in self.columns)
 
     def __str__(self) -> str:
         shown = [f"CREATE TABLE {self.name} ({self.ddl})"]
@@ -69,11 +80,21 @@ class Table:
         return "\n".join(shown)
 
 
-def table(rng: random.Random, name: str) -> Table:
-    """One to eight files of none to eight rows, of which each may hold a part of each column's values, or all."""
+def ddl_of(kind: str) -> str:
+    """A type as SQL."""
+    return "string" if kind == "json" else kind
+
+
+def table(rng: random.Random, name: str, nested: Sequence[str] = ()) -> Table:
+    """One to eight files of none to eight rows, of which each may hold a part of each column's values, or all.
+
+    nested: types of columns that it may have besides.
+    """
     kinds = ["int", *rng.sample([k for k in POOLS if k != "int"], rng.randint(2, 4))]
+    if nested:
+        kinds += rng.sample(list(nested), min(len(nested), rng.choice([0, 1, 2, 3])))
     count = rng.randint(1, 8)
-    windows = [[_window(rng, POOLS[kind], i, count) for kind in kinds] for i in range(count)]
+    windows = [[_window(rng, pool_of(kind), i, count) for kind in kinds] for i in range(count)]
     files = tuple(_rows(rng, columns) for columns in windows)
     columns = tuple((NAMES[kind], kind) for kind in kinds)
     if rng.random() < 0.3:
@@ -109,7 +130,7 @@ def write(table: Table, path: Path) -> None:
             value = table.partitions[i]
             directory = path / f"{PARTITION}={'__HIVE_DEFAULT_PARTITION__' if value is None else value}"
         directory.mkdir(parents=True, exist_ok=True)
-        arrays = [pa.array([row[j] for row in rows], field.type) for j, field in enumerate(schema)]
+        arrays = [nested_values.to_arrow([row[j] for row in rows], field.type) for j, field in enumerate(schema)]
         pq.write_table(pa.table(arrays, schema=schema), directory / f"part-{i:05d}.parquet")
 
 
@@ -120,5 +141,5 @@ def write_whole(table: Table, path: Path) -> None:
     rows = [(*row, value) if table.partitions else row for file, value in pairs for row in file]
     schema = pa.schema([(name, ARROW[kind]) for name, kind in table.columns])
     path.mkdir(parents=True)
-    arrays = [pa.array([row[j] for row in rows], field.type) for j, field in enumerate(schema)]
+    arrays = [nested_values.to_arrow([row[j] for row in rows], field.type) for j, field in enumerate(schema)]
     pq.write_table(pa.table(arrays, schema=schema), path / "part-00000.parquet")

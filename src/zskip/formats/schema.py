@@ -142,13 +142,14 @@ class _FooterParser:
     """Extracts rows, columns and codec as `Footer` has them; parses columns once for files with equal schemas."""
 
     def __init__(self) -> None:
-        self._columns_of: dict[tuple[str, bytes | None], tuple[tuple[str, str], ...]] = {}
+        self._columns_of: dict[tuple[str, bytes | None, bool], tuple[tuple[str, str], ...]] = {}
 
     def __call__(self, metadata: pq.FileMetaData) -> tuple[int, tuple[tuple[str, str], ...], str]:
         schema_text = str(metadata.schema).partition("\n")[2]
-        key = schema_text, (metadata.metadata or {}).get(b"ARROW:schema")
+        texts = metadata.metadata or {}
+        key = schema_text, texts.get(b"ARROW:schema"), b'"variant"' in texts.get(_SPARK_KEY, b"")
         if key not in self._columns_of:
-            self._columns_of[key] = _columns(metadata.schema)
+            self._columns_of[key] = _columns(metadata.schema, has_variants=key[2])
         return metadata.num_rows, self._columns_of[key], _codec(metadata)
 
 
@@ -157,11 +158,26 @@ def _codec(metadata: pq.FileMetaData) -> str:
     return metadata.row_group(0).column(0).compression.lower() if groups else ""
 
 
-def _columns(schema: pq.ParquetSchema) -> tuple[tuple[str, str], ...]:
+def _columns(schema: pq.ParquetSchema, *, has_variants: bool = False) -> tuple[tuple[str, str], ...]:
     """The name and type of each top-level column as Spark reads it, INT96 as a timestamp."""
-    nested = {field.name: _LIST.sub("list<", str(field.type)) for field in schema.to_arrow_schema()}
+    kinds = {f.name: _without_shredding(f.type) if has_variants else f.type for f in schema.to_arrow_schema()}
+    # What is inside may be null for Spark, whatever a file says.
+    nested = {name: _LIST.sub("list<", str(kind)).replace(" not null", "") for name, kind in kinds.items()}
     columns = ((f.name, nested[f.name] if f.type.form is None else f.type.name) for f in fields_from_parquet(schema))
     return tuple(sorted((name, kind.replace("timestamp[ns]", "timestamp[us, tz=UTC]")) for name, kind in columns))
+
+
+def _without_shredding(kind: pa.DataType) -> pa.DataType:
+    """The same type with variants as two binaries, since Spark chooses for each file what it stores beside those."""
+    if pa.types.is_struct(kind):
+        fields = {field.name: field for field in kind}
+        is_variant = {"metadata", "value"} <= fields.keys() <= {"metadata", "value", "typed_value"}
+        if is_variant and fields["metadata"].type == pa.binary() and not fields["metadata"].nullable:
+            return pa.struct([(name, pa.binary()) for name in ("metadata", "value")])
+        return pa.struct([field.with_type(_without_shredding(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_shredding(kind.value_type)))
+    return pa.map_(kind.key_type, _without_shredding(kind.item_type)) if pa.types.is_map(kind) else kind
 
 
 def count_dictionary_values(

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from sqlglot.dialects.dialect import Dialect
 
 from zskip.errors import InputError
-from zskip.predicate.tree import Column, Opaque, Term
+from zskip.predicate.tree import Call, Column, Opaque, Term
 from zskip.types import UTF8_LCASE, DataType, Form
 
 Arguments = tuple[Term | str, ...]
@@ -63,6 +63,8 @@ OF_DATES = {"quarter", "month", "day", "weekofyear", "dayofweek", "dayofyear", "
 """Functions that take dates; timestamps are cast to dates."""
 OF_BYTES = {"md5", "sha", "sha2", "crc32"}
 """Functions that take the bytes of a string."""
+OF_TYPES = {"hash", "xxhash64"}
+"""Functions whose values depend on the types of their arguments, too."""
 
 
 _VARIANT = DataType("variant")
@@ -214,6 +216,18 @@ def evaluator(function: str) -> Callable[..., Any] | None:
     """Return the Python function behind a user's function; None if there is none of that name."""
     user_function = _USER_FUNCTIONS.get(function)
     return None if user_function is None else user_function.evaluate
+
+
+def argument_types(term: Term) -> Iterator[DataType]:
+    """Yield the types of arguments that decide about the values of a term: of hashes and of users' functions."""
+    if isinstance(term, Call):
+        yield from argument_types(term.term)
+    if isinstance(term, Opaque):
+        parts = [part for part in term.arguments if not isinstance(part, str)]
+        if term.function in OF_TYPES or term.function in _USER_FUNCTIONS:
+            yield from (part.type for part in parts)
+        for part in parts:
+            yield from argument_types(part)
 
 
 def literal_value(text: str) -> str | int | float | bool:

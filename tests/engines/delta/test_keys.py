@@ -1,4 +1,4 @@
-"""Fields inside structs as clustering columns of tables that Delta Lake itself reads and commits to."""
+"""Fields and expressions as clustering columns of tables that Delta Lake itself reads and commits to."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, tmp_path: 
 @pytest.mark.parametrize("kind", tiers.nightly(KINDS))
 def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t")
-    rows = "id", "concat('User', pmod(hash(id), 500)) AS email", "map('k', pmod(hash(id, 1), 300)) AS m"
+    tags = "array(concat('tag', left(CAST(pmod(hash(id), 500) AS STRING), 1)), NULL) AS tags"
+    rows = "id", "concat('User', pmod(hash(id), 500)) AS email", "map('k', pmod(hash(id, 1), 300)) AS m", tags
     frame = engine_spark.range(0, 3000, 1, 4).selectExpr(*rows)
     frame.write.format("delta").options(**KINDS[kind]).save(path)
     if kind != "plain":
@@ -84,10 +85,15 @@ def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Pa
     table = zskip.table(engine_spark, path)
     assert table.optimize(by=["LOWER(email)", "id % 16"], files=8).by == ("lower(email)", "mod(id, 16L)")
     assert content(engine_spark.read.format("delta").load(path)) == before
-    where = "lower(email) = 'user77'"
-    assert content(table.df().where(where)) == content(whole.where(where)) != []
-    assert count_files(table, where) < 8
-    table.append(engine_spark.range(3000, 3200).selectExpr("id", "'New' AS email", "map('k', CAST(id AS INT)) AS m"))
+    table.index(sketches=["values(64):explode(tags)", "bloom(0.001):explode(map_values(m))"])
+    for where in ("lower(email) = 'user77'", "array_contains(tags, 'tag7')", "exists(tags, x -> x LIKE '%ag9')"):
+        for frame in (table.df(), engine_spark.read.format("delta").load(path)):
+            assert content(frame.where(where)) == content(whole.where(where)) != []
+        assert count_files(table, where) < 8, where
+    assert count_files(table, "exists(map_values(m), x -> x = 999)") == 0
+    new = "id", "'New' AS email", "map('k', CAST(id AS INT)) AS m", "array('new') AS tags"
+    table.append(engine_spark.range(3000, 3200).selectExpr(*new))
     table.maintain()
     assert len(content(engine_spark.read.format("delta").load(path))) == len(before) + 200
-    assert len(content(table.df().where("lower(email) = 'new'"))) == 200
+    for where in ("lower(email) = 'new'", "array_contains(tags, 'new')", "m['k'] > 2999"):
+        assert len(content(table.df().where(where))) == 200

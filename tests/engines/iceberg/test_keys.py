@@ -1,4 +1,4 @@
-"""Fields inside structs as clustering columns of Iceberg tables, which know them by their ids."""
+"""Fields and expressions as clustering columns of Iceberg tables, which know columns by their ids."""
 
 from __future__ import annotations
 
@@ -63,9 +63,10 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, deletes: b
 def test_rows_are_placed_by_expressions(engine_spark: SparkSession, deletes: bool) -> None:
     name = f"local.db.keys_{uuid.uuid4().hex[:8]}"
     modes = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"
-    columns = "id BIGINT, s STRING, m MAP<STRING, BIGINT>"
+    columns = "id BIGINT, s STRING, m MAP<STRING, BIGINT>, tags ARRAY<STRING>"
     engine_spark.sql(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ({modes})")
-    rows = "id", "concat('User', pmod(hash(id), 500)) AS s", "map('k', pmod(hash(id, 1), 300)) AS m"
+    tags = "array(concat('tag', left(CAST(pmod(hash(id), 500) AS STRING), 1)), NULL) AS tags"
+    rows = "id", "concat('User', pmod(hash(id), 500)) AS s", "map('k', pmod(hash(id, 1), 300)) AS m", tags
     engine_spark.range(0, 3000, 1, 4).selectExpr(*rows).writeTo(name).append()
     if deletes:
         engine_spark.sql(f"DELETE FROM {name} WHERE id % 7 = 0")
@@ -74,10 +75,17 @@ def test_rows_are_placed_by_expressions(engine_spark: SparkSession, deletes: boo
     table = zskip.table(engine_spark, name)
     assert table.optimize(by=["LOWER(email)", "id % 16"], files=8).by == ("lower(email)", "mod(id, 16L)")
     assert content(engine_spark.table(name)) == before
-    where = "lower(email) = 'user77'"
-    assert content(table.df().where(where)) == content(engine_spark.table(name).where(where)) != []
-    new = engine_spark.range(3000, 3200).selectExpr("id", "'New' AS email", "map('k', id) AS m")
+    whole = engine_spark.createDataFrame(engine_spark.table(name).collect(), engine_spark.table(name).schema)
+    table.index(sketches=["values(64):explode(tags)", "bloom(0.001):explode(map_values(m))"])
+    for where in ("lower(email) = 'user77'", "array_contains(tags, 'tag7')", "exists(tags, x -> x LIKE '%ag9')"):
+        with zskip.enabled(engine_spark):
+            for frame in (table.df(), engine_spark.table(name)):
+                assert content(frame.where(where)) == content(whole.where(where)) != []
+        assert count_files(table, where) < 8, where
+    assert count_files(table, "exists(map_values(m), x -> x = 999)") == 0
+    new = engine_spark.range(3000, 3200).selectExpr("id", "'New' AS email", "map('k', id) AS m", "array('new') AS tags")
     new.writeTo(name).append()
     table.maintain()
     assert len(content(table.df())) == len(before) + 200
-    assert len(content(table.df().where("lower(email) = 'new'"))) == 200
+    for where in ("lower(email) = 'new'", "array_contains(tags, 'new')", "m['k'] > 2999"):
+        assert len(content(table.df().where(where))) == 200

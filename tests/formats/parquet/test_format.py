@@ -655,9 +655,11 @@ def test_mixed_schemas_are_refused_unless_spark_merges(tmp_path: Path, other: pa
 
 
 def test_the_order_of_columns_and_nullability_do_not_matter(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"x": [1], "y": ["a"]}), tmp_path / "a.parquet")
-    schema = pa.schema([pa.field("y", pa.string(), False), pa.field("x", pa.int64(), False)])
-    pq.write_table(pa.table({"y": ["b"], "x": [2]}, schema=schema), tmp_path / "b.parquet")
+    pq.write_table(pa.table({"x": [1], "y": ["a"], "z": [[{"b": 1}]]}), tmp_path / "a.parquet")
+    element = pa.field("element", pa.struct([pa.field("b", pa.int64(), False)]), False)
+    kinds = {"y": pa.string(), "x": pa.int64(), "z": pa.list_(element)}
+    schema = pa.schema([pa.field(name, kind, False) for name, kind in kinds.items()])
+    pq.write_table(pa.table({"y": ["b"], "x": [2], "z": [[{"b": 1}]]}, schema=schema), tmp_path / "b.parquet")
     assert inspected(tmp_path)[0] == [1, 1]
 
 

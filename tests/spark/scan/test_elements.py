@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tiers
 from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +93,10 @@ def ids(frame: DataFrame) -> list[int]:
     return sorted(row.id for row in frame.select("id").collect())
 
 
+def rows(frame: DataFrame) -> list[str]:
+    return sorted(map(str, frame.collect()))
+
+
 @pytest.mark.parametrize("where", [*WHERE, *UNREAD])
 def test_filters_on_elements_skip_files(spark: SparkSession, path: Path, where: str) -> None:
     most = WHERE.get(where, FILES)
@@ -117,3 +126,97 @@ def test_any_combination_loses_no_row(spark: SparkSession, path: Path) -> None:
     for _ in range(tiers.count(60, 8)):
         where = condition(3)
         assert ids(table.where(where)) == ids(plain.where(where)), where
+
+
+FOREIGN = {
+    "item": (pa.list_(pa.string()), {"use_compliant_nested_type": False}),
+    "large": (pa.large_list(pa.large_string()), {}),
+    "dictionary": (pa.list_(pa.dictionary(pa.int32(), pa.string())), {}),
+    "fixed": (pa.list_(pa.string(), 2), {}),
+    "uint8": (pa.list_(pa.uint8()), {}),
+    "int16": (pa.list_(pa.int16()), {"use_compliant_nested_type": False}),
+    "uint32": (pa.list_(pa.uint32()), {}),
+    "uint64": (pa.list_(pa.uint64()), {}),
+    "decimal": (pa.list_(pa.decimal128(7, 2)), {"store_decimal_as_integer": True}),
+    "date64": (pa.list_(pa.date64()), {}),
+    "millis": (pa.list_(pa.timestamp("ms", "UTC")), {}),
+    "float": (pa.list_(pa.float32()), {}),
+    "binary": (pa.list_(pa.binary(2)), {}),
+}
+"""Arrays as PyArrow writes them, and how."""
+
+
+def foreign_value(data_type: pa.DataType, i: int) -> Any:
+    """A value of a type, greater for a greater number up to 250, of which the greatest need the whole of a byte."""
+    if pa.types.is_date(data_type) or pa.types.is_timestamp(data_type):
+        day = dt.datetime(2024, 1, 1) + dt.timedelta(days=i)
+        return day.date() if pa.types.is_date(data_type) else day
+    if pa.types.is_fixed_size_binary(data_type):
+        return bytes([0, i])
+    if pa.types.is_decimal(data_type):
+        return decimal.Decimal(i) / 4
+    return i if pa.types.is_integer(data_type) else i / 8 if pa.types.is_floating(data_type) else f"{i:03d}"
+
+
+@pytest.mark.parametrize("name", tiers.nightly(FOREIGN, daily=4))
+def test_arrays_that_spark_did_not_write(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    data_type, options = FOREIGN[name]
+    for file in range(5):
+        arrays = [[foreign_value(data_type.value_type, 50 * file + i), None] for i in range(20)] + [None]
+        table = pa.table({"id": range(21), "a": pa.array(arrays, data_type)})
+        pq.write_table(table, tmp_path / f"{file}.parquet", **options)
+    kind = spark.read.parquet(str(tmp_path)).schema["a"].dataType.elementType.simpleString()  # type: ignore[attr-defined]
+    table = zskip.table(spark, str(tmp_path))
+    table.index(sketches=["values(64):explode(a)", "bloom(0.001):explode(a)"])
+    literal = f"(SELECT first(a[0]) FROM parquet.`{tmp_path}/4.parquet` WHERE id = 3)"
+    value = spark.sql(f"SELECT CAST({literal} AS {'string' if kind != 'binary' else kind}) AS v").first().v  # type: ignore[union-attr]
+    text = f"X'{value.hex()}'" if kind == "binary" else f"CAST('{value}' AS {kind})"
+    for where in (
+        f"array_contains(a, {text})",
+        f"exists(a, x -> x >= {text})",
+        f"arrays_overlap(a, array({text}, NULL))",
+        f"NOT array_contains(a, {text})",
+    ):
+        expected = rows(spark.read.parquet(str(tmp_path)).where(where))
+        assert (rows(table.df().where(where)), bool(expected)) == (expected, where[0] != "N")
+        assert table.last_scan is not None
+        assert table.last_scan.files <= (1 if where[0] != "N" else 5), where
+        with zskip.enabled(spark):
+            assert rows(spark.read.parquet(str(tmp_path)).where(where)) == expected
+        assert set(zskip.open(str(tmp_path)).files(where)) >= set(table.files(where))
+
+
+TWO_LEVELS = """
+    message m {
+      required int32 id;
+      optional group tags (LIST) { repeated binary array (UTF8); }
+      repeated int32 n;
+      optional group bag (LIST) { repeated group bag { optional int32 array_element (INTEGER(8, true)); } }
+    }
+"""
+"""Lists as old writers and Protobuf wrote them."""
+
+
+def test_lists_of_two_levels(spark: SparkSession, tmp_path: Path) -> None:
+    jvm: Any = spark._jvm
+    schema = jvm.org.apache.parquet.schema.MessageTypeParser.parseMessageType(TWO_LEVELS)
+    rows_of_file = jvm.org.apache.parquet.example.data.simple.SimpleGroupFactory(schema)
+    for file in range(4):
+        path = jvm.org.apache.hadoop.fs.Path(str(tmp_path / f"{file}.parquet"))
+        writer = jvm.org.apache.parquet.hadoop.example.ExampleParquetWriter.builder(path).withType(schema).build()
+        for i in range(10):
+            row = rows_of_file.newGroup().append("id", 10 * file + i)
+            if i % 3:
+                row.addGroup("tags").append("array", f"t{10 * file + i}")
+                row.append("n", 10 * file + i)
+                row.addGroup("bag").addGroup("bag").append("array_element", 10 * file + i)
+            writer.write(row)
+        writer.close()
+    table = zskip.table(spark, str(tmp_path))
+    table.index(sketches=[f"values(64):explode({name})" for name in ("tags", "n", "bag")])
+    for where in ("array_contains(tags, 't21')", "array_contains(n, 21)", "exists(bag, x -> x > 33 AND x < 36)"):
+        expected = ids(spark.read.parquet(str(tmp_path)).where(where))
+        assert expected
+        assert ids(table.df().where(where)) == expected
+        assert table.last_scan is not None
+        assert table.last_scan.files == 1, where

@@ -291,3 +291,22 @@ def test_an_expression_of_a_partition_column_is_refused(spark: SparkSession, tmp
     table.optimize(by=["lower(email)", "date(ts)"], files=9)
     assert len(table.files("p = 'p1' AND lower(email) = 'user77'")) < 3
     assert table.verify().ok
+
+
+@needs_variants
+def test_files_whose_variants_are_shredded_otherwise(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    values = ("named_struct('a', id)", "named_struct('a', 'text', 'b', id / 8)", "array(id)", "named_struct('c', id)")
+    for i, value in enumerate(values):
+        row = f"parse_json(to_json({value})) AS v"
+        frame = spark.range(100 * i, 100 * i + 100, 1, 1).selectExpr("id", row, "named_struct('w', array(v)) AS st")
+        frame.write.mode("append").parquet(path)
+    before = rows_of(spark.read.parquet(path).selectExpr("id", "to_json(v)", "to_json(st)"))
+    table = zskip.table(spark, path)
+    assert table.optimize(by=["try_variant_get(v, '$.a', 'int')"], curve="linear", files=4).rows == 400
+    assert rows_of(table.df().selectExpr("id", "to_json(v)", "to_json(st)")) == before
+    assert len(table.files("try_variant_get(v, '$.a', 'int') BETWEEN 10 AND 20")) == 1
+    row = "parse_json(to_json(named_struct('d', id))) AS v"
+    table.append(spark.range(400, 401).selectExpr("id", row, "named_struct('w', array(v)) AS st"))
+    table.compact()
+    assert spark.read.parquet(path).count() == 401

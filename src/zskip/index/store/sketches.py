@@ -26,7 +26,7 @@ from zskip.errors import IndexFormatError, StorageError, ZskipError
 from zskip.index.store.bound_segments import WarnOnce, match_live_files, path_array
 from zskip.index.store.locks import KeyedLocks
 from zskip.index.store.segment import INDEX_DIR
-from zskip.predicate import Columns, Predicate, Term, columns_of, term_sql
+from zskip.predicate import Columns, Predicate, Term, columns_of, opaque, term_sql
 from zskip.records import Bools, Ints, SketchInfo, Snapshot
 from zskip.sketch import BuiltState, FileSketches, SketchOn, StackedStates, fit_budget, parse_sketch_on, read_states
 from zskip.storage import Storage
@@ -109,12 +109,19 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
 
 def _type_of(snapshot: Snapshot, on: SketchOn) -> str:
     """The types of the values, and what names their columns in the files where those are not called as in the table."""
-    types, columns = ", ".join(term.type.name for term in on.terms), [column.path for column in on.columns]
+    types = ", ".join(_types_of(term) for term in on.terms)
+    columns = [column.path for column in on.columns]
     names = snapshot.reading.names
     if names.ids is not None:
         return f"{types} of {', '.join(str(names.ids.ids[path]) for path in columns)}"
     stored = [names.path_in_files(path) for path in columns]
     return types if stored == columns else f"{types} of {json.dumps(stored)}"
+
+
+def _types_of(term: Term) -> str:
+    """The type of a term, and the types that its values depend on besides: the hash of a wider number is another."""
+    hashed = [data_type.name for data_type in opaque.argument_types(term)]
+    return f"{term.type.name}({', '.join(hashed)})" if hashed else term.type.name
 
 
 def _is_in_files(snapshot: Snapshot, on: SketchOn) -> bool:
