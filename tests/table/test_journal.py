@@ -223,6 +223,19 @@ def test_folding_keeps_the_layouts_that_matter(handle: Handle, monkeypatch: pyte
     assert [record.layout() for record in read_journal(handle.home)] == [None, LAYOUT, LAYOUT]
 
 
+def test_what_follows_the_layout_of_the_table_does_not_repeat_it(handle: Handle) -> None:
+    record_operation(handle, operation(0, "a"), names=["f0.parquet"], layout=LAYOUT)
+    for version in range(1, 20):
+        names = ["f1.parquet", "f2.parquet"] if version == 9 else ["gone.parquet"]
+        record_operation(handle, operation(version, "a"), names=names, follows=True)
+    kept = read_journal(handle.home)
+    assert [record.layout() for record in kept if record.layout_data is not None] == [LAYOUT]
+    found = read_clustering(kept, read_snapshot(handle))
+    assert found is not None
+    assert (found.files.tolist(), found.largest_run.operation.version) == ([True] * 3, 0)
+    assert found.newest.operation.version == 19
+
+
 def test_two_processes_may_fold_at_once(handle: Handle, monkeypatch: pytest.MonkeyPatch) -> None:
     for version in range(5):
         record_operation(handle, operation(version, "a"), names=["f0.parquet"], layout=LAYOUT)

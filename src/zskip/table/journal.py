@@ -147,12 +147,14 @@ def record_operation(
     *,
     names: Sequence[str] = (),
     layout: Layout | None = None,
+    follows: bool = False,
     target_file_size: int | None = None,
     depths: Depths | None = None,
 ) -> None:
     """Record a committed operation; a failure costs a warning only.
 
-    names: of the files it wrote by the layout, without directories; depths: of the table before it.
+    names: of the files it wrote by the layout, without directories; follows: whether that was the table's own, which
+    an earlier record has; depths: of the table before it.
     """
     try:
         snapshot = handle.format.snapshot()
@@ -166,7 +168,7 @@ def record_operation(
             name=_new_name(_SINGLE),
             operation=operation,
             target_file_size=target_file_size,
-            files=files if layout is not None else None,
+            files=files if follows or layout is not None else None,
             layout_data=None if layout is None else json.loads(layout.to_json()),
             depths=depths,
         )
@@ -233,12 +235,13 @@ def _expire(records: Sequence[Record], snapshot: Snapshot) -> list[Record]:
     """Drop layouts and file lists without live files, most other layouts, and the oldest records beyond the limit."""
     live = _count_runs(_run_numbers(records, snapshot), len(records)).tolist()
     # The latest clustering stays, since the next one continues it.
-    latest = max((i for i, record in enumerate(records) if record.clusters), default=-1)
-    most = sorted((i for i in range(len(records)) if live[i]), key=lambda i: (live[i], i), reverse=True)
-    with_layouts = {latest, *most[:_MOST_LAYOUTS]}
+    laid_out = [i for i, record in enumerate(records) if record.layout_data is not None]
+    latest = {max((i for i, record in enumerate(records) if record.clusters), default=-1), *laid_out[-1:]}
+    most = sorted((i for i in laid_out if live[i]), key=lambda i: (live[i], i), reverse=True)
+    with_layouts = {*latest, *most[:_MOST_LAYOUTS]}
     kept = []
     for i, record in enumerate(records):
-        if live[i] or i == latest:
+        if live[i] or i in latest:
             kept.append(record if i in with_layouts else replace(record, layout_data=None))
         elif len(records) - i <= _MAX_RECORDS:
             kept.append(replace(record, files=None, layout_data=None, depths=None))
@@ -279,12 +282,14 @@ class Clustering:
 
     @property
     def largest(self) -> int:
-        """The position of the run that wrote the most of the live files, the last of several."""
-        return len(self.runs) - 1 - int(np.argmax(self.live_files[::-1]))
+        """The position of the run with a layout that wrote the most of the live files, the last of several."""
+        has_layout = np.array([run.layout_data is not None for run in self.runs])
+        live = np.where(has_layout, self.live_files, -1)
+        return len(self.runs) - 1 - int(np.argmax(live[::-1]))
 
     @property
     def largest_run(self) -> Record:
-        """The operation that wrote the most of the live files, the last of several."""
+        """The operation with a layout that wrote the most of the live files, the last of several."""
         return self.runs[self.largest]
 
     @property

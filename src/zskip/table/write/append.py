@@ -278,7 +278,8 @@ def _request(
 
 
 def _record(handle: Handle, result: WriteResult, staged: StagedRows, plan: WritePlan, operation: str) -> None:
-    file_size = None
+    layout, file_size = None if staged.chosen is None else staged.chosen.layout, None
+    follows = layout is not None and layout is plan.layout
     if plan.request is not None:
         size = result.bytes // max(result.files, 1)
         file_size = plan.request.long_term_file_size or plan.request.target_file_size or max(size, 1)
@@ -302,6 +303,7 @@ def _record(handle: Handle, result: WriteResult, staged: StagedRows, plan: Write
             fitted_to=None if staged.chosen is None else staged.chosen.fitted_to,
         ),
         names=tuple(file.path.rpartition("/")[2] for file in staged.files),
-        layout=None if staged.chosen is None else staged.chosen.layout,
+        layout=None if follows else layout,
+        follows=follows,
         target_file_size=file_size,
     )
