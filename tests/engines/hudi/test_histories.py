@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+import tiers
 from histories import SEEDS, STEPS, History
 from table_versions import Column
 
@@ -24,9 +25,9 @@ SETTINGS = {
 class HudiHistory(History):
     """A table of the session's catalog; zskip opens it by its path."""
 
-    # Hudi 1.2 itself loses an update in a log file that has a null struct inside a struct.
-    columns = tuple(pair for pair in History.columns if not pair[1].startswith("struct"))
-    kinds = tuple(kind for kind in History.kinds if not kind.startswith("struct"))
+    # Hudi 1.2 itself loses updates whose log files have a null struct inside a struct, and inserts no null elements.
+    columns = tuple(pair for pair in History.columns if not pair[1].startswith(("struct", "array")))
+    kinds = tuple(kind for kind in History.kinds if not kind.startswith(("struct", "array")))
     names = tuple(name for name in History.names if "`" not in name)
     matches = (" AND t.p = s.p",)
     choices: ClassVar = dict(History.choices)
@@ -81,8 +82,7 @@ class HudiHistory(History):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", ["mor", "cow"])
-@pytest.mark.nightly
+@pytest.mark.parametrize("kind", tiers.nightly(["mor", "cow"]))
 def test_a_random_history_has_the_same_answers(kind: str, seed: int, engine_spark: SparkSession) -> None:
     spark = engine_spark.newSession()
     for name, value in SETTINGS.items():
