@@ -149,6 +149,23 @@ def test_joins_by_an_expression(spark: SparkSession, path: Path, broadcast: str)
         spark.catalog.dropTempView("expression_keys")
 
 
+def test_a_cast_inside_a_key_of_a_join_is_part_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    spark.range(0, 400, 1, 4).selectExpr("CAST(id AS INT) AS i").write.parquet(path)
+    table = zskip.table(spark, path)
+    table.optimize(by=["hash(i)"], curve="linear", files=8)
+    spark.conf.set("spark.zskip.joins", "always")
+    try:
+        for on, suffix in {"hash(CAST(e.i AS BIGINT))": "L", "hash(e.i)": ""}.items():
+            table.df().createOrReplaceTempView("hashed_keys")
+            keys = f"(SELECT * FROM VALUES (hash(7{suffix})), (hash(9{suffix})) AS d(k))"
+            query = f"SELECT e.i FROM hashed_keys e JOIN {keys} d ON {on} = d.k ORDER BY 1"
+            assert [row.i for row in spark.sql(query).collect()] == [7, 9]
+    finally:
+        spark.conf.unset("spark.zskip.joins")
+        spark.catalog.dropTempView("hashed_keys")
+
+
 VARIANTS = {
     "v:a::int": ["v:a::int = 300", "variant_get(v, '$.a', 'int') = 300", "try_variant_get(v, '$[\"a\"]', 'int') = 300"],
     "variant_get(v, '$.s', 'string')": ["v:s::string = 's300'", "CAST(v:s AS STRING) >= 's895'"],

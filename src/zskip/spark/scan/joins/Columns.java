@@ -47,22 +47,24 @@ final class Columns {
   static boolean isExpression(String key) { return key.startsWith("{"); }
 
   /** An expression over the relation's attributes, without a cast around it that changes no value. */
-  private Expression source(Expression expression) {
+  private Expression source(Expression expression) { return source(expression, false); }
+
+  /** inside: whether a function takes the value, for which a wider type may be another value, such as a hash. */
+  private Expression source(Expression expression, boolean inside) {
     if (expression instanceof Attribute) {
       Object source = sources.get(id(expression));
       if (!(source instanceof Object[])) return (Expression) source;
-      return ((Columns) ((Object[]) source)[1]).source((Expression) ((Object[]) source)[0]);
+      return ((Columns) ((Object[]) source)[1]).source((Expression) ((Object[]) source)[0], inside);
     }
-    boolean same = expression instanceof Alias
-      || expression instanceof KnownFloatingPointNormalized
+    boolean unchanged = expression instanceof KnownFloatingPointNormalized
       || expression instanceof NormalizeNaNAndZero
       || expression instanceof Cast
         && exact(((Cast) expression).child().dataType(), ((Cast) expression).dataType());
     List children = list(expression.children());
-    if (same) return source((Expression) children.get(0));
+    if (expression instanceof Alias || (unchanged && !inside)) return source((Expression) children.get(0), inside);
     List below = new ArrayList();
     for (int i = 0; i < children.size(); i++) {
-      Expression child = source((Expression) children.get(i));
+      Expression child = source((Expression) children.get(i), true);
       if (child == null) return null;
       below.add(child);
     }
