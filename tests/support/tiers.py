@@ -55,6 +55,6 @@ def selects(item: pytest.Item) -> bool:
     return {
         "quick": not slow and not nightly,
         "rest": slow and not nightly,
-        "nightly": nightly or scaled,
+        "nightly": nightly or (scaled and not slow),
         "daily": not nightly,
     }.get(TIER, True)

@@ -213,7 +213,7 @@ def test_timestamps_of_96_bits(
     with caplog.at_level("INFO", "zskip"):
         result = optimized(spark, tmp_path / "t", tmp_path / "out")
     assert (result.writer, result.writer_reason) == ("arrow", "")
-    assert (f"Spark reads the files: {reason}" in caplog.text) == bool(reason)
+    assert any(f"Spark reads the files: {reason}" in message for message in caplog.messages) == bool(reason)
     if "array" not in sql:
         assert ("time", "INT64") in [leaf[:2] for leaf in leaves(next((tmp_path / "out").glob("*.parquet")))]
     micros = "transform(time, t -> unix_micros(t))" if sql.startswith("array") else "unix_micros(time)"
