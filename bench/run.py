@@ -410,6 +410,15 @@ RUNS = (
     planned_by("delta"),
     planned_by("iceberg"),
     (
+        "What a short query waits for under each reader",
+        "queries/latency.py --scale 2 --files 64 --queries 60",
+        "TPC-H lineitem in 64 files, clustered by three columns by the format's own Z-order (`zorder`) and by zskip, of "
+        "which each query reads little. zskip's files are read by the format's own reader (`alone`), by it in a session "
+        "with `zskip.enable` (`enabled`), and by `Table.df()` (`df`), all in turns; answers are compared. Milliseconds "
+        "of a query: the median, and of a hundred the slowest (`p99`); `of_df` is the median of the ratios.",
+        {"delta_enabled_of_df": "<= 1.2"},
+    ),
+    (
         "Starting up",
         "startup.py --rounds 30",
         "Fresh processes that take turns: `import zskip`, `zskip --help`, and a `python` that does nothing, whose time "
