@@ -52,7 +52,7 @@ def stage_files(
     reason = 'writer="spark"'
     for write in through_arrow if writer != "spark" else ():
         try:
-            return _stage_through_arrow(table, storage, write)
+            return stage_through_arrow(table, storage, write)
         except NotArrow as error:
             reason = error.reason
             if isinstance(error, NotReadable):
@@ -65,7 +65,11 @@ def stage_files(
     return _stage_by_spark(table, storage, by_spark, reason)
 
 
-def _stage_through_arrow(table: TableFormat, storage: Storage, write: Callable[[str], RowsWritten]) -> StagedFiles:
+def stage_through_arrow(table: TableFormat, storage: Storage, write: Callable[[str], RowsWritten]) -> StagedFiles:
+    """Write files into a staging directory, which is gone after a failure; raises what `write` raises, as NotArrow.
+
+    write: takes the directory; where it raises Recomputed, it is called again, with another one.
+    """
     from zskip.spark.write.arrow.job import Recomputed
 
     runs_left = _MOST_RUNS

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from zskip.spark.formats import Engine, EngineCommit, Reader
     from zskip.spark.write.arrangement import Arrangement
-    from zskip.spark.write.arrow.job import ArrowRows, RowsWritten
+    from zskip.spark.write.arrow.job import RowsWritten
 
 ENGINE_WRITES = "the format's own code in the session writes its files"
 
@@ -180,20 +180,14 @@ class FileWriter:
 
     def _write_rows(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what Spark reads through Arrow."""
-        from zskip.spark.schema import restore_field_ids
-        from zskip.spark.write.arrow.job import RowsWritten
-
-        rows = int(rewrite.rows.sum())
-        columns = str(restore_field_ids(self._spark, rewrite.reader.schema).data.json())
-        return RowsWritten(rewrite.arrangement.write_rows(self._rows_job(rewrite, staging, rows, columns), rows), rows)
-
-    def _rows_job(self, rewrite: Rewrite, staging: str, rows: int, columns: str) -> ArrowRows:
-        """columns: of files that hold rows, in Spark's JSON."""
         from zskip.spark.scan.relation import ORDINAL
-        from zskip.spark.write.arrow.job import ArrowRows, rows_session
+        from zskip.spark.schema import restore_field_ids
+        from zskip.spark.write.arrow.job import ArrowRows, RowsWritten, rows_session
 
-        live = rewrite.arrangement.live_rows(rows_session(self._spark), rewrite.reader)
-        return ArrowRows(
+        rows, reader = int(rewrite.rows.sum()), rewrite.reader
+        columns = str(restore_field_ids(self._spark, reader.schema).data.json())
+        live = rewrite.arrangement.live_rows(rows_session(self._spark), reader)
+        job = ArrowRows(
             spark=self._spark,
             target=self._target.storage,
             staging=staging,
@@ -202,8 +196,9 @@ class FileWriter:
             frame=live,
             ordinal=ORDINAL,
             row_bytes=self._base.bytes / max(rows, 1),
-            stored=columns if rewrite.reader.files_hold_rows else rewrite.reader.stored_columns(live),
+            stored=columns if reader.files_hold_rows else reader.stored_columns(live),
         )
+        return RowsWritten(rewrite.arrangement.write_rows(job, rows), rows)
 
     def _write_by_spark(self, rewrite: Rewrite, staging: str, reason: str) -> int:
         from zskip.spark.scan.relation import ORDINAL

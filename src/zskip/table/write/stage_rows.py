@@ -24,7 +24,7 @@ from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, FileSizes, Ints, Sample, Snapshot
-from zskip.spark.write.staging import StagedFiles, stage_files
+from zskip.spark.write.staging import StagedFiles, stage_files, stage_through_arrow
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
@@ -157,12 +157,9 @@ def _stage_by_own_cuts(
         job = _rows_job(handle, spark, incoming, plan, staging)
         return job.write_joined(layout, rows, count_files, sort=request.sort_within_files)
 
-    def refuse(staging: str, reason: str) -> int:
-        raise NotArrow(reason)
-
     try:
         with timer.step("write"):
-            staged = stage_files(handle.format, handle.storage, [write], refuse, source=handle.storage.root)
+            staged = stage_through_arrow(handle.format, handle.storage, write)
     except NotArrow:
         return None
     files = _check_staged(handle, _in_one_partition(staged), None, incoming)
