@@ -412,8 +412,8 @@ RUNS = (
     (
         "What a short query waits for under each reader",
         "queries/latency.py --scale 2 --files 64 --queries 60",
-        "TPC-H lineitem in 64 files, clustered by three columns by the format's own Z-order (`zorder`) and by zskip, of "
-        "which each query reads little. zskip's files are read by the format's own reader (`alone`), by it in a session "
+        "TPC-H lineitem in 64 files clustered by three columns by the format's own Z-order (`zorder`) and by zskip, of "
+        "which a query reads little. zskip's files are read by the format's own reader (`alone`), by it in a session "
         "with `zskip.enable` (`enabled`), and by `Table.df()` (`df`), all in turns; answers are compared. Milliseconds "
         "of a query: the median, and of a hundred the slowest (`p99`); `of_df` is the median of the ratios.",
         {"delta_enabled_of_df": "<= 1.2"},
