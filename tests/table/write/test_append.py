@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pytest
 import tiers
@@ -114,6 +115,23 @@ def test_a_table_that_was_never_clustered(maker: Maker, tmp_path: Path, spark: S
     assert (result.by, result.curve, result.files, result.rows) == ((), "input order", 2, 4000)
     assert rows_of(maker.read(tmp_path / "t")) == rows_of(points(0)) + rows_of(points(4000))
     assert table.info().layout is None
+
+
+def test_a_key_that_is_gone_or_lost_its_order(
+    tmp_path: Path, spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = str(tmp_path / "t")
+    deltalake.write_deltalake(path, pa.table({"id": range(100), "k": range(100)}))
+    table = zskip.table(spark, path)
+    table.optimize(by=["k"], curve="linear", files=2)
+    for columns, value in (("id bigint", (1,)), ("id bigint, k map<string, int>", (1, {"a": 1}))):
+        new = spark.createDataFrame([value], columns)
+        deltalake.write_deltalake(path, new.toArrow(), mode="overwrite", schema_mode="overwrite")
+        result = table.append(new)
+        assert (result.by, result.curve, result.rows) == ((), "input order", 1)
+        assert table.df().collect() == [value, value]
+        assert "was clustered by k, which is no longer possible" in caplog.text
+        caplog.clear()
 
 
 def test_columns_and_types_are_checked(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:

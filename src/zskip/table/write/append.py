@@ -8,6 +8,7 @@ Nothing changes before the commit; a failure after it costs only the index.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zskip.advisor.maintenance.planner import kept_share
-from zskip.errors import InputError
+from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
@@ -44,6 +45,7 @@ from zskip.table.write.stage_rows import INPUT_ORDER, StagedRows, WritePlan, sta
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_log = logging.getLogger("zskip")
 _MOST_FOOTERS = 20
 """Files whose footers tell the bytes of a row and the codec."""
 
@@ -196,11 +198,11 @@ def _is_committed(handle: Handle, batch: BatchId) -> bool:
 def _plan(handle: Handle, snapshot: Snapshot, request: OptimizeRequest | None) -> WritePlan:
     """Plan an append by the table's own layout, or by the request's if the table has none."""
     clustering = read_clustering(read_journal(handle.home), snapshot)
-    layout = layout_of(handle, snapshot, clustering)
+    layout = _layout_that_applies(handle, snapshot, clustering)
     if layout is not None:
-        names = None if request is None else [field.name for field in _fields(handle, snapshot, request)]
+        names = None if request is None else [field.name for field in _fields(handle, snapshot, request.by)]
         request = _request(layout, clustering, request, names)
-    fields = () if request is None else _fields(handle, snapshot, request)
+    fields = () if request is None else _fields(handle, snapshot, request.by)
     if not len(snapshot):
         return plan_new_rows(snapshot, fields, request)
     numbers = np.linspace(0, len(snapshot) - 1, min(len(snapshot), _MOST_FOOTERS)).astype(np.int64)
@@ -232,8 +234,22 @@ def _own_cuts(handle: Handle, layout: Layout | None, fields: Sequence[Field]) ->
     return layout if columns == others else None
 
 
-def _fields(handle: Handle, snapshot: Snapshot, request: OptimizeRequest) -> tuple[Field, ...]:
-    return clustering_fields(request.by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
+def _fields(handle: Handle, snapshot: Snapshot, by: Sequence[str]) -> tuple[Field, ...]:
+    return clustering_fields(by, snapshot, case_sensitive=is_case_sensitive(handle), timezone=time_zone(handle))
+
+
+def _layout_that_applies(handle: Handle, snapshot: Snapshot, clustering: Clustering | None) -> LayoutInfo | None:
+    """The table's layout; None also where a column of it was dropped since, or is of a type without an order."""
+    layout = layout_of(handle, snapshot, clustering)
+    if layout is None:
+        return None
+    try:
+        _fields(handle, snapshot, layout.by)
+    except ColumnError as error:
+        text = '"%s" was clustered by %s, which is no longer possible, so new rows are not placed by it: %s'
+        _log.warning(text, snapshot.root, ", ".join(layout.by), error)
+        return None
+    return layout
 
 
 def plan_new_rows(snapshot: Snapshot, fields: tuple[Field, ...], request: OptimizeRequest | None) -> WritePlan:
