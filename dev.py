@@ -21,7 +21,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 OLDEST = (3, 10)
 STAMP = "zskip-installed"
-LOCK = ".venv.lock"
 UNFINISHED = "unfinished"
 TASKS = {
     "demo": "cluster TPC-H data and answer the same queries before and after",
@@ -218,7 +217,7 @@ def install_browser() -> None:
             "the tests in a browser need Chromium and its driver: run "
             "`sudo apt-get install chromium chromium-driver`, or put both on the PATH, and call again"
         )
-    with alone() as held:
+    with alone(".venv") as held:
         fetch(["apt-get", "update", "-qq"], held)
         fetch(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *BROWSER_PACKAGES], held)
 
@@ -240,7 +239,7 @@ def fetched(artifacts: "tuple[str, ...]") -> "list[str]":
                     "the tests against engines and stores fetch jars with Maven: put `mvn` on the PATH, call again"
                 )
             goal = [f"-Dartifact={artifact}", f"-DoutputDirectory={place}"]
-            with alone() as held:
+            with alone(place.name) as held:
                 if not path.exists():
                     fetch([maven, "-q", "-B", "dependency:copy", *goal], held)
         paths.append(str(path))
@@ -313,7 +312,7 @@ def environment(packages: str) -> str:
     place = ROOT / (".venv-spark35" if packages == "spark35" else ".venv")
     python = place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not installed(place, python, packages):
-        with alone() as held:
+        with alone(place.name) as held:
             # Another call may have installed it while this one waited.
             if not installed(place, python, packages):
                 install(place, python, packages, held)
@@ -369,9 +368,9 @@ def fetch(command: "list[str]", held: "int | None") -> None:
 
 
 @contextlib.contextmanager
-def alone():
-    """Let one call at a time download into this checkout; gives the lock, None where the file system knows none."""
-    with open(ROOT / LOCK, "a+", encoding="utf-8") as file:
+def alone(place: str):
+    """Let one call at a time download into a place; gives the lock, None where the file system knows none."""
+    with open(ROOT / f"{place}.lock", "a+", encoding="utf-8") as file:
         try:
             held = lock(file)
         except OSError:
@@ -439,7 +438,8 @@ def installer(python: str, uv: "str | None") -> "list[str]":
     """The command that installs into an environment, quietly."""
     if uv:
         return [uv, "pip", "install", "-q", "--python", python]
-    return [python, "-m", "pip", "install", "-q", "--use-pep517"]
+    # As uv does: Python compiles what is imported, which is the least part.
+    return [python, "-m", "pip", "install", "-q", "--use-pep517", "--no-compile"]
 
 
 def run(*command: str, **variables: str) -> int:

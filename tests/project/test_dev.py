@@ -52,7 +52,7 @@ class Recorder:
     def installs(self) -> list[str]:
         """The installs so far, without the installer."""
         found = (command[command.index("install") + 2 :] for command in self.commands if "install" in command)
-        return [" ".join(word for word in words if word != "--use-pep517") for words in found]
+        return [" ".join(word for word in words if word not in ("--use-pep517", "--no-compile")) for words in found]
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ spec = importlib.util.spec_from_file_location("dev", sys.argv[1])
 dev = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(dev)
 dev.ROOT = Path(sys.argv[2])
-with dev.alone() as held:
+with dev.alone(".venv") as held:
     print("has it", flush=True)
     if sys.argv[3:]:
         dev.fetch([sys.executable, "-c", sys.argv[3]], held)
