@@ -22,7 +22,7 @@ def sides(spark):
 @pytest.mark.scaled
 @pytest.mark.parametrize("seed", tiers.nightly(range(SEEDS)))
 def test_answers_are_those_of_plain_spark(sides, seed):
-    query_fuzz.run(seed, sides, tiers.count(query_fuzz.PER_TABLES, quick=20))
+    query_fuzz.run(seed, sides, tiers.count(query_fuzz.PER_TABLES, quick=12))
 
 
 @pytest.mark.scaled

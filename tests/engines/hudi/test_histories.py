@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-import tiers
 from histories import SEEDS, STEPS, History
 from table_versions import Column
 
@@ -81,8 +80,9 @@ class HudiHistory(History):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("kind", tiers.nightly(["mor", "cow"]))
+@pytest.mark.parametrize("kind", ["mor", "cow"])
 def test_a_random_history_has_the_same_answers(kind: str, seed: int, engine_spark: SparkSession) -> None:
     spark = engine_spark.newSession()
     for name, value in SETTINGS.items():

@@ -118,7 +118,7 @@ def write(path, files):
 def conditions(rng):
     """All of the list, and some made of two of it."""
     yield from CONDITIONS
-    for _ in range(20):
+    for _ in range(tiers.count(20, quick=8)):
         one, other = rng.sample(CONDITIONS, 2)
         yield rng.choice(("({}) OR ({})", "NOT (({}) AND ({}))", "(({}) OR ({})) IS NOT TRUE")).format(one, other)
 
@@ -129,6 +129,7 @@ def is_constant(rows, columns):
     return all(len(set(map(repr, v))) == 1 and v[0] != 0 and v[0] == v[0] for v in values)
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize("seed", tiers.nightly(range(2)))
 def test_verdicts_are_what_spark_finds_on_the_rows(spark, tmp_path, seed):
     rng = random.Random(seed)

@@ -112,6 +112,7 @@ def test_filters_on_elements_skip_files(spark: SparkSession, path: Path, where: 
     assert len(zskip.open(str(path)).files(where)) == table.last_scan.files
 
 
+@pytest.mark.scaled
 def test_any_combination_loses_no_row(spark: SparkSession, path: Path) -> None:
     rng = random.Random(7)
 

@@ -18,7 +18,7 @@ from zskip.spark.scan.relation import Pruning, scan
 from zskip.spark.schema import read_schema
 from zskip.storage import LocalStorage
 
-PREDICATES = 80
+PREDICATES = tiers.count(80, quick=40)
 
 LITERALS: dict[str, list[str]] = {
     "i": ["0", "-50", "7", "3.5", "99999999999", "'12'", "NULL", "-7Y"],
@@ -143,6 +143,7 @@ def random_predicate(rng: random.Random, depth: int = 2) -> str:
     return joined.join(f"({random_predicate(rng, depth - 1)})" for _ in range(rng.choice([2, 3])))
 
 
+@pytest.mark.scaled
 @pytest.mark.parametrize(
     ("seed", "zone"), tiers.nightly([(1, "Europe/Berlin"), (2, "UTC"), (1, "UTC"), (2, "Europe/Berlin")])
 )
