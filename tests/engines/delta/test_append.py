@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 KINDS = {
-    "deletionVectors": "'delta.enableDeletionVectors' = 'true'",
     "mapped by name": "'delta.columnMapping.mode' = 'name', 'delta.enableDeletionVectors' = 'true'",
     "rowTracking": "'delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = 'true'",
+    "deletionVectors": "'delta.enableDeletionVectors' = 'true'",
     "cluster by": "'delta.enableDeletionVectors' = 'true'",
     "mapped by id": "'delta.columnMapping.mode' = 'id'",
     "changes": "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true'",
@@ -93,7 +93,7 @@ def check(spark: SparkSession, path: str, expected: list[str]) -> None:
     assert content(frame.where(some)) == content(frame.where(some.replace("`", "+`", 1)))
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=4))
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
 def test_rows_are_appended_and_overwritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     make(engine_spark, path, kind)

@@ -60,7 +60,7 @@ def history(spark: SparkSession, path: str) -> Any:
     return spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").collect()[0]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
 def test_a_table_of_a_feature_is_rewritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path, second = str(tmp_path / "t ü"), "b" if kind == "columnMapping" else "a"
     make(engine_spark, path, kind, partitioned=kind != "rowTracking")

@@ -186,7 +186,7 @@ WRITES = {
 }
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(WRITES, daily=2))
+@pytest.mark.parametrize("kind", tiers.nightly(WRITES))
 def test_writers_conflict_as_without_zskip(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     outcomes = []
     for enabled in (False, True):

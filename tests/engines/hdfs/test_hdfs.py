@@ -81,7 +81,7 @@ def make(spark: SparkSession, name: str, place: str) -> tuple[str, str, Callable
     return path, path, lambda start, stop: rows(spark, start, stop, 1).write.format(name).mode("append").save(path)
 
 
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", tiers.nightly(FORMATS, daily=2))
 def test_a_table_lives_on_hdfs(engine_spark: SparkSession, place: str, name: str) -> None:
     called, path, add = make(engine_spark, name, place)
     for start in range(0, 1000, 100):

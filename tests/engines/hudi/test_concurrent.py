@@ -176,6 +176,7 @@ STEPS = {
 }
 """The first new file, or the call, at which a process stops or is killed, in the order in which they come."""
 COMMITTED = ("committed", "looked again", "index")
+DAILY = ("inflight", "about to commit", "committed")
 WRITTEN = ("first file", "all files", "about to commit", *COMMITTED)
 
 
@@ -258,7 +259,7 @@ def moments(engine_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
     return {name: place / name for name in STEPS}
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", tiers.nightly(sorted(STEPS, key=lambda step: step not in DAILY), daily=len(DAILY)))
 def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
     step: str, engine_spark: SparkSession, moments: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -287,7 +288,7 @@ def test_killed_at_any_step_nothing_is_lost_and_the_next_one_cleans_up(
     assert held(engine_spark, path) == [*sorted(rows.items()), (99, 1)]
 
 
-@pytest.mark.parametrize("step", ["_complete", "_check_after"])
+@pytest.mark.parametrize("step", tiers.nightly(["_complete", "_check_after"]))
 def test_of_batches_that_are_killed_those_that_are_committed_stay(
     step: str, engine_spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -89,7 +89,7 @@ def test_the_table_before_is_still_there(engine_spark: SparkSession, unpack: Unp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("index", ["BLOOM", "RECORD_INDEX"])
+@pytest.mark.parametrize("index", tiers.nightly(["RECORD_INDEX", "BLOOM"]))
 def test_hudi_finds_rows_after_an_optimize(index: str, engine_spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = {
@@ -182,7 +182,8 @@ def between(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], None])
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("step", "guarded"), [("_write", False), ("_complete", False), ("_complete", True), ("_check_after", True)]
+    ("step", "guarded"),
+    tiers.nightly([("_complete", False), ("_complete", True), ("_check_after", True), ("_write", False)], daily=2),
 )
 def test_an_update_meanwhile_wins(
     step: str, guarded: bool, engine_spark: SparkSession, unpack: Unpack, monkeypatch: pytest.MonkeyPatch

@@ -123,7 +123,7 @@ def test_older_snapshots_branches_and_tags(engine_spark: SparkSession) -> None:
         assert kept(spark, lambda sql=sql: spark.sql(sql)) == files, sql  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", tiers.nightly([3, 2]))
 def test_tables_with_deletes_are_indexed_and_pruned(engine_spark: SparkSession, tmp_path: Path, version: int) -> None:
     spark, name = engine_spark, create(engine_spark, version=version)
     spark.sql(f"DELETE FROM {name} WHERE id % 10 = 3 OR id BETWEEN 100 AND 399")
