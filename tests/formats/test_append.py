@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from appends import INFO, NEW, append, die_in_append, stage
 from format_tables import PRELOADED, Maker, content, opened, rewrite, rows_of
 
@@ -65,7 +66,7 @@ def test_readers_of_changes_see_an_append(maker: Maker, table: Path) -> None:
 
 
 @pytest.mark.slow  # A process and a table for each step.
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
     # Not a plain fork: the threads of libraries do not survive it.
     context = multiprocessing.get_context("forkserver")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import format_tables
 import pytest
+import tiers
 from format_tables import Maker, content, opened, rewrite, rows_of, stage_all
 
 import zskip
@@ -49,7 +50,7 @@ def dead_owner() -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(format_tables.PRELOADED)

@@ -205,7 +205,7 @@ def test_a_staged_file_that_is_gone_fails_before_the_commit(maker: Maker, table:
 
 @pytest.mark.slow  # A process and a table for each step. parquet/test_crash.py asks the same of plain Parquet.
 @pytest.mark.parametrize("maker", format_tables.FORMATS[1:], ids=lambda maker: maker.name)
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 @partitioned_first
 def test_killed_at_every_step(maker: Maker, partitioned: bool, tmp_path: Path, after: bool) -> None:
     # Not a plain fork: the threads of libraries do not survive it.

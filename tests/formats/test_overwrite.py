@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import tiers
 from appends import INFO, NEW, append, die_in_append, overwrite, stage
 from format_tables import PRELOADED, Maker, content, opened, rewrite, rows_of
 
@@ -75,7 +76,7 @@ def test_beside_other_writers(maker: Maker, table: Path) -> None:
 
 
 @pytest.mark.slow  # A process and a table for each step.
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*PRELOADED, "appends"])

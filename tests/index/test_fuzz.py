@@ -170,13 +170,13 @@ def test_the_sound_index_skips_all_that_it_can(case: Case) -> None:
     assert not case.check(without, "sketches are needed for that")
 
 
-@pytest.mark.parametrize("seed", tiers.first(range(4)))
+@pytest.mark.parametrize("seed", tiers.nightly(range(4)))
 def test_damaged_bytes_never_lose_a_file(case: Case, seed: int) -> None:
     worse = sum(not case.check(files, what) for what, files in islice(damages(case.files, seed), 200))
     assert worse > 150, "some damage was noticed"
 
 
-@pytest.mark.parametrize("seed", tiers.first(range(2)))
+@pytest.mark.parametrize("seed", tiers.nightly(range(2)))
 def test_damaged_sketches_never_lose_a_file(case: Case, seed: int) -> None:
     sketches = {name: data for name, data in case.files.items() if name.startswith("sketch-")}
     others = {name: data for name, data in case.files.items() if name not in sketches}
@@ -322,7 +322,7 @@ def test_states_of_another_sketch_leave_their_files(case: Case) -> None:
     assert not case.check({**case.files, name: manifests.forged(content)}, "exchanged")
 
 
-@pytest.mark.parametrize("seed", tiers.first(range(3)))
+@pytest.mark.parametrize("seed", tiers.nightly(range(3)))
 def test_a_refresh_mends_whatever_happened(case: Case, seed: int, storage_class: Any, tmp_path: Path) -> None:
     storage = storage_class(Path(case.storage.root))
     home = storage_class(tmp_path)

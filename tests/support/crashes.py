@@ -39,7 +39,10 @@ def dying(storage_class: type[Any], root: Path, step: int, after: bool) -> Any:
 
 
 class Countdown:
-    """Kills its process before or after the k-th step that changes anything."""
+    """Kills its process before or after the k-th step that changes anything.
+
+    After a step is before the next one, unless steps have steps in them: what dies before a step is left to the night.
+    """
 
     def __init__(self, step: int, after: bool = False) -> None:
         self._left = step

@@ -28,7 +28,7 @@ FORMATS = ["parquet", "delta", "iceberg"]
 ODD_NAMES = ["with space", "100%", "a%3Db=c", "naïve-日本-🙂", "quote\"'", "#hash?query", "*[glob]{x}", "..dots"]
 
 
-@pytest.fixture(params=["alone", "spark"])
+@pytest.fixture(params=tiers.nightly(["spark", "alone"]))
 def make_storage(request: pytest.FixtureRequest, cluster: str) -> MakeStorage:
     if request.param == "alone":
         return lambda path: storage_for(f"{cluster}{path}", {})

@@ -199,7 +199,7 @@ def _owner(pid: int) -> bytes:
     return json.dumps({"host": socket.gethostname(), "pid": pid, "started_ms": 2**50}).encode()
 
 
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     spark = engine_spark
     expected = sorted(map(tuple, (row.values() for row in NEW.to_pylist())))

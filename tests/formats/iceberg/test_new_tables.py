@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+import tiers
 from appends import INFO, NEW, stage
 from crashes import Dying
 from format_tables import PRELOADED, IcebergMaker, count_commits, rows_of
@@ -85,7 +86,7 @@ def test_the_first_snapshot_has_the_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # A process and a catalog for each step.
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(tmp_path: Path, after: bool, caplog: pytest.LogCaptureFixture) -> None:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*PRELOADED, "appends"])

@@ -522,7 +522,7 @@ def test_many_threads_with_two_key_queries_each(star: Star) -> None:
 
 @pytest.mark.slow  # Races show up in many queries only.
 @pytest.mark.parametrize(
-    ("combined", "queries"), tiers.nightly([(COMBINED[0], 64), (COMBINED[2], 32), (COMBINED[3], 32)])
+    ("combined", "queries"), tiers.nightly([(COMBINED[0], 32), (COMBINED[2], 32), (COMBINED[3], 32)])
 )
 def test_many_threads_of_an_enabled_session(star: Star, combined: tuple[str, str], queries: int) -> None:
     star.views()

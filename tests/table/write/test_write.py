@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from format_tables import FORMATS, Maker, opened, rows_of
 from new_rows import frame_of, points
 from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +44,7 @@ def read(maker: Maker, path: Path) -> pa.Table:
     return maker.read(path)
 
 
-@pytest.mark.parametrize("scanned", [False, True], ids=["rows", "scan"])
+@pytest.mark.parametrize("scanned", tiers.nightly([False, True]), ids=["rows", "scan"])
 def test_a_new_table(maker: Maker, scanned: bool, tmp_path: Path, spark: SparkSession) -> None:
     target = target_of(maker, tmp_path / "t ä")
     df = frame_of(spark, points(0))
