@@ -16,6 +16,7 @@ from zskip.index import (
     Counting,
     DamagedIndexError,
     Gaps,
+    Index,
     bounds_spec,
     first_unambiguous,
     needs_sketch,
@@ -43,7 +44,6 @@ def refresh_index(
     handle: Handle,
     collect: str = "auto",
     *,
-    new_only: bool = False,
     sketches: Sequence[str] = (),
     drop: Sequence[str] = (),
     budget: int | str | None = None,
@@ -53,8 +53,34 @@ def refresh_index(
 ) -> IndexInfo:
     """Read the footers of files without a valid entry, count what footers lack, and build sketches.
 
-    See `Table.index`; new_only: count only in files that had no entry; reader: of the table, where it is open already.
+    See `Table.index`; reader: of the table, where it is open already.
     """
+    index, snapshot = load_refreshed(
+        handle,
+        collect,
+        sketches=sketches,
+        drop=drop,
+        budget=budget,
+        total_budget=total_budget,
+        granularity=granularity,
+        reader=reader,
+    )
+    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
+
+
+def load_refreshed(
+    handle: Handle,
+    collect: str = "auto",
+    *,
+    new_only: bool = False,
+    sketches: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    budget: int | str | None = None,
+    total_budget: int | str | None = None,
+    granularity: str | None = None,
+    reader: Reader | None = None,
+) -> tuple[Index, Snapshot]:
+    """As `refresh_index`, with the files that the index describes; new_only: count only in files that had no entry."""
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
@@ -109,10 +135,10 @@ def refresh_index(
     finally:
         if reader is not None:
             reader.release()
-    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
+    return index, snapshot
 
 
-def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> None:
+def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> tuple[Index, Snapshot] | None:
     """Index the new files of a commit, if an index can tell of them; a failure costs a warning only.
 
     keys: what they are clustered by. Of expressions whose bounds no column tells, the index gets sketches.
@@ -122,9 +148,10 @@ def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> None:
         if not reader.snapshot.reading.opaque:
             columns = table_columns(handle, reader.snapshot)
             specs = [bounds_spec(field) for field in keys if needs_sketch(columns, field)]
-            refresh_index(handle, new_only=True, reader=reader, sketches=specs)
+            return load_refreshed(handle, new_only=True, reader=reader, sketches=specs)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
+    return None
 
 
 def _read_sketches(

@@ -20,11 +20,12 @@ from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
+from zskip.index import Index
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
 from zskip.records import Field, LayoutInfo, Operation, Snapshot, WriteResult
 from zskip.table.handle import Handle
-from zskip.table.index_binding import check_index_version, load_index
+from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Clustering, read_clustering, read_journal, record_operation
 from zskip.table.optimize_request import (
     DEFAULT_FILE_SIZE,
@@ -142,21 +143,20 @@ def write_and_commit(
         if handle.branch is None:
             _record(handle, result, staged, plan, operation)
             with timer.step("index"):
-                index_new_files(handle, plan.fields)
-            if staged.chosen is not None and result.predicted_share is None:
-                result = dataclasses.replace(result, predicted_share=_measured_share(handle, staged, plan))
+                indexed = index_new_files(handle, plan.fields)
+            if staged.chosen is not None and result.predicted_share is None and indexed is not None:
+                share = _measured_share(*indexed, staged, plan, case_sensitive=is_case_sensitive(handle))
+                result = dataclasses.replace(result, predicted_share=share)
         return dataclasses.replace(result, jobs=count_jobs(spark))
 
 
-def _measured_share(handle: Handle, staged: StagedRows, plan: WritePlan) -> float | None:
+def _measured_share(
+    index: Index, snapshot: Snapshot, staged: StagedRows, plan: WritePlan, *, case_sensitive: bool
+) -> float:
     """The mean share of the new rows that a made-up query reads, by the bounds of their files in the index."""
     names = {file.path.rpartition("/")[2] for file in staged.files}
-    snapshot = handle.format.snapshot()
     is_new = np.array([path.rpartition("/")[2] in names for path in snapshot.paths], np.bool_)
-    index = None if snapshot.reading.opaque else load_index(handle)
-    if index is None:
-        return None
-    bound = index.bind(snapshot.select(is_new), case_sensitive=is_case_sensitive(handle))
+    bound = index.bind(snapshot.select(is_new), case_sensitive=case_sensitive)
     is_linear = curve_traits(staged.curve).is_lexicographic
     return kept_share(bound.snapshot, np.maximum(bound.rows, 0), read_bounds(bound, plan.fields), linear=is_linear)
 
