@@ -91,6 +91,9 @@ def _time_sql(column: str) -> str:
 
 
 def _interval_sql(column: str, name: str) -> str:
-    if "year" in name or "month" in name:
+    is_months = "year" in name or "month" in name
+    # Of an interval of fewer fields, Spark extracts no others.
+    column = f"CAST({column} AS INTERVAL {'YEAR TO MONTH' if is_months else 'DAY TO SECOND'})"
+    if is_months:
         return f"CAST(extract(YEAR FROM {column}) AS BIGINT) * 12L + extract(MONTH FROM {column})"
     return f"extract(DAY FROM {column}) * {DAY_MICROS}L + {_time_sql(column)}"
