@@ -40,6 +40,15 @@ def outcome(frame: DataFrame) -> list[str]:
         return ["fails", str(error)[:300]]
 
 
+def files_read(spark: SparkSession, query: str) -> list[int]:
+    """The files that each scan of a query reads in an enabled session; fails where the rows are not plain Spark's."""
+    expected = outcome(spark.sql(query))
+    assert expected[:1] != ["fails"], (query, expected)
+    with zskip.enabled(spark):
+        assert outcome(spark.sql(query)) == expected, query
+    return [scan.files for scan in zskip.scans(spark) if not scan.for_keys]
+
+
 class Checked:
     """A table read both ways."""
 

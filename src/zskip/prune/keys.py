@@ -118,7 +118,7 @@ def _to_column_type(values: Values, key_type: DataType, column_type: DataType) -
         return None
     if key_type == column_type or (key_type.is_integer and column_type.is_integer):
         return values
-    if key_type.form is Form.FLOAT and column_type.form is Form.FLOAT:
+    if key_type.form is column_type.form is Form.FLOAT or (key_type.is_time and column_type.is_time):
         return values
     if key_type.name == "double" and column_type.is_integer:
         doubles = values.astype(np.float64)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 import pytest
-from both_ways import Checked, outcome, settings, write_sql
+from both_ways import Checked, files_read, outcome, settings, write_arrow, write_sql
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -21,8 +23,8 @@ VERSION = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
 TIMES = """
 SELECT id, IF(id % 8 = 7, NULL, make_time(CAST(id AS INT), 30, 15.000001)) AS t, concat('n', id) AS s,
-  CAST(make_time(CAST(id AS INT), 59, 59.999999) AS TIME(0)) AS t0, INTERVAL '1' DAY * id AS ds,
-  named_struct('t', make_time(CAST(id AS INT), 0, 0)) AS st, make_ym_interval(CAST(id AS INT), 1) AS ym
+  CAST(make_time(CAST(id AS INT), 59, 59.999999) AS TIME(0)) AS t0,
+  named_struct('t', make_time(CAST(id AS INT), 0, 0)) AS st
 FROM range({low}, {high})
 """
 TIMES_WHERE = [
@@ -59,10 +61,21 @@ def skipped(spark: SparkSession, path: Path, wheres: Iterable[str]) -> dict[str,
     return counts
 
 
+TIMES_JOINS = {
+    "a.t = b.t": 1,
+    "a.t0 = b.t0": 1,
+    "a.st.t = b.st.t": 1,
+    "CAST(a.t0 AS TIME(6)) = b.t + INTERVAL '00:29:43.999999' HOUR TO SECOND": 1,
+    "CAST(a.t AS TIME(0)) = CAST(b.t AS TIME(0))": 3,
+}
+"""And the files that are read of each side; the rows of the other one are in one file."""
+EXTREMES = {"count(t), min(t), max(t), count(t0)": 0, "min(t0)": 2}
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(VERSION < (4, 1), reason="Spark 4.1 has them")
 def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
-    """Filters, the first rows and rewrites by times and intervals, in scans of zskip's and in every query."""
+    """Filters, first rows, joins, extremes and rewrites by times, in scans of zskip's and in every query."""
     with settings(spark, timeType__enabled="true"):
         path = write_sql(spark, tmp_path / "t", [TIMES.format(low=i, high=i + 8) for i in (0, 8, 16)])
         check = Checked(spark, path)
@@ -71,11 +84,9 @@ def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
             check(where, count)
         plain = spark.read.parquet(str(path))
         times = tmp_path / "times"
-        plain.drop("ds", "ym").coalesce(2).write.parquet(str(times))
+        plain.coalesce(2).write.parquet(str(times))
         for by, source, where in (
             ("t", times, "t = TIME'03:30:15.000001'"),
-            ("ds", path, "ds = INTERVAL '5' DAY"),
-            ("ym", path, "ym >= INTERVAL '21-1' YEAR TO MONTH"),
             ("st.t", None, "st.t >= TIME'20:00:00'"),
         ):
             out = str(tmp_path / f"by {by}")
@@ -95,6 +106,25 @@ def test_times_of_day(spark: SparkSession, tmp_path: Path) -> None:
             rows = plain.select(*frame.columns)
             assert found == [outcome(rows), outcome(rows.where(where)), outcome(rows.orderBy(by, "id").limit(2))], by
             assert read == [1, 1], by
+        plain.createOrReplaceTempView("times")
+        try:
+            spark.conf.set("spark.zskip.joins", "always")
+            for (on, files), threshold in itertools.product(TIMES_JOINS.items(), ("-1", "10MB")):
+                with settings(spark, autoBroadcastJoinThreshold=threshold):
+                    query = f"SELECT a.id, b.id AS k FROM times a JOIN times b ON {on} WHERE b.id IN (9, 10)"
+                    assert sorted(files_read(spark, query)) == [1, files], on
+            for aggregates, files in EXTREMES.items():
+                assert files_read(spark, f"SELECT {aggregates} FROM times WHERE id >= 8") == [files]
+            # Spark reads the digits that a file has, whatever its type says.
+            path = write_arrow(tmp_path / "f", [pa.table({"t": pa.array([500_000, 1_500_000], pa.time64("us"))})])
+            zskip.table(spark, str(path)).index()
+            spark.read.schema("t TIME(0)").parquet(str(path)).createOrReplaceTempView("times")
+            zero = "SELECT CAST('00:00:00' AS TIME(0)) AS k"
+            for query in ("SELECT min(t), max(t) FROM times", f"SELECT t FROM times JOIN ({zero}) ON t = k"):
+                files_read(spark, query)
+        finally:
+            spark.conf.unset("spark.zskip.joins")
+            spark.catalog.dropTempView("times")
 
 
 CASES = ["İstanbul", "i\u0307STANBUL", "istanbul", "ΟΔΟΣ", "οδος", "οδοσ", "STRASSE", "straße", "STRAẞE", "Ǆ", "ǆ", "ſ"]

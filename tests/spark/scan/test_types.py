@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 import tiers
-from both_ways import Checked, outcome, settings, write_arrow, write_sql
+from both_ways import Checked, files_read, outcome, settings, write_arrow, write_sql
 from pyspark.sql import SparkSession
 
 import zskip
@@ -287,6 +287,37 @@ def test_each_type(spark: SparkSession, tmp_path: Path) -> None:
             check = Checked(spark, path)
             for where, skipped in TYPES_WHERE if outputs != "INT96" else [w for w in TYPES_WHERE if "ts" in w[0]]:
                 check(where, 0 if outputs == "INT96" else skipped)
+
+
+INTERVALS = """
+SELECT id, IF(id = 7, NULL, -INTERVAL '1' DAY * id) AS ds, CAST(INTERVAL '1' HOUR * id AS INTERVAL HOUR) AS hh,
+  make_ym_interval(CAST(id AS INT), 1) AS ym, CAST(INTERVAL '-1' MONTH * id AS INTERVAL MONTH) AS mm
+FROM range(24)
+"""
+EXTREMES = "count({0}), CAST(min({0}) AS STRING) AS low, CAST(max({0}) AS STRING) AS high"
+
+
+@pytest.mark.slow
+def test_intervals_as_keys(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows lie by intervals, and filters, first rows, joins and extremes of them read few files."""
+    spark.sql(INTERVALS).repartition(3).write.parquet(str(tmp_path / "t"))
+    spark.conf.set("spark.zskip.joins", "always")
+    try:
+        for by, broadcast in (("ds", "-1"), ("hh", "10MB"), ("ym", "-1"), ("mm", "10MB")):
+            out = str(tmp_path / by)
+            zskip.table(spark, str(tmp_path / "t")).optimize([by], curve="linear", files=3, into=out)
+            rows = spark.read.parquet(out)
+            assert rows.schema == spark.read.parquet(str(tmp_path / "t")).schema
+            assert outcome(rows) == outcome(spark.sql(INTERVALS))
+            rows.createOrReplaceTempView("intervals")
+            one = f"(SELECT {by} AS k FROM intervals WHERE id = 9)"
+            assert files_read(spark, f"SELECT id FROM intervals ORDER BY {by} DESC LIMIT 3") == [1]
+            assert files_read(spark, f"SELECT {EXTREMES.format(by)} FROM intervals") == [0]
+            with settings(spark, autoBroadcastJoinThreshold=broadcast):
+                assert set(files_read(spark, f"SELECT id FROM intervals JOIN {one} ON {by} = k")) == {1}
+    finally:
+        spark.conf.unset("spark.zskip.joins")
+        spark.catalog.dropTempView("intervals")
 
 
 def test_types_without_an_order(spark: SparkSession, tmp_path: Path) -> None:

@@ -95,7 +95,11 @@ def _tally(stats: BoundIndex, function: str, column: str | None, type_json: str 
     if column is None or type_json is None:
         return Tally(function=function)
     column_stats = column_of(stats, column, type_json)
-    if column_stats is None or column_stats.type.is_interval or column_stats.type.is_time:
+    if column_stats is None:
+        return None
+    data_type = column_stats.type
+    # Bounds of fewer digits are rounded, since files do not tell how many there are.
+    if function != "count" and data_type.is_time and data_type.time_unit > 1:
         return None
     return Tally(function=function, stats=column_stats, tight=None if function == "count" else stats.tight((column,)))
 

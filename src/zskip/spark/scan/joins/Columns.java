@@ -118,6 +118,7 @@ final class Columns {
   /** Whether a cast keeps all different values different and never fails. */
   static boolean exact(DataType from, DataType to) {
     if (from.equals(to)) return true;
+    if (timeDigits(from) >= 0) return timeDigits(to) >= timeDigits(from);
     int digits = digits(from);
     if (to instanceof DecimalType) {
       DecimalType wide = (DecimalType) to;
@@ -129,6 +130,12 @@ final class Columns {
     }
     if (DataTypes.DoubleType.equals(to)) return DataTypes.FloatType.equals(from) || (digits > 0 && digits <= 10);
     return digits > 0 && digits(to) >= digits;
+  }
+
+  /** The digits after the second of a time of day, whose class came with Spark 4.1; -1 for other types. */
+  static int timeDigits(DataType type) {
+    String name = type.typeName();
+    return name.matches("time\\([0-6]\\)") ? name.charAt(5) - '0' : -1;
   }
 
   /** The most digits of a type of whole numbers; 0 for others. */

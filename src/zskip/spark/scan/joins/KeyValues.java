@@ -5,8 +5,10 @@ import java.util.Set;
 import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DayTimeIntervalType;
 import org.apache.spark.sql.types.Decimal;
 import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.YearMonthIntervalType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /** Values of a key, packed for Python: 64 bits each, or each with its length; nulls are left out. */
@@ -45,7 +47,10 @@ final class KeyValues {
       || DataTypes.BooleanType.equals(type)
       || DataTypes.DateType.equals(type)
       || DataTypes.TimestampType.equals(type)
-      || DataTypes.TimestampNTZType.equals(type);
+      || DataTypes.TimestampNTZType.equals(type)
+      || type instanceof DayTimeIntervalType
+      || type instanceof YearMonthIntervalType
+      || Columns.timeDigits(type) >= 0;
     return whole ? LONGS : 0;
   }
 
