@@ -101,7 +101,7 @@ def test_tables_that_delta_alone_reads_are_pruned(
     write(engine_spark, path, **properties)
     table = f"delta.`{path}`"
     engine_spark.sql(f"DELETE FROM {table} WHERE id % 100 = 7 AND id < 1200")
-    zskip.table(engine_spark, path).index(sketches=["values:u"])
+    zskip.table(engine_spark, path).index(sketches=["values:u", "ranges(1):upper(s)"])
     answers(engine_spark, all_of(path, WHERES))
     assert files_of(engine_spark, f"SELECT * FROM {table} WHERE u = 78") <= (1 if deleted else 3)
     assert files_of(engine_spark, f"SELECT * FROM {table} ORDER BY id DESC LIMIT 3") == 1
@@ -109,6 +109,10 @@ def test_tables_that_delta_alone_reads_are_pruned(
     join = f"SELECT * FROM {table} t JOIN (SELECT id + 70 AS k FROM range(3)) d ON t.id = d.k"
     engine_spark.conf.set("spark.zskip.joins", "always")
     assert files_of(engine_spark, join) == 1
+    by_expression = (
+        f"SELECT t.id FROM {table} t JOIN (SELECT concat('n', 1570 + id) k FROM range(3)) d ON upper(s) = upper(k)"
+    )
+    assert files_of(engine_spark, by_expression) == 3
     self_join = f"SELECT * FROM {table} t JOIN (SELECT id + 7 AS k FROM {table} WHERE id = 1500) d ON t.id = d.k"
     assert {scan.files for scan in answers(engine_spark, self_join)[1]} == {1}
     engine_spark.conf.unset("spark.zskip.joins")

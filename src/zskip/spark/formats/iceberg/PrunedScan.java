@@ -1,6 +1,7 @@
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.BitSet;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -21,8 +22,10 @@ import org.apache.spark.sql.types.StructType;
 public final class PrunedScan
     implements Scan, SupportsReportStatistics, SupportsReportPartitioning, SupportsRuntimeV2Filtering {
   final ScanQuery query;
-  /** From each column whose keys Spark will hand over to the other table of the join; null for none. */
+  /** From each name under which Spark will hand over keys to the other table of the join; null for none. */
   final Map names;
+  /** From those of the names that are no columns to the columns or expressions that they stand for. */
+  final Map standIns;
   /** As many keys as these are too many to be sure that they are all. */
   final int mostKeys;
   private final IcebergScan iceberg;
@@ -37,14 +40,15 @@ public final class PrunedScan
 
   PrunedScan(IcebergScan iceberg, ListedTasks listing, ScanQuery query, long nanos)
       throws ReflectiveOperationException {
-    this(iceberg, listing, query, null, 0, nanos);
+    this(iceberg, listing, query, null, Collections.EMPTY_MAP, 0, nanos);
   }
 
   private PrunedScan(
-      IcebergScan iceberg, ListedTasks listing, ScanQuery query, Map names, int mostKeys, long nanos)
+      IcebergScan iceberg, ListedTasks listing, ScanQuery query, Map names, Map standIns, int mostKeys, long nanos)
       throws ReflectiveOperationException {
     this.query = query;
     this.names = names;
+    this.standIns = standIns;
     this.mostKeys = mostKeys;
     this.ticket = query.ticket;
     this.nanos = nanos;
@@ -55,10 +59,13 @@ public final class PrunedScan
     this.tasks = listing.keep(listing.tasks, kept);
   }
 
-  /** The same scan before any runtime filter, with joins or without (null). */
-  PrunedScan with(Map names, int mostKeys) {
+  /** The same scan before any runtime filter, without joins. */
+  PrunedScan bare() { return with(null, Collections.EMPTY_MAP, 0); }
+
+  /** The same scan before any runtime filter, with joins. */
+  PrunedScan with(Map names, Map standIns, int mostKeys) {
     try {
-      return new PrunedScan(iceberg, listing, query, names, mostKeys, nanos);
+      return new PrunedScan(iceberg, listing, query, names, standIns, mostKeys, nanos);
     } catch (ReflectiveOperationException e) {
       throw new IllegalStateException(e);
     }
@@ -165,8 +172,8 @@ public final class PrunedScan
         && isAlike((PrunedScan) other, kept, ((PrunedScan) other).kept);
   }
 
-  /** Whether two scans of equal files leave the same ones. */
+  /** Whether two scans of equal files leave the same ones; to Spark, stand-ins are alike that differ in their names. */
   boolean isAlike(PrunedScan other, BitSet ours, BitSet theirs) {
-    return listing.index == other.listing.index && ours.equals(theirs);
+    return listing.index == other.listing.index && ours.equals(theirs) && standIns.equals(other.standIns);
   }
 }

@@ -2,12 +2,15 @@ import java.lang.reflect.Constructor;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.planning.ExtractEquiJoinKeys$;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.DynamicPruningSubquery;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
@@ -25,6 +28,7 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.Metadata;
 import scala.Option;
 import scala.Product;
 import scala.math.BigInt;
@@ -33,23 +37,29 @@ import SEQ;
 /**
  * The keys of joins for Iceberg's scans, by Spark's own dynamic pruning: a filter above the relation holds the query for
  * the keys, which Spark takes from a broadcast or runs before the scan, and hands to it.
+ *
+ * Spark hands over keys of columns alone. It never computes these filters by rows, so a stand-in may be called like a
+ * column, where the key is an expression or of another type.
  */
 final class RuntimeKeys {
   private RuntimeKeys() {}
 
   /** Notes the keys of a join that may be broadcast, which cost nothing; false where none of them may prune. */
-  static boolean consider(Join join, boolean isLeft, Columns columns, JoinCandidates candidates, long bytes) {
+  static boolean consider(
+      Join join, boolean isLeft, Columns columns, JoinCandidates candidates, JoinTarget target) {
     LogicalPlan other = (LogicalPlan) (isLeft ? join.right() : join.left());
     Option keys = ExtractEquiJoinKeys$.MODULE$.unapply(join);
-    if (keys.isEmpty() || !mayBeBroadcast(join, isLeft) || new JoinSettings().isSmall(bytes)) return false;
+    if (keys.isEmpty() || !mayBeBroadcast(join, isLeft) || new JoinSettings().isSmall(target.bytes)) return false;
     Product parts = (Product) keys.get();
     List ours = Columns.list(parts.productElement(isLeft ? 1 : 2));
     Seq theirs = (Seq) parts.productElement(isLeft ? 2 : 1);
     boolean isAny = false;
     for (int i = 0; i < ours.size(); i++) {
       Expression key = (Expression) Columns.list(theirs).get(i);
-      String column = columns.column((Expression) ours.get(i));
+      String column = columns.key((Expression) ours.get(i));
       if (column == null || !KeyValues.supports(key.dataType()) || candidates.broadcasts.containsKey(column)) continue;
+      // The index knows few expressions.
+      if (Columns.isExpression(column) && target.share(column) == null) continue;
       Object[] broadcast = {TableNames.of(other, key), other, theirs, Integer.valueOf(i), key.dataType()};
       candidates.broadcasts.put(column, broadcast);
       isAny = true;
@@ -73,37 +83,47 @@ final class RuntimeKeys {
     if (scan.names != null) return node;
     int most = new JoinSettings().most(scan.query.bytes);
     Map names = new HashMap();
+    Map standIns = new HashMap();
     Expression condition = null;
     Iterator broadcasts = joins.broadcasts.keySet().iterator();
     while (broadcasts.hasNext()) {
       String column = (String) broadcasts.next();
       Object[] one = (Object[]) joins.broadcasts.get(column);
-      Attribute attribute = attribute(node, column, (DataType) one[4]);
+      Attribute attribute = attribute(node, column, (DataType) one[4], standIns);
       if (attribute == null) continue;
       Expression keys = subquery(attribute, (LogicalPlan) one[1], (Seq) one[2], (Integer) one[3], true);
       condition = condition == null ? keys : new And(condition, keys);
-      names.put(column, one[0]);
+      names.put(attribute.name(), one[0]);
     }
     for (int i = 0; i < joins.used.size(); i++) {
       JoinCandidate join = (JoinCandidate) joins.used.get(i);
-      Attribute attribute = attribute(node, join.column, join.type);
+      Attribute attribute = attribute(node, join.column, join.type, standIns);
       if (attribute == null) continue;
       Expression keys = query(join, attribute, most);
       condition = condition == null ? keys : new And(condition, keys);
-      names.put(join.column, join.name);
+      names.put(attribute.name(), join.name);
     }
     if (condition == null) return node;
-    return new Filter(condition, ScanRelations.over(node, scan.with(names, most)));
+    return new Filter(condition, ScanRelations.over(node, scan.with(names, standIns, most)));
   }
 
-  /** The column, if it has the type of the key; null otherwise. */
-  private static Attribute attribute(DataSourceV2ScanRelation node, String column, DataType type) {
+  /** The column, if it has the type of the key, or else a stand-in; null where there can be none. */
+  private static Attribute attribute(DataSourceV2ScanRelation node, String column, DataType type, Map standIns) {
     List output = Columns.list(node.output());
+    Set names = new HashSet(standIns.keySet());
     for (int i = 0; i < output.size(); i++) {
       Attribute one = (Attribute) output.get(i);
-      if (one.name().equals(column)) return one.dataType().equals(type) ? one : null;
+      if (one.name().equals(column) && one.dataType().equals(type)) return one;
+      names.add(one.name());
     }
-    return null;
+    NamedReference[] icebergs = ((PrunedScan) node.scan()).filterAttributes();
+    for (int i = 0; i < icebergs.length; i++) names.addAll(Arrays.asList(icebergs[i].fieldNames()));
+    String name = "zskip_key_" + (standIns.size() + 1);
+    if (output.isEmpty() || names.contains(name)) return null;
+    standIns.put(name, column);
+    // A filter is over columns of the relation, which go by their ids.
+    Attribute lender = (Attribute) output.get(0);
+    return new AttributeReference(name, type, true, Metadata.empty(), lender.exprId(), ScanQuery.NONE);
   }
 
   /** The filter of a key query. */
@@ -157,7 +177,9 @@ final class RuntimeKeys {
   private static JoinKeys keys(
       PrunedScan scan, String column, org.apache.spark.sql.connector.expressions.Expression[] parts) {
     if (scan.names == null || !scan.names.containsKey(column)) return null;
-    JoinKeys keys = new JoinKeys(column, (String) scan.names.get(column), "");
+    Object standsFor = scan.standIns.get(column);
+    JoinKeys keys =
+      new JoinKeys(standsFor == null ? column : (String) standsFor, (String) scan.names.get(column), "");
     int most = scan.mostKeys;
     KeyValues values = null;
     for (int i = 1; i < parts.length && parts.length - 1 < most; i++) {

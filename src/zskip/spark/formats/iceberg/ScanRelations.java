@@ -52,7 +52,7 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
   /** The same relation before any runtime filter; null where its rows may change. */
   static LogicalPlan fixed(DataSourceV2ScanRelation node) {
     PrunedScan scan = scan(node);
-    if (scan != null) return over(node, scan.with(null, 0));
+    if (scan != null) return over(node, scan.bare());
     return IcebergScan.isOf(node.scan()) ? node : null;
   }
 
@@ -85,7 +85,8 @@ final class ScanRelations extends scala.runtime.AbstractPartialFunction {
       ScanQuery query = prepared(new ScanQuery(condition, node.output()), known.listing());
       if (query == null) return null;
       long nanos = System.nanoTime() - started;
-      return new PrunedScan(known.iceberg(), known.listing(), query, nanos).with(known.names, known.mostKeys);
+      PrunedScan other = new PrunedScan(known.iceberg(), known.listing(), query, nanos);
+      return other.with(known.names, known.standIns, known.mostKeys);
     }
     String mark = node.relation().options().get(IndexedTables.ENABLED);
     IcebergScan iceberg = isEnabled || mark != null ? IcebergScan.of(node.scan()) : null;

@@ -7,7 +7,7 @@ import java.util.Map;
 final class JoinCandidates {
   final List used = new ArrayList();
   final List unused = new ArrayList();
-  /** From a column to the table that may be broadcast, and filters by its keys; of Iceberg's scans only. */
+  /** From a column or an expression to the table that may be broadcast, and filters by its keys; of Iceberg's alone. */
   final Map broadcasts = new LinkedHashMap();
 
   void add(JoinCandidate join) {

@@ -158,7 +158,7 @@ final class JoinSearch {
         if (inner) narrow(conjuncts, other, candidates, target);
         consider(conjuncts, other, columns, candidates, target);
         boolean isAsked = target.takesBroadcasts() && !isAboveGroups;
-        if (isAsked && RuntimeKeys.consider(join, left, columns, candidates, target.bytes)) addFiles(other);
+        if (isAsked && RuntimeKeys.consider(join, left, columns, candidates, target)) addFiles(other);
       }
     }
     if (!inner) pending.clear();
