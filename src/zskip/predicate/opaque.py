@@ -204,7 +204,7 @@ def register_function(name: str, result: str, evaluate: Callable[..., Any]) -> N
     lowered = name.lower()
     if not re.fullmatch(r"[a-z_]\w*", lowered, re.ASCII):
         raise InputError(f'"{name}" is no name for a function; take letters, digits and underscores')
-    if _is_in_sqlglot(lowered):
+    if is_in_sql(lowered):
         raise InputError(f'"{name}" is a function of SQL already; choose another name')
     result_type = DataType(result)
     if result_type.form is None:
@@ -243,8 +243,8 @@ def literal_value(text: str) -> str | int | float | bool:
     return float(text.rstrip("BD")) if text.endswith("D") else int(text)
 
 
-def _is_in_sqlglot(name: str) -> bool:
-    """Whether sqlglot knows a function and may read it as something other than a call by name."""
+def is_in_sql(name: str) -> bool:
+    """Whether sqlglot knows a function, in lower case, and may read it as something other than a call by name."""
     parser = Dialect.get_or_raise("spark").parser()
     return name in NAMES or name.upper() in parser.FUNCTIONS or name.upper() in parser.FUNCTION_PARSERS
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from sqlglot import TokenType
 
 from zskip.errors import ColumnError, PredicateError
 from zskip.predicate import opaque
 from zskip.predicate.columns import Columns
 from zskip.predicate.elements import EXPLODE
 from zskip.predicate.sql.parse import parse_term
+from zskip.predicate.sql.tokens import Token, tokens_of
 from zskip.predicate.text import term_sql
 from zskip.predicate.tree import Column, Opaque, Term
 from zskip.records import Field
 
 _MAY_BE_EXPRESSION = re.compile(r"[(\[:%*+]|\s[-/]\s|^-")
-_CALL = re.compile(r"(\w+)\s*\(")
 _REASONS = {
     "has another value each time it is computed": (
         "rand randn random uuid shuffle monotonically_increasing_id now current_timestamp current_date localtimestamp "
@@ -26,7 +29,6 @@ _REASONS = {
         "approx_count_distinct count_if max_by min_by median mode percentile row_number rank dense_rank lag lead ntile"
     ),
     "gives more than one row": "explode explode_outer posexplode inline stack",
-    "holds a query": "select exists",
 }
 """Why functions are none of a row, by their names."""
 
@@ -49,7 +51,9 @@ def find_key(columns: Columns, name: str, *, timezone: str) -> Field:
             raise
     try:
         term = parse_term(name, columns, timezone=timezone)
-    except PredicateError as error:
+    except (ColumnError, PredicateError) as error:
+        if isinstance(error, ColumnError) and not _holds_query(_tokens_of(name)):
+            raise
         raise ColumnError(_explain(name)) from error
     if isinstance(term, Column):
         return _collated(columns.key(term_sql(term)))
@@ -93,11 +97,38 @@ def _parts_of(term: Term) -> Iterator[Term]:
             yield from _parts_of(part)
 
 
+def _tokens_of(name: str) -> list[Token]:
+    try:
+        return tokens_of(name)
+    except PredicateError:
+        return []
+
+
+def _holds_query(tokens: Sequence[Token]) -> bool:
+    return any(token.token_type is TokenType.SELECT for token in tokens)
+
+
 def _explain(name: str) -> str:
-    for called in (match.lower() for match in _CALL.findall(name)):
+    tokens = _tokens_of(name)
+    if _holds_query(tokens):
+        return (
+            f'cannot cluster by "{name}": a query is not of one row. A key is a column, a field of a struct, or an '
+            'expression of them such as "lower(email)" (docs/keys.md lists which); store the answer of the query as a '
+            "column of the table, and cluster by that"
+        )
+    calls = [token for token, after in pairwise(tokens) if after.token_type is TokenType.L_PAREN]
+    for called in (token.text.lower() for token in calls):
         reason = next((reason for reason, names in _REASONS.items() if called in names.split()), None)
         if reason is not None:
             return f'cannot cluster by "{name}": {called} {reason}; take an expression of the columns of one row'
+    names = (token.text.lower() for token in calls if token.token_type is TokenType.VAR)
+    own = next((called for called in names if not opaque.is_in_sql(called)), None)
+    if own is not None:
+        return (
+            f'"{name}" is no column, and no expression that rows can be clustered by: zskip does not know the function '
+            f"{own}. One of your own is not in every session that keeps the table clustered; store its values as a "
+            "column, and cluster by that"
+        )
     return (
         f'"{name}" is no column, and no expression that rows can be clustered by: zskip does not know the function, or '
         "not of such arguments; take one in docs/keys.md, or store it as a column"
