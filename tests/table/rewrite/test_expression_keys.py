@@ -277,11 +277,16 @@ def test_bad_keys_are_named_with_the_way_out(spark: SparkSession, path: Path) ->
         "rand()": r"rand has another value each time",
         "pmod(hash(id) + rand(), 3)": r"rand has another value each time",
         "sum(id)": "sum is of many rows",
-        "(SELECT 1)": "no expression that rows can be clustered by|holds a query",
+        "(SELECT 1)": r"a query is not of one row. A key is a column, a field of a struct, or an expression .*store",
+        "id + (SELECT max(x) FROM other WHERE y = 'select')": "a query is not of one row",
+        "EXISTS (SELECT 1 FROM other)": "a query is not of one row",
         "lower(emial)": 'no column "emial" in .*did you mean "email"',
         "lower(st.x)": r'no column "st.x" in .*did you mean "st.s"',
-        "no_such_function(id)": "zskip does not know the function",
-        "map_keys(m)": "zskip does not know the function",
+        "no_such_function(id)": "zskip does not know the function no_such_function. One of your own is not in every",
+        "lower(own_function(email))": "does not know the function own_function. .*store its values as a column",
+        "get_json_object(js, own_function('select'))": "does not know the function own_function",
+        "map_keys(m)": "zskip does not know the function, or not of such arguments",
+        "CAST(email AS DECIMAL(9, 2))": "zskip does not know the function, or not of such arguments",
         "element_at(m, 'k') +": "no column, and no expression",
         "id % 0": "no column, and no expression",
     }.items():
@@ -298,6 +303,12 @@ def test_a_path_that_leads_nowhere_is_warned_of(spark: SparkSession, path: Path)
     with pytest.warns(ZskipWarning, match=r"get_json_object\(js, '\$\.nope'\) is null in 100 % of the sampled rows"):
         table.optimize(by=["get_json_object(js, '$.nope')", "id"], files=4)
     assert rows_of(table.df()) == rows_of(events(spark))
+    with pytest.warns(ZskipWarning, match=r"nope'\) is null in 100 % of the new rows"):
+        assert table.append(events(spark, ROWS)).rows == ROWS
+    with pytest.warns(ZskipWarning, match=r"lost'\) is null in 100 % of the sampled rows"):
+        assert table.maintain(by=["get_json_object(js, '$.lost')"]).batches
+    with pytest.warns(ZskipWarning, match=r"nope'\) is null in 100 % of the sampled rows"):
+        zskip.write(events(spark), f"{path}2", by=["get_json_object(js, '$.nope')", "id"], files=2)
 
 
 def test_an_expression_of_a_partition_column_is_refused(spark: SparkSession, tmp_path: Path) -> None:

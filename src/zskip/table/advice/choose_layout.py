@@ -24,7 +24,7 @@ from zskip.layout.fit import check_curve, fit
 from zskip.layout.layout import Layout
 from zskip.layout.workload import Workload as RankedWorkload
 from zskip.predicate import columns_of
-from zskip.records import Ints, Sample, Snapshot
+from zskip.records import Field, Ints, Sample, Snapshot
 from zskip.table.advice.advise import choose_columns, describe_workload, parse_workload
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import AUTO, OptimizeRequest
@@ -69,7 +69,8 @@ def choose_layout(
 
     snapshot: the files to rewrite; files, partition_rows: (partitions,) of it.
     """
-    _warn_of_nulls(sample)
+    for field, nulls in zip(sample.fields, sample.nulls, strict=True):
+        warn_of_nulls(field, nulls.mean() if len(nulls) else 0.0, "sampled")
     guide = request.guide if _fits(request.guide, sample) else None
     if not request.needs_workload:
         layout = fit(
@@ -119,16 +120,18 @@ def _fits(guide: Layout | None, sample: Sample) -> bool:
     return columns == sampled
 
 
-def _warn_of_nulls(sample: Sample) -> None:
-    """Say which expressions hardly ever have a value, such as paths that lead nowhere."""
-    for field, nulls in zip(sample.fields, sample.nulls, strict=True):
-        if field.computed and len(nulls) and nulls.mean() >= _HARDLY_ANY:
-            warnings.warn(
-                f"{field.name} is null in {100 * nulls.mean():.4g} % of the sampled rows, so that it hardly tells rows "
-                "apart; check its path and type",
-                ZskipWarning,
-                stacklevel=2,
-            )
+def warn_of_nulls(field: Field, share: float, which: str) -> None:
+    """Say of an expression that it hardly ever has a value, such as a path that leads nowhere.
+
+    share: of the rows that are null, 0 to 1; which: what rows these are.
+    """
+    if field.computed and share >= _HARDLY_ANY:
+        warnings.warn(
+            f"{field.name} is null in {100 * share:.4g} % of the {which} rows, so that it hardly tells rows apart; "
+            "check its path and type",
+            ZskipWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_other_columns(sample: Sample, parsed: ParsedWorkload) -> None:

@@ -20,10 +20,11 @@ from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
-from zskip.index import Index
+from zskip.index import BoundIndex, Index
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
-from zskip.records import Field, LayoutInfo, Operation, Snapshot, WriteResult
+from zskip.records import ALL_NULL, Field, LayoutInfo, Operation, Snapshot, WriteResult
+from zskip.table.advice.choose_layout import warn_of_nulls
 from zskip.table.handle import Handle
 from zskip.table.index_binding import check_index_version
 from zskip.table.journal import Clustering, read_clustering, read_journal, record_operation
@@ -145,20 +146,33 @@ def write_and_commit(
             with timer.step("index"):
                 indexed = index_new_files(handle, plan.fields)
             if staged.chosen is not None and result.predicted_share is None and indexed is not None:
-                share = _measured_share(*indexed, staged, plan, case_sensitive=is_case_sensitive(handle))
-                result = dataclasses.replace(result, predicted_share=share)
+                bound = _bind_new_files(*indexed, staged, case_sensitive=is_case_sensitive(handle))
+                result = dataclasses.replace(result, predicted_share=_measured_share(bound, staged, plan))
+                _warn_of_nulls(bound, plan.fields)
         return dataclasses.replace(result, jobs=count_jobs(spark))
 
 
-def _measured_share(
-    index: Index, snapshot: Snapshot, staged: StagedRows, plan: WritePlan, *, case_sensitive: bool
-) -> float:
-    """The mean share of the new rows that a made-up query reads, by the bounds of their files in the index."""
+def _bind_new_files(index: Index, snapshot: Snapshot, staged: StagedRows, *, case_sensitive: bool) -> BoundIndex:
+    """What the index knows of the new files."""
     names = {file.path.rpartition("/")[2] for file in staged.files}
     is_new = np.array([path.rpartition("/")[2] in names for path in snapshot.paths], np.bool_)
-    bound = index.bind(snapshot.select(is_new), case_sensitive=case_sensitive)
+    return index.bind(snapshot.select(is_new), case_sensitive=case_sensitive)
+
+
+def _measured_share(bound: BoundIndex, staged: StagedRows, plan: WritePlan) -> float:
+    """The mean share of the new rows that a made-up query reads, by the bounds of their files in the index."""
     is_linear = curve_traits(staged.curve).is_lexicographic
     return kept_share(bound.snapshot, np.maximum(bound.rows, 0), read_bounds(bound, plan.fields), linear=is_linear)
+
+
+def _warn_of_nulls(bound: BoundIndex, fields: Sequence[Field]) -> None:
+    """Say which expressions hardly ever have a value in the new files, of which no sample was drawn."""
+    rows = np.maximum(bound.rows, 0)
+    for field in fields:
+        stats = bound.column(field.path) if field.computed else None
+        if stats is not None:
+            nulls = np.where(stats.nulls == ALL_NULL, rows, np.clip(stats.nulls, 0, rows))
+            warn_of_nulls(field, float(nulls.sum() / max(rows.sum(), 1)), "new")
 
 
 def _abort(handle: Handle, staged: StagedRows) -> None:
