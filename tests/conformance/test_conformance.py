@@ -17,7 +17,7 @@ from question import Question, ask
 
 from zskip.index.collect import footers
 from zskip.predicate import Column, Compare, Unknown, columns_of, nodes
-from zskip.prune.evaluate import evaluate
+from zskip.prune.evaluate import evaluate, presence
 from zskip.records import ColumnStats
 from zskip.types import DataType
 
@@ -83,7 +83,8 @@ def test_bounds_of_long_strings(
         ours = value[:kept]
         assert ours <= value
         assert expected is None or ours >= expected.encode()
-        found = evaluate(Compare("=", Column(("s",), STRING), value), bounds_of(ours, value), _ONE_ROW)
+        stats = bounds_of(ours, value)
+        found = evaluate(Compare("=", Column(("s",), STRING), value), stats, presence(stats, _ONE_ROW))
     else:
         ours = footers.shorten_upper(value)
         if ours is None:
@@ -91,7 +92,8 @@ def test_bounds_of_long_strings(
             return
         assert ours >= value
         assert expected is None or ours <= expected.encode()
-        found = evaluate(Compare("=", Column(("s",), STRING), value), bounds_of(value[:kept], ours), _ONE_ROW)
+        stats = bounds_of(value[:kept], ours)
+        found = evaluate(Compare("=", Column(("s",), STRING), value), stats, presence(stats, _ONE_ROW))
         if expected is not None:
             assert expected.encode() >= value
     assert found.may_true.all()

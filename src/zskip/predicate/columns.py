@@ -117,12 +117,19 @@ class Attributes(Columns):
         """names: the text of each attribute, with qualifiers and quotes, and the name of its column."""
         super().__init__(fields, case_sensitive=case_sensitive)
         self._names = {name_parts(text): name for text, name in names.items()}
+        self._known: dict[tuple[str, ...], Column | None] = {}
 
     def find(self, parts: Sequence[str]) -> Column | None:
         """Find the column of an attribute, or a field inside it. Raises ColumnError for anything else.
 
         Spark has made padding explicit, so padded text counts as the plain string that the files hold.
         """
+        key = tuple(parts)
+        if key not in self._known:
+            self._known[key] = self._find(parts)
+        return self._known[key]
+
+    def _find(self, parts: Sequence[str]) -> Column | None:
         ends = [i for i in range(1, len(parts) + 1) if tuple(parts[:i]) in self._names]
         if not ends:
             raise ColumnError.unknown(".".join(parts), self._names.values(), "the query")

@@ -32,12 +32,13 @@ class StatsSource(Protocol):
         """The statistics of a column; None where there are none."""
 
 
-def evaluate(leaf: TermLeaf, stats: ColumnStats, rows: Ints) -> Outcomes:
-    """Tell for each file whether the leaf may be true, false, or null for some row.
+Presence = tuple[Bools, Bools, Bools]
+"""What `presence` tells."""
 
-    rows: (files,), -1 where unknown.
-    """
-    occupied, with_value, may_null = presence(stats, rows)
+
+def evaluate(leaf: TermLeaf, stats: ColumnStats, present: Presence) -> Outcomes:
+    """Tell for each file whether the leaf may be true, false, or null for some row."""
+    occupied, with_value, may_null = present
     if isinstance(leaf, IsNull):
         return Outcomes(may_null, with_value, np.zeros_like(occupied))
     may_true, may_false = (np.asarray(mask, np.bool_) for mask in _evaluate_values(leaf, stats))
@@ -63,8 +64,11 @@ def evaluate_terms(leaf: CompareTerms, left: ColumnStats, right: ColumnStats, ro
     return Outcomes(with_value & (may_true | unknown), with_value & (may_false | unknown), left_null | right_null)
 
 
-def presence(stats: ColumnStats, rows: Ints) -> tuple[Bools, Bools, Bools]:
-    """Tell for each file whether it may have rows, rows with a value, and rows with null."""
+def presence(stats: ColumnStats, rows: Ints) -> Presence:
+    """Tell for each file whether it may have rows, rows with a value, and rows with null.
+
+    rows: (files,), -1 where unknown.
+    """
     occupied = rows != 0
     all_null = (stats.nulls == ALL_NULL) | ((rows >= 0) & (stats.nulls >= rows))
     return occupied, occupied & ~all_null, occupied & (stats.nulls != 0)

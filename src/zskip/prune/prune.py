@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import and_, or_
 
 import numpy as np
@@ -37,7 +37,7 @@ from zskip.predicate import (
     to_sql,
 )
 from zskip.prune import monotone
-from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms
+from zskip.prune.evaluate import StatsSource, evaluate, evaluate_terms, presence
 from zskip.prune.outcomes import Decided, Outcomes
 from zskip.records import Bools, ColumnStats, LeafReport, PruneResult
 from zskip.sketch import Answer, FileSketches
@@ -70,6 +70,11 @@ class _Evaluation:
         self._decided = {id(part.node): part for part in decided}
         self._occupied: Bools = stats.rows != 0
         self._terms: dict[Term, ColumnStats | None] = {}
+        # Many leaves may share a column.
+        rows = stats.rows
+        self._presence = cache(lambda column: presence(column, rows))
+        self._unindexed = cache(lambda: int(np.count_nonzero(rows < 0)))
+        self._bounded = cache(lambda column: (bool(column.bounded.any()), bool(column.bounded.all())))
         self.leaves: list[LeafReport] = []
 
     def outcomes(self, node: Predicate, negated: bool = False) -> Outcomes:
@@ -132,7 +137,7 @@ class _Evaluation:
         if isinstance(leaf, CompareTerms):
             result = evaluate_terms(leaf, known[0], known[1], self._stats.rows)
         else:
-            result = evaluate(leaf, known[0], self._stats.rows)
+            result = evaluate(leaf, known[0], self._presence(known[0]))
         self._add_report(sql, ~result if negated else result, known)
         return result
 
@@ -177,12 +182,12 @@ class _Evaluation:
 
     def _explain_no_skips(self, known: list[ColumnStats]) -> str:
         """Explain why a leaf over known columns skips nothing."""
-        unindexed = int(np.count_nonzero(self._stats.rows < 0))
+        unindexed, bounded = self._unindexed(), [self._bounded(stats) for stats in known]
         if unindexed:
             return f"the index is stale: it knows nothing of {unindexed} of {len(self._occupied)} files"
-        if all(not stats.bounded.any() for stats in known):
+        if not any(some for some, _ in bounded):
             return "no file has bounds"
-        if any(not stats.bounded.all() for stats in known):
+        if not all(every for _, every in bounded):
             return "every file's range holds a match, or is not known"
         return "every file's range holds a match"
 
