@@ -43,6 +43,10 @@ def check_session(spark: SparkSession) -> None:
 
 def version(spark: SparkSession) -> tuple[int, int]:
     """Major and minor version of the session's Spark."""
+    return Jvm.of(spark).once("version", lambda: _read_version(spark))
+
+
+def _read_version(spark: SparkSession) -> tuple[int, int]:
     match = re.match(r"(\d+)\.(\d+)", spark.version)
     if match is None:
         raise UnsupportedError(f"cannot read the Spark version {spark.version!r}")
