@@ -10,8 +10,8 @@ import java.util.Map;
 
 /** Messages between Java and Python, as JSON: one message instead of a call for each value. */
 final class Json {
-  /** py4j sends more in several writes, the second of which waits for an acknowledgement. */
-  static final int LONGEST = 4000;
+  /** Characters; py4j sends more in several writes, the second of which waits for an acknowledgement. */
+  private static final int LONGEST = 7500;
   static final ObjectMapper MAPPER = new ObjectMapper();
 
   static {
@@ -20,11 +20,25 @@ final class Json {
 
   private Json() {}
 
+  /** A question and its arguments in a line, and each argument that is filters in a line of its own. */
   static String question(String question, Object[] arguments) {
     List all = new ArrayList();
     all.add(question);
-    for (int i = 0; i < arguments.length; i++) all.add(described(arguments[i], i));
-    return write(all);
+    StringBuilder filters = new StringBuilder();
+    for (int i = 0; i < arguments.length; i++) {
+      all.add(described(arguments[i], i));
+      if (isFilters(arguments[i])) filters.append('\n').append(FilterText.of((scala.collection.Seq) arguments[i]));
+    }
+    return write(all) + filters;
+  }
+
+  /** Whether py4j would send a text in several writes; it escapes these two. */
+  static boolean isLong(String text) {
+    int length = text.length();
+    for (int i = 0; i < text.length() && length <= LONGEST; i++) {
+      if (text.charAt(i) == '\\' || text.charAt(i) == '\n') length++;
+    }
+    return length > LONGEST;
   }
 
   static String write(Object value) {
@@ -47,12 +61,14 @@ final class Json {
 
   static BitSet bits(String text) { return BitSet.valueOf(Base64.getDecoder().decode(text)); }
 
-  /** A plain value as it is, filters as JSON in a text; other values as the number of their argument. */
+  private static boolean isFilters(Object value) { return value instanceof scala.collection.Seq; }
+
+  /** A plain value as it is; other values as the number of their argument. */
   private static Object described(Object value, int argument) {
     if (value == null || value instanceof String || value instanceof Number || value instanceof Boolean) return value;
     Map described = new LinkedHashMap();
-    if (value instanceof scala.collection.Seq) described.put("filters", FilterText.of((scala.collection.Seq) value));
     described.put("argument", Integer.valueOf(argument));
+    if (isFilters(value)) described.put("is_filters", Boolean.TRUE);
     return described;
   }
 }

@@ -34,7 +34,7 @@ final class Python {
 
   private Object send(String text, Object[] arguments) {
     AtomicReference box = new AtomicReference(arguments);
-    boolean isLong = text.length() > Json.LONGEST;
+    boolean isLong = Json.isLong(text);
     if (isLong) box.set(new Object[] {new StringBuilder(text), arguments});
     FutureTask task = new FutureTask(new Call(answer, box, isLong ? "" : text));
     threads.execute(task);

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from zskip.spark.jvm.gateway import JavaObject, Jvm, read_in_pieces
@@ -39,23 +39,25 @@ class Callback:
     def apply(self, box: JavaObject, text: str) -> str | float | bool | None:
         """Answer a question; True where the answer is in the box."""
         long = None if text else box.get()
-        question, *arguments = json.loads(text if long is None else read_in_pieces(long[0]))
+        asked, *filters = (text if long is None else read_in_pieces(long[0])).split("\n")
+        question, *arguments = json.loads(asked)
         originals = functools.cache(lambda: box.get() if long is None else long[1])
-        answer = self._answer(question, *(_argument(value, originals) for value in arguments))
+        lines = iter(filters)
+        answer = self._answer(question, *(_argument(value, lines, originals) for value in arguments))
         if answer is None or isinstance(answer, str | float):
             return answer
         box.set(answer)
         return True
 
 
-def _argument(value: Any, originals: Callable[[], JavaObject]) -> Any:
+def _argument(value: Any, filters: Iterator[str], originals: Callable[[], JavaObject]) -> Any:
     """A plain value, filters, or the object in the JVM."""
     if not isinstance(value, dict):
         return value
     number = value["argument"]
-    if "filters" not in value:
+    if "is_filters" not in value:
         return originals()[number]
-    return Filters(described=value["filters"], expressions=lambda: originals()[number])
+    return Filters(described=next(filters), expressions=lambda: originals()[number])
 
 
 def java_callback(jvm: Jvm, answer: Callable[..., JavaObject]) -> JavaObject:
