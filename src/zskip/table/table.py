@@ -48,8 +48,20 @@ class Table:
         self._handle = handle
         self._root = handle.storage.root
         """The table's path in the session."""
-        self.last_scan: ScanReport | None = None
+        self._last_scan: ScanReport | None = None
+
+    @property
+    def last_scan(self) -> ScanReport | None:
         """Reports the latest scan of any `df()` of this object; None before the first."""
+        from zskip.table.read.query import report_scans
+
+        report_scans(self._handle)
+        return self._last_scan
+
+    @last_scan.setter
+    def last_scan(self, scan: ScanReport | None) -> None:
+        self.last_scan  # noqa: B018 (earlier scans are reported first)
+        self._last_scan = scan
 
     @property
     def path(self) -> str:
@@ -250,7 +262,7 @@ class Table:
             return frame
         from zskip.table.read.query import open_frame
 
-        frame = open_frame(self._handle, self._record, recorded=True)
+        frame = open_frame(self._handle, self._record)
         return frame if where is None else frame.where(where)
 
     def files(self, where: str | pc.Expression | None = None, *, deletes: bool = False) -> list[KeptFile]:
@@ -519,7 +531,7 @@ class Table:
         return describe_index(self._handle)
 
     def _record(self, scan: ScanReport) -> None:
-        self.last_scan = scan
+        self._last_scan = scan
 
     def __repr__(self) -> str:
         return f"zskip.Table({self.path!r})"

@@ -112,3 +112,16 @@ def test_top_rows_and_limits_ask_once(session: SparkSession, path: str, asked: l
     count = len(asked)
     assert [row.id for row in top().collect()] == [11, 12, 13]
     assert len(asked) == count
+
+
+def test_scans_are_reported_when_somebody_asks(session: SparkSession, path: str, asked: list[str]) -> None:
+    """And many at once, so that none is forgotten."""
+    reports.latest(session)
+    table = zskip.table(session, path)
+    frame = table.df()
+    for i in range(1, 31):
+        assert len(frame.where(f"id < {i}").collect()) == i
+    assert asked.count("prepare") == 30
+    assert asked.count("scanned") == len(asked) - 30 == 1
+    assert table.last_scan is not None
+    assert (table.last_scan.files, table.last_scan.leaves[-1].sql) == (1, "id < 30L")

@@ -245,6 +245,7 @@ def test_a_spark_that_compiles_nothing_is_refused(
 
 def test_each_scan_is_one_line_in_the_log(spark: SparkSession, path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = zskip.table(spark, str(path))
+    assert table.last_scan is None, "scans of other tests are reported"
     with caplog.at_level(logging.INFO, logger="zskip"):
         query = table.df().where("id < 250")
         explained(query)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from zskip.spark.schema import TableSchema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_log = logging.getLogger("zskip.scan")
+
 ORDINAL = "__zskip_partition"
 """The column with the number of a row's partition in its snapshot, where a scan has one."""
 _SOURCES = "org.apache.spark.sql.execution.datasources"
@@ -40,8 +43,8 @@ class Pruning:
 
     @property
     def is_watched(self) -> bool:
-        """Whether somebody is told of each scan at once."""
-        return self.on_scan is not None or self.on_filters is not None
+        """Whether a log wants each scan at once; others wait until somebody asks (`reports.py`)."""
+        return _log.isEnabledFor(logging.INFO)
 
 
 def scan(spark: SparkSession, schema: TableSchema, pruning: Pruning | None = None) -> DataFrame:

@@ -91,7 +91,7 @@ def _prune(handle: Handle, part: Predicate, snapshot: Snapshot, bound: BoundInde
         return bound.prune(part)
     from zskip.spark.scan.filters.constants import prune_text
 
-    return prune_text(open_frame(handle, lambda _: None), bound, part)
+    return prune_text(open_frame(handle), bound, part)
 
 
 def _step(name: str, kept: Bools, snapshot: Snapshot, bound: BoundIndex) -> ScanStep:
@@ -104,7 +104,7 @@ def _regret(handle: Handle, where: str | None, snapshot: Snapshot, bound: BoundI
     """Run the query and count the kept files without a matching row."""
     from zskip.spark.collect.statistics import aggregate_by_file
 
-    frame = open_frame(handle, lambda _: None)
+    frame = open_frame(handle)
     matching = frame if where is None else frame.where(where)
     positions = file_positions(handle, snapshot)
     files, counts = aggregate_by_file(matching, {"rows": "count(1)"}, positions, "count the matching rows of each file")

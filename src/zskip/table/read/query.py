@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from zskip.table.predicates import read_where
 from zskip.table.read.kept_file import KeptFile
 from zskip.table.session import is_case_sensitive
 from zskip.table.snapshot import open_metadata, open_reader, read_snapshot
-from zskip.table.workload.recording import home_of, recorder, scan_listener
+from zskip.table.workload.recording import collect_from, home_of, recorder, scan_listener
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     from zskip.spark.scan.relation import Pruning
     from zskip.spark.scan.rule.bound_files import OnFilters
 
+_log = logging.getLogger("zskip.scan")
 
-def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorded: bool = False) -> DataFrame:
+
+def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None] | None = None) -> DataFrame:
     """A DataFrame over the files that are live now, of which each query reads those that its filters leave.
 
-    recorded: whether its scans belong to the workload.
+    on_scan: takes its scans, which then belong to the workload, too.
     Tables that only the format's own reader reads rightly are read by it, if the session has it.
     """
     handle.need_spark("df()")
@@ -49,7 +52,7 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
             index=bind_index(handle, snapshot),
             case_sensitive=is_case_sensitive(handle),
             on_scan=on_scan,
-            on_filters=recording(handle, snapshot) if recorded else None,
+            on_filters=None if on_scan is None else recording(handle, snapshot),
         )
 
     return open_reader(handle).frame(prune)
@@ -57,7 +60,24 @@ def open_frame(handle: Handle, on_scan: Callable[[ScanReport], None], *, recorde
 
 def recording(handle: Handle, snapshot: Snapshot) -> OnFilters | None:
     """Notes scans for the workload; None where it is not recorded."""
-    return scan_listener(home_of(handle), (*snapshot.fields, *snapshot.partition_fields), is_case_sensitive(handle))
+    fields = (*snapshot.fields, *snapshot.partition_fields)
+    listener = scan_listener(home_of(handle), fields, is_case_sensitive(handle))
+    if listener is not None:
+        collect_from(handle.need_spark("df()"))
+    return listener
+
+
+def report_scans(handle: Handle) -> None:
+    """Have the scans reported that only the session's JVM knows."""
+    if handle.spark is None:
+        return
+    from zskip.spark.jvm.gateway import Jvm
+    from zskip.spark.scan.rule.reports import collect_scans
+
+    try:
+        collect_scans(Jvm.of(handle.spark))
+    except Exception:
+        _log.debug("scans are not reported", exc_info=True)
 
 
 def list_files(handle: Handle, where: str | pc.Expression | None, *, deletes: bool) -> list[KeptFile]:

@@ -99,7 +99,7 @@ class _BothWays:
         self.positions = positions
         self.filters_itself = reader.filters_itself
         self.plain: DataFrame = reader.whole()
-        self.pruned = open_frame(handle, lambda _: None)
+        self.pruned = open_frame(handle)
         self._hash = _hash_sql(self.plain)
 
     def mismatches(self, texts: Sequence[str]) -> Iterator[Mismatch]:

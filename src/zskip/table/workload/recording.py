@@ -185,16 +185,22 @@ def scan_listener(
 
 def record_session(spark: SparkSession) -> None:
     """Also record the queries of a session that reads through zskip by itself."""
-    from zskip.spark.jvm.gateway import Jvm
     from zskip.spark.scan.rule.open_index import watch_scans
-    from zskip.spark.scan.rule.reports import collect_scans
 
     try:
-        jvm = Jvm.of(spark)
         watch_scans(scan_listener)
-        _sources[id(jvm)] = lambda: collect_scans(jvm)
+        collect_from(spark)
     except Exception:
         _log.warning("the queries of this session will not be recorded", exc_info=True)
+
+
+def collect_from(spark: SparkSession) -> None:
+    """Have the scans that only a session's JVM knows noted before anything is written or read."""
+    from zskip.spark.jvm.gateway import Jvm
+    from zskip.spark.scan.rule.reports import collect_scans
+
+    jvm = Jvm.of(spark)
+    _sources[id(jvm)] = lambda: collect_scans(jvm)
 
 
 def _is_on(home: Storage) -> bool:

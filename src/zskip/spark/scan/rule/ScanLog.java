@@ -6,12 +6,14 @@ import java.util.concurrent.ConcurrentLinkedDeque;
 import java.util.function.Supplier;
 import org.apache.spark.SparkContext;
 
-/** The latest scans, until Python collects them. */
+/** The latest scans, until Python collects them, or is told of many at once. */
 public final class ScanLog implements Supplier {
   /** The local property of threads in which a key query runs. */
   static final String FOR_KEYS = "spark.zskip.joins.asking";
   /** The local property of threads that list the files of a query without running it: by whom it is explained. */
   static final String EXPLAINED = "spark.zskip.explaining";
+  /** Of which the text is a short one for py4j (`Json.LONGEST`); Python still remembers their tickets. */
+  private static final int MANY = 25;
   private static final int LIMIT = 1000;
   private static final ConcurrentLinkedDeque SCANS = new ConcurrentLinkedDeque();
 
@@ -32,19 +34,17 @@ public final class ScanLog implements Supplier {
     scan.put("total_rows", left.total[2] < 0 ? null : Long.valueOf(left.total[2]));
     scan.put("nanos", Long.valueOf(nanos));
     scan.put("joins", joins == null ? new ArrayList() : joins);
-    if (left.index.isWatched && tell(left.index.python, scan)) return;
     SCANS.add(scan);
+    if (left.index.isWatched || SCANS.size() >= MANY) tell(left.index.python);
     while (SCANS.size() > LIMIT) SCANS.pollFirst();
   }
 
-  /** Reports a scan to Python at once; false if that fails. */
-  private static boolean tell(Python python, Map scan) {
+  /** Has Python collect the scans. */
+  private static void tell(Python python) {
     try {
-      python.ask("scanned", new Object[] {null, Json.write(scan)});
-      return true;
+      python.ask("scanned", new Object[] {null});
     } catch (RuntimeException e) {
-      Faults.tell("the report of a scan", e);
-      return false;
+      Faults.tell("the report of scans", e);
     }
   }
 

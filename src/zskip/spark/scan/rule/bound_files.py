@@ -38,7 +38,7 @@ from zskip.spark.scan.listings.choice import Choice
 from zskip.spark.scan.listings.listing import Listing
 from zskip.spark.scan.listings.masks import pack_mask
 from zskip.spark.scan.rule.notes import NEEDED, REFINE, Refine
-from zskip.spark.scan.rule.reports import add_scan, look_up, remember
+from zskip.spark.scan.rule.reports import collect_scans, look_up, remember
 from zskip.units import show_size
 
 if TYPE_CHECKING:
@@ -155,9 +155,9 @@ class BoundFiles:
             _warn(f"zskip could not count by its index and reads every file ({error}); please report it")
             return None
 
-    def scanned(self, _: Listing, scan: str) -> None:
-        """Report a scan at once."""
-        add_scan(json.loads(scan))
+    def scanned(self, _: Listing) -> None:
+        """Report the latest scans, of any table."""
+        collect_scans(self._jvm)
 
     def choose(self, listing: Listing, partition_filters: Filters, data_filters: Filters) -> Choice:
         """The files that filters leave; Spark has applied the partition filters to what it lists."""

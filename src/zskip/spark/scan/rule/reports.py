@@ -80,10 +80,10 @@ def collect_scans(jvm: Jvm) -> None:
         return
     with _collecting:
         for scan in json.loads(invoke(jvm, singleton(jvm, "ScanLog"), "get", [])):
-            add_scan(scan)
+            _add(scan)
 
 
-def add_scan(scan: Mapping[str, Any]) -> None:
+def _add(scan: Mapping[str, Any]) -> None:
     """Report a scan, as `ScanLog.java` describes it."""
     with _lock:
         known = _choices.get(scan["ticket"])
