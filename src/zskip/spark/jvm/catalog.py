@@ -78,9 +78,9 @@ def find_named_table(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
     """
     jvm, label = Jvm.of(spark), ".".join(parts)
     plan = spark.table(quote_name(parts))._jdf.queryExecution().analyzed()
-    while plan.nodeName() == "SubqueryAlias":
+    while (kind := plan.nodeName()) == "SubqueryAlias":
         plan = plan.child()
-    if plan.nodeName() == "View":
+    if kind == "View":
         raise UnsupportedError(f'"{label}" is a view; name the table under it')
     relation = read_relation(jvm, plan)
     if not _is_plain(relation):

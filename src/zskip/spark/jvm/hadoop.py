@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
@@ -38,6 +39,7 @@ _PACKAGES = {
 """The package with the file system of each scheme; `{}` stands for the version of Hadoop."""
 _PUBLISHED_AT_CLOSE = ("s3a", "s3", "s3n", "gs", "oss", "cosn", "obs")
 """Object stores: an object appears when its stream is closed, and a rename is a copy that replaces its target."""
+_ON_DISK = re.compile("file:(?://)?/(?!/)")
 
 
 def storage_for(spark: SparkSession, path: str) -> Storage:
@@ -49,6 +51,8 @@ def storage_for(spark: SparkSession, path: str) -> Storage:
     check_session(spark)
     if not path:
         raise InputError("the path is empty; give the directory of a table")
+    if _ON_DISK.match(path):
+        return LocalStorage(path)  # whatever the session's settings are, of which Hadoop copies all
     jvm = Jvm.of(spark)
     try:
         with translate_errors("open", path):

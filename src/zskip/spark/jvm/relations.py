@@ -81,7 +81,7 @@ def obstacle(jvm: Jvm, relation: FileRelation) -> str | None:
         return "another program chooses its files"
     if not files.bucketSpec().isEmpty():
         return "it is bucketed"
-    options = {str(key).lower() for key in jvm.items(files.options().keys().toSeq())}
+    options = {key.lower() for key in str(files.options().keys().mkString("\n")).split("\n") if key}
     strange = sorted(key for key in options - _HARMLESS if not key.startswith("parquet."))
     if strange:
         return f"it is read with the option {strange[0]}"
