@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def report(spark: SparkSession) -> None:
+    """Have the scans reported that only the JVM knows, as `last_scan` does."""
+    from zskip.spark.jvm.gateway import Jvm
+    from zskip.spark.scan.rule.reports import collect_scans
+
+    collect_scans(Jvm.of(spark))
 
 
 def files_read(frame: DataFrame) -> int:

@@ -90,7 +90,7 @@ def test_a_request_has_the_options_of_its_verb_with_the_same_defaults() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("rot13(s)", r'"rot13\(s\)" is no column, and no expression.*store it as a column'),
+        ("rot13(s)", r'"rot13\(s\)" is no column, and no expression.*store its values as a column'),
         ("js:a.b", '"js:a.b" is no column'),
         ("c", '"c" of type string collate UNICODE_CI: .* UTF8_LCASE, or store'),
     ],

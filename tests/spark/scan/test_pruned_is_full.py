@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scans
 import tiers
 from pyspark.sql import SparkSession
 from typed_tables import random_table, write_files
@@ -186,5 +187,6 @@ def check(spark: SparkSession, path: Path, predicates: list[str]) -> list[bool]:
         reports.clear()
         rows = sorted(r.id for r in frame.where(predicate).select("id").collect())
         assert rows == sorted(r[0] for r in truth if r[k + 1]), (predicate, reports)
+        scans.report(spark)
         skipped.append(any(r.files < r.files_total for r in reports))
     return skipped

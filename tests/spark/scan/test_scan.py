@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+import scans
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -133,6 +134,7 @@ def test_partition_filters_skip_files(spark: SparkSession, partitioned: Path) ->
     reports: list[ScanReport] = []
     frame = open_scan(spark, partitioned, reports.append)
     frame.where("p = 1 AND d IS NULL").collect()
+    scans.report(spark)
     assert 0 < reports[-1].files < reports[-1].files_total
     assert reports[-1].leaves[0].skipped == reports[-1].files_total - reports[-1].files
 
@@ -180,6 +182,7 @@ def test_files_that_prune_drops_are_not_read(
     monkeypatch.setattr(bound_files, "prune_filters", nothing)
     frame = open_scan(spark, partitioned, reports.append)
     assert frame.alias("t").where("t.`na.me` = 'n1' AND t.id > 3").collect() == []
+    scans.report(spark)
     assert reports[-1].files == 0
     assert set(handed[-1].columns.values()) == {"na.me", "id"}
     assert any("startswith" in s or "=" in s for s in handed[-1].sql)
