@@ -90,6 +90,10 @@ def test_a_rewrite_merges_log_files(engine_spark: SparkSession, unpack: Unpack) 
     assert table.optimize(by=["id", "name"], files=1, where="v = 0").partitions == 1
     table.maintain(by=["id", "name"], target_file_size="1kB")
     assert rows_of(read(engine_spark, path)) == before
+    change(engine_spark, path, "id > 0", "one key")
+    before = rows_of(read(engine_spark, path))
+    table.optimize(by=["name"], curve="linear", files=9)  # of which several have rows of this key
+    assert rows_of(read(engine_spark, path)) == before
     assert table.verify(queries=2).ok
 
 

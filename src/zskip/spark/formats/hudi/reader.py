@@ -89,7 +89,8 @@ class HudiReader(Reader):
             session._jsparkSession,
         )
         frame = DataFrame(session._jsparkSession.baseRelationToDataFrame(chosen), session)
-        return _add_partition_numbers(frame, snapshot)
+        # A union has no `_metadata`: Hudi's reader promises the rows' numbers in their files, and does not keep it.
+        return _add_partition_numbers(frame.unionAll(frame.limit(0)), snapshot)
 
     def add_statistics(self, snapshot: Snapshot) -> Snapshot:
         """Add the bounds in Hudi's metadata table."""
