@@ -93,7 +93,7 @@ def check(spark: SparkSession, path: str, expected: list[str]) -> None:
     assert content(frame.where(some)) == content(frame.where(some.replace("`", "+`", 1)))
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(KINDS, daily=2))
+@pytest.mark.parametrize("kind", tiers.nightly(KINDS))
 def test_rows_are_appended_and_overwritten(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     make(engine_spark, path, kind)

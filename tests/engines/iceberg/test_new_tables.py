@@ -70,7 +70,7 @@ def partitions(spark: SparkSession, name: str) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", tiers.nightly(BY, daily=2))
+@pytest.mark.parametrize("kind", tiers.nightly(BY))
 def test_partitions(engine_spark: SparkSession, kind: str) -> None:
     spark, name, own = engine_spark, new_name(), new_name()
     result = zskip.write(some(spark), name, by=["id", "k"], partition_by=BY[kind], format="iceberg")

@@ -513,7 +513,7 @@ def many_threads(star: Star, queries: int, settings: Mapping[str, str]) -> list[
     return [scans for _, scans in found[:20]]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_threads_with_two_key_queries_each(star: Star) -> None:
     star.views("fact", "dim")
     many_threads(star, 32, joined(COMBINED[0]))

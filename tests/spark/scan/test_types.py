@@ -432,7 +432,7 @@ def floats(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> lis
     return [root / "spark", root / "arrow"]
 
 
-@pytest.mark.parametrize("writer", tiers.only(["spark", "arrow"], ["arrow"]))
+@pytest.mark.parametrize("writer", tiers.nightly(["arrow", "spark"]))
 def test_zeros_infinities_and_nan(spark: SparkSession, floats: list[Path], writer: str) -> None:
     """Spark's own filter of row groups loses NaN in files of pyarrow, so that it is off for the truth."""
     path = next(p for p in floats if p.name == writer)
