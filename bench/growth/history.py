@@ -32,7 +32,7 @@ from zskip.layout.fit import fit
 from zskip.layout.layout import Layout
 from zskip.records import Field, Operation, Sample
 from zskip.table.journal import read_clustering, read_journal, record_operation
-from zskip.table.refresh_index import load_refreshed
+from zskip.table.refresh_index import refresh_index
 from zskip.table.snapshot import read_snapshot
 from zskip.table.write.append import read_batch
 from zskip.types import DataType
@@ -97,7 +97,7 @@ class Grown:
         with self._timed("record"):
             record(handle, "append", version, [file], layout)
         with self._timed("index"):
-            load_refreshed(handle, new_only=True)
+            refresh_index(handle, new_only=True)
 
     def replace(self, name: str) -> None:
         """Commit the rows of all small files as one file, like a merge of `maintain`, or of all files."""
@@ -109,7 +109,7 @@ class Grown:
         added = self._stage(handle, rows)
         version = handle.format.replace(snapshot, old, added, {"operation": name, "by": list(BY), "curve": "zorder"})
         record(handle, name, version, added, self._layout)
-        load_refreshed(handle, new_only=True)
+        refresh_index(handle, new_only=True)
 
     def _stage(self, handle: Any, rows: pa.Table) -> list[StagedFile]:
         staging = handle.format.stage()

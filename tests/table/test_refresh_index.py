@@ -20,7 +20,7 @@ import zskip
 from zskip.errors import InputError, ZskipWarning
 from zskip.index import BoundIndex, Index
 from zskip.table.handle import Handle
-from zskip.table.refresh_index import load_refreshed
+from zskip.table.refresh_index import refresh_index
 from zskip.table.snapshot import read_snapshot
 
 pytestmark = pytest.mark.spark
@@ -146,7 +146,7 @@ def test_nothing_is_counted_twice(spark: SparkSession, tmp_path: Path, monkeypat
     assert jobs[2][0] == 7
     assert "id" in jobs[2][1]
     del jobs[:]
-    load_refreshed(table._handle, new_only=True)
+    refresh_index(table._handle, new_only=True)
     assert jobs == []
     table.optimize(by=["id", "score"], files=4)
     table.index()

@@ -227,7 +227,7 @@ class _Call:
         if not self._take_turn(table, handle):
             return
         try:
-            index = refresh_index(handle, "footers")
+            index = refresh_index(handle, "footers").bind().info()
         except UnsupportedError as error:
             _log.info("leave %s: %s", table.found.name, error)
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from zskip.index import (
     refresh,
     refresh_sketches,
 )
-from zskip.records import ALL_NULL, Bools, Field, IndexInfo, Ints, Snapshot
+from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
 from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
@@ -40,35 +41,21 @@ COLLECTORS = ("auto", "footers", "scan")
 GRANULARITIES = ("file", "row_group")
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RefreshedIndex:
+    """An index that knows all files of a snapshot."""
+
+    index: Index
+    snapshot: Snapshot
+    case_sensitive: bool
+
+    def bind(self, files: Bools | None = None) -> BoundIndex:
+        """Bind it to the files of this mask (files,), by default to all."""
+        snapshot = self.snapshot if files is None else self.snapshot.select(files)
+        return self.index.bind(snapshot, case_sensitive=self.case_sensitive)
+
+
 def refresh_index(
-    handle: Handle,
-    collect: str = "auto",
-    *,
-    sketches: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    budget: int | str | None = None,
-    total_budget: int | str | None = None,
-    granularity: str | None = None,
-    reader: Reader | None = None,
-) -> IndexInfo:
-    """Read the footers of files without a valid entry, count what footers lack, and build sketches.
-
-    See `Table.index`; reader: of the table, where it is open already.
-    """
-    index, snapshot = load_refreshed(
-        handle,
-        collect,
-        sketches=sketches,
-        drop=drop,
-        budget=budget,
-        total_budget=total_budget,
-        granularity=granularity,
-        reader=reader,
-    )
-    return index.bind(snapshot, case_sensitive=is_case_sensitive(handle)).info()
-
-
-def load_refreshed(
     handle: Handle,
     collect: str = "auto",
     *,
@@ -79,8 +66,11 @@ def load_refreshed(
     total_budget: int | str | None = None,
     granularity: str | None = None,
     reader: Reader | None = None,
-) -> tuple[Index, Snapshot]:
-    """As `refresh_index`, with the files that the index describes; new_only: count only in files that had no entry."""
+) -> RefreshedIndex:
+    """Read the footers of files without a valid entry, count what footers lack, and build sketches.
+
+    See `Table.index`; new_only: count only in files that had no entry; reader: of the table, where it is open already.
+    """
     if collect not in COLLECTORS:
         raise InputError(f'collect="{collect}" is none of {", ".join(COLLECTORS)}')
     if granularity is not None and granularity not in GRANULARITIES:
@@ -135,10 +125,10 @@ def load_refreshed(
     finally:
         if reader is not None:
             reader.release()
-    return index, snapshot
+    return RefreshedIndex(index, snapshot, is_case_sensitive(handle))
 
 
-def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> tuple[Index, Snapshot] | None:
+def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> RefreshedIndex | None:
     """Index the new files of a commit, if an index can tell of them; a failure costs a warning only.
 
     keys: what they are clustered by. Of expressions whose bounds no column tells, the index gets sketches.
@@ -148,7 +138,7 @@ def index_new_files(handle: Handle, keys: Sequence[Field] = ()) -> tuple[Index, 
         if not reader.snapshot.reading.opaque:
             columns = table_columns(handle, reader.snapshot)
             specs = [bounds_spec(field) for field in keys if needs_sketch(columns, field)]
-            return load_refreshed(handle, new_only=True, reader=reader, sketches=specs)
+            return refresh_index(handle, new_only=True, reader=reader, sketches=specs)
     except ZskipError as error:
         warnings.warn(f"the rewrite is committed, but not indexed: {error}", ZskipWarning, stacklevel=4)
     return None

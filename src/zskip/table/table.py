@@ -237,7 +237,7 @@ class Table:
         """
         from zskip.table.refresh_index import refresh_index
 
-        return refresh_index(
+        refreshed = refresh_index(
             self._handle,
             collect,
             sketches=sketches,
@@ -246,6 +246,7 @@ class Table:
             total_budget=total_budget,
             granularity=granularity,
         )
+        return refreshed.bind().info()
 
     def df(self, where: str | None = None) -> DataFrame:
         """Open the table as a DataFrame under which Spark reads only the files that a query needs.

@@ -14,14 +14,14 @@ from zskip.records import ALL_NULL, Field, Floats, Ints, Snapshot, Values
 from zskip.storage.overlay import Overlay
 from zskip.table.handle import Handle
 from zskip.table.index_binding import bind_index
-from zskip.table.refresh_index import load_refreshed
+from zskip.table.refresh_index import refresh_index
 from zskip.table.session import is_case_sensitive
 
 
 def bind_fresh_index(handle: Handle, snapshot: Snapshot, *, writes: bool) -> BoundIndex:
     """Bind an index that knows all files; writes: whether to bring the one on disk up to date."""
     if writes:
-        load_refreshed(handle, new_only=True)
+        refresh_index(handle, new_only=True)
         return bind_index(handle, snapshot, warn=False)
     case_sensitive = is_case_sensitive(handle)
     index = refresh(

@@ -20,7 +20,7 @@ from zskip.errors import ColumnError, InputError
 from zskip.formats import BatchId
 from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
-from zskip.index import BoundIndex, Index
+from zskip.index import BoundIndex
 from zskip.layout.curves import curve_traits
 from zskip.layout.layout import Layout
 from zskip.records import ALL_NULL, Field, LayoutInfo, Operation, Snapshot, WriteResult
@@ -36,7 +36,7 @@ from zskip.table.optimize_request import (
     rows_per_page,
 )
 from zskip.table.read.info import layout_of
-from zskip.table.refresh_index import index_new_files
+from zskip.table.refresh_index import RefreshedIndex, index_new_files
 from zskip.table.rewrite.file_bounds import read_bounds
 from zskip.table.rewrite.step_timer import StepTimer
 from zskip.table.session import is_case_sensitive, time_zone
@@ -146,17 +146,16 @@ def write_and_commit(
             with timer.step("index"):
                 indexed = index_new_files(handle, plan.fields)
             if staged.chosen is not None and result.predicted_share is None and indexed is not None:
-                bound = _bind_new_files(*indexed, staged, case_sensitive=is_case_sensitive(handle))
+                bound = _bind_new_files(indexed, staged)
                 result = dataclasses.replace(result, predicted_share=_measured_share(bound, staged, plan))
                 _warn_of_nulls(bound, plan.fields)
         return dataclasses.replace(result, jobs=count_jobs(spark))
 
 
-def _bind_new_files(index: Index, snapshot: Snapshot, staged: StagedRows, *, case_sensitive: bool) -> BoundIndex:
+def _bind_new_files(indexed: RefreshedIndex, staged: StagedRows) -> BoundIndex:
     """What the index knows of the new files."""
     names = {file.path.rpartition("/")[2] for file in staged.files}
-    is_new = np.array([path.rpartition("/")[2] in names for path in snapshot.paths], np.bool_)
-    return index.bind(snapshot.select(is_new), case_sensitive=case_sensitive)
+    return indexed.bind(np.array([path.rpartition("/")[2] in names for path in indexed.snapshot.paths], np.bool_))
 
 
 def _measured_share(bound: BoundIndex, staged: StagedRows, plan: WritePlan) -> float:
