@@ -59,6 +59,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["SPARK_SUBMIT_OPTS"] = jvms.options()
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Do not import files in which there is nothing for `--rest`."""
+    is_test = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
+    return True if is_test and not tiers.may_select(collection_path.read_text()) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests that ask for the session, so that another Spark can be tested by itself; leave out other tiers."""
     for item in items:
@@ -66,10 +72,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("spark")
     if any("::" in name for name in config.args):
         return  # A test that is named runs.
-    left_out = [item for item in items if not tiers.selects(item)]
-    if left_out:
+    selected = tiers.select(items)
+    if left_out := list(set(items) - set(selected)):
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if tiers.selects(item)]
+        items[:] = selected
     items.sort(key=_rank(items))
 
 

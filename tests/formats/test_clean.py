@@ -14,7 +14,7 @@ from pathlib import Path
 import format_tables
 import pytest
 import tiers
-from format_tables import Maker, content, opened, rewrite, rows_of, stage_all
+from format_tables import FORMATS, Maker, content, opened, rewrite, rows_of, stage_all
 
 import zskip
 from zskip.errors import IndexFormatError, TableNotFoundError
@@ -50,6 +50,7 @@ def dead_owner() -> bytes:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS, daily=2), ids=lambda maker: maker.name)
 @pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
     context = multiprocessing.get_context("forkserver")

@@ -35,7 +35,7 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
 
 partitioned_first = pytest.mark.parametrize("partitioned", tiers.nightly([True, False]), ids=["partitioned", "flat"])
 """For tests of verbs through Spark, which take seconds each."""
-spark_first = pytest.mark.parametrize("maker", tiers.first(format_tables.FORMATS), ids=lambda maker: maker.name)
+spark_first = pytest.mark.parametrize("maker", tiers.nightly(format_tables.FORMATS), ids=lambda maker: maker.name)
 """For those that differ little from format to format: all go through the same commit."""
 
 
@@ -328,6 +328,7 @@ def test_an_index_of_sketches_and_row_groups(maker: Maker, partitioned: bool, ta
 
 
 @pytest.mark.spark
+@spark_first
 @partitioned_first
 def test_statements_name_a_format_and_a_path(maker: Maker, table: Path, spark: SparkSession) -> None:
     before = rows_of(maker.read(table))

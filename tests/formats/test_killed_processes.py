@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+import tiers
 from format_tables import FORMATS, Maker, opened, rows_of
 from victims import Victim, victim
 
@@ -42,6 +43,7 @@ def all_rows(maker: Maker, path: Path) -> Any:
     return rows_of(maker.read(path))
 
 
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS), ids=lambda maker: maker.name)
 def test_maintain(maker: Maker, victims: Victim, tmp_path: Path) -> None:
     path = tmp_path / "t"
     maker.append(path, wide(0), partitioned=False)
@@ -61,6 +63,7 @@ def test_maintain(maker: Maker, victims: Victim, tmp_path: Path) -> None:
     check(maker, path)
 
 
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS[::-1]), ids=lambda maker: maker.name)
 def test_batches(maker: Maker, victims: Victim, tmp_path: Path) -> None:
     path = tmp_path / "t"
     for i in range(6):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 import tiers
 from appends import INFO, NEW, append, die_in_append, overwrite, stage
-from format_tables import PRELOADED, Maker, content, opened, rewrite, rows_of
+from format_tables import FORMATS, PRELOADED, Maker, content, opened, rewrite, rows_of
 
 from zskip.errors import ConflictError, InputError, UnsupportedError
 from zskip.formats.delta.create import check_new_columns, create_table
@@ -76,6 +76,7 @@ def test_beside_other_writers(maker: Maker, table: Path) -> None:
 
 
 @pytest.mark.slow  # A process and a table for each step.
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS, daily=2), ids=lambda maker: maker.name)
 @pytest.mark.parametrize("after", tiers.nightly([True, False]), ids=["after", "before"])
 def test_killed_at_every_step(maker: Maker, tmp_path: Path, after: bool) -> None:
     context = multiprocessing.get_context("forkserver")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import tables
 import tiers
 from typer.main import get_command
+from typer.testing import CliRunner
 
 import zskip
 from zskip import cli, errors
@@ -105,12 +107,27 @@ def test_recipes_run(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.spark
 @pytest.mark.slow
 def test_shell_blocks_run(events: Path) -> None:
-    script = "".join(blocks(page, "bash")[0] for page in ("README.md", "docs/cli.md", "docs/lake.md"))
+    script = blocks("README.md", "bash")[0]
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     assert "clustered by" in done.stdout
     assert "part-0000" in done.stdout
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_commands_of_other_pages_run(spark: SparkSession, events: Path) -> None:
+    """In one process: each of the README's starts its own."""
+    zskip.table(spark, str(events / "events")).optimize(by=["user_id", "day"], files=8)
+    for line in (blocks("docs/cli.md", "bash")[0] + blocks("docs/lake.md", "bash")[0]).splitlines():
+        # The JVM keeps the directory in which it was started.
+        program, *arguments = shlex.split(re.sub(r"\bevents\b", str(events / "events"), line))
+        assert program == "zskip"
+        done = CliRunner().invoke(cli.app, arguments)
+        assert done.exit_code == 0, (line, done.output)
+        assert done.output
+    assert (events / "lake.html").stat().st_size > 100_000
 
 
 def test_every_command_and_option_is_documented() -> None:

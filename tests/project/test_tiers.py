@@ -28,6 +28,24 @@ def test_each_test_is_in_one_run_or_scaled(markers: tuple[str, ...], monkeypatch
     assert runs == 1 + ("scaled" in markers and "slow" not in markers)
 
 
+def test_once_takes_the_first_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = [item() for _ in range(4)]
+    for test, name in zip(items, ("a.py::one[x]", "a.py::one[y]", "a.py::two", "b.py::one[y]"), strict=True):
+        test.nodeid = name
+    monkeypatch.setattr(tiers, "TIER", "once")
+    assert tiers.select([*items, item("slow")]) == [items[0], *items[2:]]
+    monkeypatch.setattr(tiers, "TIER", "quick")
+    assert tiers.select([*items, item("nightly")]) == items
+
+
+def test_files_without_a_slow_test_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = ["@pytest.mark.slow", 'pytest.param("b", marks=pytest.mark.slow)', "tiers.first(NAMES)", "tiers.only(A, B)"]
+    texts = [*slow, "def test_a() -> None:", "tiers.nightly([1])"]
+    for tier, expected in (("rest", slow), ("quick", texts)):
+        monkeypatch.setattr(tiers, "TIER", tier)
+        assert [text for text in texts if tiers.may_select(text)] == expected
+
+
 def test_parameters_beyond_the_first_are_left_out() -> None:
     quick, slow = tiers.first(["a", "b"])
     assert (quick, slow.values, [mark.name for mark in slow.marks]) == ("a", ("b",), ["slow"])

@@ -2,12 +2,14 @@
 
 A test is left out by the marker `slow`, or by `nightly` where it asks at random, at every step or of one more kind of
 table what other tests ask once. A test that tries many random inputs, marked `scaled`, tries few in the quick tier and
-all in the night. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
+all in the night. `--once` runs each test of the quick tier with its first parameters alone: for a Spark that differs
+from another in few places. Without `dev.py`, pytest runs everything; `dev.py test-engines` runs what is not nightly.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 TIER = os.environ.get("ZSKIP_TIER", "all")
-QUICK = TIER == "quick"
+QUICK = TIER in ("quick", "once")
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 
@@ -49,12 +51,26 @@ def examples(full: int, quick: int) -> Callable[[Test], Test]:
     return lambda test: pytest.mark.scaled(settings(max_examples=count(full, quick))(test))
 
 
+def may_select(source: str) -> bool:
+    """Whether there may be tests of this run in a file."""
+    return TIER != "rest" or re.search(r"\bslow\b|tiers\.(first|only)\b", source) is not None
+
+
 def selects(item: pytest.Item) -> bool:
     """Whether a test belongs to the tier of this run."""
     slow, scaled, nightly = (item.get_closest_marker(name) is not None for name in ("slow", "scaled", "nightly"))
     return {
         "quick": not slow and not nightly,
+        "once": not slow and not nightly,
         "rest": slow and not nightly,
         "nightly": nightly or (scaled and not slow),
         "daily": not nightly,
     }.get(TIER, True)
+
+
+def select(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The tests that belong to this run."""
+    selected = [item for item in items if selects(item)]
+    if TIER != "once":
+        return selected
+    return list({item.nodeid.partition("[")[0]: item for item in reversed(selected)}.values())[::-1]

@@ -170,10 +170,7 @@ def test_an_append_meanwhile_is_kept(
     assert content(load(engine_spark, path)) == sorted(before + content(more))
 
 
-@pytest.mark.parametrize(
-    "change",
-    ["DELETE FROM {} WHERE id = 7", "ALTER TABLE {} ADD COLUMN more int"],
-)
+@pytest.mark.parametrize("change", tiers.nightly(["DELETE FROM {} WHERE id = 7", "ALTER TABLE {} ADD COLUMN more int"]))
 def test_a_change_meanwhile_is_a_conflict(
     engine_spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:

@@ -189,7 +189,7 @@ def test_columns_are_found_by_their_ids(engine_spark: SparkSession) -> None:
     assert kept(spark, lambda: spark.table(name).where("u + 1 > 2310")) == 1
 
 
-@pytest.mark.parametrize("has_deletes", [False, True])
+@pytest.mark.parametrize("has_deletes", tiers.nightly([True, False]))
 def test_first_rows(engine_spark: SparkSession, has_deletes: bool) -> None:
     spark, name = engine_spark, create(engine_spark)
     if has_deletes:
@@ -246,7 +246,9 @@ def test_queries_of_sessions_that_are_not_enabled(engine_spark: SparkSession) ->
         spark.table(name).unpersist()
 
 
-@pytest.mark.parametrize("method", ["tasks", "resetTasks", "deletes", "toJson", "SupportsRuntimeV2Filtering"])
+@pytest.mark.parametrize(
+    "method", tiers.nightly(["tasks", "SupportsRuntimeV2Filtering", "resetTasks", "deletes", "toJson"], daily=2)
+)
 def test_another_version_of_iceberg_keeps_its_tables(
     engine_spark: SparkSession, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -387,7 +389,7 @@ def test_joins_by_expressions_and_by_wider_types(engine_spark: SparkSession, ada
             spark.conf.unset(key)
 
 
-@pytest.mark.parametrize("adaptive", [True, False])
+@pytest.mark.parametrize("adaptive", tiers.nightly([True, False]))
 def test_key_queries_are_pruned_by_their_own_joins(engine_spark: SparkSession, tmp_path: Path, adaptive: bool) -> None:
     spark, fact, other = engine_spark, create(engine_spark), f"local.db.t{uuid.uuid4().hex[:12]}"
     spark.range(0, 2400, 1, FILES).selectExpr("id", "2399 - id AS k").writeTo(other).using("iceberg").create()

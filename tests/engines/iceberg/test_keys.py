@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+import tiers
 
 import zskip
 
@@ -29,7 +30,7 @@ def content(frame: DataFrame) -> list[str]:
     return sorted(map(str, frame.collect()))
 
 
-@pytest.mark.parametrize("deletes", [False, True], ids=["whole", "deletes"])
+@pytest.mark.parametrize("deletes", tiers.nightly([True, False]), ids=["deletes", "whole"])
 def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, deletes: bool) -> None:
     name = f"local.db.keys_{uuid.uuid4().hex[:8]}"
     struct = "STRUCT<a: INT, c: STRUCT<d: STRING>>"
@@ -59,7 +60,7 @@ def test_rows_are_placed_by_nested_fields(engine_spark: SparkSession, deletes: b
     assert table.df().count() == len(before[0]) + 500
 
 
-@pytest.mark.parametrize("deletes", [False, True], ids=["whole", "deletes"])
+@pytest.mark.parametrize("deletes", tiers.nightly([True, False]), ids=["deletes", "whole"])
 def test_rows_are_placed_by_expressions(engine_spark: SparkSession, deletes: bool) -> None:
     name = f"local.db.keys_{uuid.uuid4().hex[:8]}"
     modes = "'format-version' = '2', 'write.delete.mode' = 'merge-on-read'"

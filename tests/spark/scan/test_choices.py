@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 import zskip
 from zskip.spark.scan.rule import reports
 from zskip.spark.scan.rule.bound_files import BoundFiles
+from zskip.table.workload import recording
 
 
 @pytest.fixture
@@ -114,8 +115,11 @@ def test_top_rows_and_limits_ask_once(session: SparkSession, path: str, asked: l
     assert len(asked) == count
 
 
-def test_scans_are_reported_when_somebody_asks(session: SparkSession, path: str, asked: list[str]) -> None:
+def test_scans_are_reported_when_somebody_asks(
+    session: SparkSession, path: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And many at once, so that none is forgotten."""
+    monkeypatch.setattr(recording, "_sources", {})  # A recorder of another test would ask meanwhile.
     reports.latest(session)
     table = zskip.table(session, path)
     frame = table.df()

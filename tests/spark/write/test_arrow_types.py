@@ -222,9 +222,7 @@ def test_timestamps_of_96_bits(
     assert left == right
 
 
-@pytest.mark.parametrize(
-    "codec", tiers.nightly(sorted(CODECS, key=lambda codec: codec not in ("snappy", "zstd")), daily=2)
-)
+@pytest.mark.parametrize("codec", tiers.nightly(sorted(CODECS, key=lambda codec: codec != "zstd")))
 def test_sizes_are_those_of_spark(spark: SparkSession, tmp_path: Path, codec: str) -> None:
     frame = spark.range(0, 300_000, 1, 2).selectExpr(
         "id", "id * 7919 % 240 AS a", "CAST(hash(id) AS DECIMAL(15, 2)) AS d", "DATE '2024-01-01' + CAST(id % 900 AS "

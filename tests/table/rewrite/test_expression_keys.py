@@ -63,7 +63,7 @@ def path(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")], daily=2)
+    ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")])
 )
 def test_rows_lie_as_by_stored_columns(spark: SparkSession, tmp_path: Path, writer: str, curve: str) -> None:
     by = ["date(ts)", "lower(email)", "pmod(hash(id), 64)"]
@@ -80,7 +80,7 @@ def test_rows_lie_as_by_stored_columns(spark: SparkSession, tmp_path: Path, writ
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("key", tiers.nightly(KEYS, daily=3))
+@pytest.mark.parametrize("key", tiers.nightly(KEYS, daily=2))
 def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> None:
     spark_sql, table = KEYS[key], zskip.table(spark, str(path))
     table.optimize(by=[key], curve="linear", files=16)
@@ -101,7 +101,7 @@ def test_filters_on_a_key_prune(spark: SparkSession, path: Path, key: str) -> No
     assert table.verify().ok
 
 
-@pytest.mark.parametrize("key", ["lower(email)", "date(ts)", "pmod(hash(id), 64)"])
+@pytest.mark.parametrize("key", tiers.nightly(["lower(email)", "date(ts)", "pmod(hash(id), 64)"]))
 def test_the_first_rows_of_an_expression(spark: SparkSession, path: Path, key: str) -> None:
     table = zskip.table(spark, str(path))
     table.optimize(by=[key], curve="linear", files=16)

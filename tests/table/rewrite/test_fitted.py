@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tables
+import tiers
 from pyspark.sql import SparkSession
 
 import zskip
@@ -65,15 +66,18 @@ def test_a_workload_that_tells_nothing_says_which_columns_it_filters_by(spark: S
 
 @pytest.mark.parametrize(
     ("columns", "files"),
-    [
-        ({"a": np.full(ROWS, 7), "b": np.full(ROWS, 7.5)}, 4),
-        ({"a": pa.nulls(ROWS, pa.int64()), "b": pa.nulls(ROWS, pa.float64())}, 4),
-        ({"a": np.arange(ROWS) % 9, "b": np.where(np.arange(ROWS) % 3 == 0, np.nan, np.arange(ROWS))}, 4),
-        ({"a": np.arange(ROWS), "b": np.full(ROWS, np.nan)}, 4),
-        ({"a": np.arange(ROWS) % 3, "b": (np.arange(ROWS) % 2).astype(np.float64)}, 50),
-        ({"a": np.arange(3), "b": np.arange(3.0)}, 50),
-    ],
-    ids=["one value", "nulls", "some NaN", "NaN", "fewer distinct rows than files", "fewer rows than files"],
+    tiers.nightly(
+        [
+            ({"a": pa.nulls(ROWS, pa.int64()), "b": pa.nulls(ROWS, pa.float64())}, 4),
+            ({"a": np.arange(ROWS) % 9, "b": np.where(np.arange(ROWS) % 3 == 0, np.nan, np.arange(ROWS))}, 4),
+            ({"a": np.arange(ROWS) % 3, "b": (np.arange(ROWS) % 2).astype(np.float64)}, 50),
+            ({"a": np.full(ROWS, 7), "b": np.full(ROWS, 7.5)}, 4),
+            ({"a": np.arange(ROWS), "b": np.full(ROWS, np.nan)}, 4),
+            ({"a": np.arange(3), "b": np.arange(3.0)}, 50),
+        ],
+        daily=3,
+    ),
+    ids=["nulls", "some NaN", "fewer distinct rows than files", "one value", "NaN", "fewer rows than files"],
 )
 def test_odd_columns(spark: SparkSession, tmp_path: Path, columns: dict[str, Any], files: int) -> None:
     path = make(tmp_path / "t", columns)

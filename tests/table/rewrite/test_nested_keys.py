@@ -53,7 +53,7 @@ PREDICATES = [
 
 
 @pytest.mark.parametrize(
-    ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")], daily=2)
+    ("writer", "curve"), tiers.nightly([("arrow", "zorder"), ("spark", "hilbert"), ("arrow", "hilbert")])
 )
 def test_files_are_clustered_by_nested_fields(spark: SparkSession, path: Path, writer: str, curve: str) -> None:
     before = {where: rows_of(spark.read.parquet(str(path)).where(where)) for where in ["true", *PREDICATES]}
@@ -103,7 +103,7 @@ def test_new_rows_follow_the_layout(spark: SparkSession, path: Path) -> None:
     assert table.maintain(by=["ST.A", "id"]).by == ("st.a", "id")
 
 
-@pytest.mark.parametrize("format_name", ["parquet", "delta"])
+@pytest.mark.parametrize("format_name", tiers.nightly(["delta", "parquet"]))
 def test_a_new_table_lies_by_nested_fields(spark: SparkSession, tmp_path: Path, format_name: str) -> None:
     path = str(tmp_path / "t")
     result = zskip.write(events(spark), path, by=["st.a", "st.c.d"], files=8, format=format_name)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow.dataset as ds
 import pytest
 import tables
+import tiers
 from pyspark.sql import DataFrame, SparkSession
 
 import zskip
@@ -22,8 +23,20 @@ def rows_of(frame: DataFrame) -> list[str]:
     return sorted(repr(sorted(row.asDict().items())) for row in frame.collect())
 
 
-@pytest.mark.parametrize("curve", ["zorder", "hilbert", "linear"])
-@pytest.mark.parametrize("build", ["sample", "direct"])
+@pytest.mark.parametrize(
+    ("curve", "build"),
+    tiers.nightly(
+        [
+            ("zorder", "sample"),
+            ("hilbert", "direct"),
+            ("linear", "sample"),
+            ("zorder", "direct"),
+            ("hilbert", "sample"),
+            ("linear", "direct"),
+        ],
+        daily=3,
+    ),
+)
 def test_every_curve_keeps_every_row(spark: SparkSession, tmp_path: Path, curve: str, build: str) -> None:
     path = tables.make_events(tmp_path / "t")
     before = rows_of(spark.read.parquet(str(path)))

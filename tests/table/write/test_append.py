@@ -26,7 +26,7 @@ def maker(request: pytest.FixtureRequest) -> Maker:
     return table_maker
 
 
-@pytest.mark.parametrize("maker", tiers.first(FORMATS), ids=lambda maker: maker.name)
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS), ids=lambda maker: maker.name)
 def test_new_rows_lie_in_the_order_of_the_table(maker: Maker, tmp_path: Path, spark: SparkSession) -> None:
     path = tmp_path / "t ä"
     maker.append(path, points(0), partitioned=False)

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import tiers
 from format_tables import FORMATS, Maker, opened, rows_of
 from new_rows import frame_of, points
 from pyspark.sql import SparkSession
@@ -98,7 +99,7 @@ def test_a_new_table_is_whole_or_not_there(name: str, victims: Victim, tmp_path:
     print(f"{name}: {killed} of {ROUNDS} killed")
 
 
-@pytest.mark.parametrize("maker", FORMATS, ids=lambda maker: maker.name)
+@pytest.mark.parametrize("maker", tiers.nightly(FORMATS), ids=lambda maker: maker.name)
 def test_two_writers_and_a_maintain(maker: Maker, spark: SparkSession, tmp_path: Path) -> None:
     path, tries = tmp_path / "t", 0
     maker.append(path, points(0, ROWS), partitioned=False)

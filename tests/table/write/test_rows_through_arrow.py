@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tiers
 import typed_tables
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -60,8 +61,7 @@ def writers(path: Path) -> set[str]:
     return {pq.read_metadata(file).created_by.split(" version")[0] for file in files}
 
 
-@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("files", [1, 7])
+@pytest.mark.parametrize(("files", "partition_by"), tiers.nightly([(7, ["p"]), (1, []), (7, []), (1, ["p"])], daily=2))
 def test_every_type_is_as_spark_writes_it(
     spark: SparkSession, tmp_path: Path, rows: DataFrame, files: int, partition_by: list[str]
 ) -> None:
