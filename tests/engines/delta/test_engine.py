@@ -126,7 +126,8 @@ def test_a_table_of_a_feature_that_zskip_does_not_know(engine_spark: SparkSessio
     assert content(after) == before
 
 
-@pytest.mark.parametrize("kind", tiers.nightly(["columnMapping", "deletionVectors", "rowTracking"]))
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["columnMapping", "deletionVectors", "rowTracking"])
 def test_small_files_are_merged(engine_spark: SparkSession, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t ü")
     make(engine_spark, path, kind, partitioned=True)

@@ -102,7 +102,8 @@ class RandomWriter:
         return threading.Thread(target=run)
 
 
-@pytest.mark.parametrize("options", tiers.nightly([GUARDED, {}]), ids=["guarded", "unguarded"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", [GUARDED, {}], ids=["guarded", "unguarded"])
 def test_a_random_writer_and_the_optimizer_never_lose_or_double_a_row(
     options: dict[str, str], engine_spark: SparkSession, tmp_path: Path
 ) -> None:

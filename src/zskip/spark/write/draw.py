@@ -102,8 +102,9 @@ class Reservoir:
         self._size = size
         self._random = np.random.default_rng([seed & 0xFFFFFFFF, number])
         self._marks: Floats = np.empty(0)
-        self.rows: pa.Table | None = None
-        """In the order in which they came."""
+        self._most = np.inf
+        """The greatest mark of a row that may stay."""
+        self._rows: pa.Table | None = None
         self.row_count = 0
         """Of the partition."""
 
@@ -111,18 +112,29 @@ class Reservoir:
         """Let some rows take part."""
         self.row_count += batch.num_rows
         new: Floats = self._random.random(batch.num_rows)
-        is_full = len(self._marks) >= self._size
-        pick = np.flatnonzero(new < self._marks.max()) if is_full else np.arange(len(new))
+        pick = np.flatnonzero(new < self._most)
         fresh = batch.take(pa.array(pick))
-        self.rows = fresh if self.rows is None else pa.concat_tables([self.rows, fresh])
+        self._rows = fresh if self._rows is None else pa.concat_tables([self._rows, fresh])
         self._marks = np.concatenate([self._marks, new[pick]])
-        if len(self._marks) > self._size:
+        if len(self._marks) > 2 * self._size:  # Not for each batch: it copies all rows.
+            self._trim()
+
+    def _trim(self) -> None:
+        if self._rows is not None and len(self._marks) > self._size:
             smallest = np.sort(np.argpartition(self._marks, self._size - 1)[: self._size])
-            self.rows, self._marks = self.rows.take(pa.array(smallest)), self._marks[smallest]
+            self._rows, self._marks = self._rows.take(pa.array(smallest)), self._marks[smallest]
+            self._most = float(self._marks.max())
+
+    @property
+    def rows(self) -> pa.Table | None:
+        """In the order in which they came."""
+        self._trim()
+        return self._rows
 
     def shuffled(self) -> pa.Table | None:
         """The rows in an order of which each beginning is a uniform sample, too."""
-        return None if self.rows is None else self.rows.take(pa.array(np.argsort(self._marks)))
+        rows = self.rows
+        return None if rows is None else rows.take(pa.array(np.argsort(self._marks)))
 
 
 def _reservoir(size: int, seed: int) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
