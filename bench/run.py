@@ -537,7 +537,7 @@ RUNS = (
     ),
     (
         "A clustered table in one pass",
-        "one_pass.py --scale 1 --files 64 --rounds 3",
+        "one_pass.py --scale 1 --files 64 --rounds 2",
         "`zskip.write` of TPC-H lineitem beside a plain write by Spark and an optimize of what it wrote, by three "
         "columns: of a DataFrame that reads Parquet files as they are (`scan`), through a filter that keeps all rows "
         "(`filter`), joined with a small table (`join`), and grouped (`aggregate`). `cpu_s`: processor seconds of the "
