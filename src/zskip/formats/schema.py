@@ -17,6 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zskip.errors import CorruptFileError, UnsupportedError
+from zskip.index.collect.footer_sketches import FOOTER_SKETCHES
+from zskip.index.collect.trust import is_of_zskip
 from zskip.index.store.leaves import read_leaves
 from zskip.records import Field, Ints, Snapshot
 from zskip.storage import MANY_FILES, FileInfo, FileParser, Storage, Workers
@@ -31,6 +33,8 @@ _ENTROPY_CODECS = {"zstd", "gzip", "brotli"}
 _OFTEN = 4
 _THREADS = 8
 _BATCH = 512
+_Parsed = tuple[int, tuple[tuple[str, str], ...], str, str]
+"""What `Footer` has, as workers return it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +46,8 @@ class Footer:
     """Name and type of each top-level column, sorted by name."""
     codec: str
     """The compression of the first column chunk, lower case; "" for a file without rows."""
+    sketches: str = ""
+    """Those that zskip has written into it, as `unpack_footer_sketches` reads them."""
 
 
 def read_fields(storage: Storage, first: FileInfo) -> tuple[Field, ...]:
@@ -114,13 +120,18 @@ def read_footers(
         paths = [path for path, _ in islice(remaining, len(batch))]
         own = _read_locally(storage, [path for path, parsed in zip(paths, batch, strict=True) if parsed is None])
         for parsed in batch:
-            yield next(own) if parsed is None else Footer(rows=parsed[0], columns=parsed[1], codec=parsed[2])
+            yield next(own) if parsed is None else _footer(parsed)
+
+
+def _footer(parsed: _Parsed) -> Footer:
+    rows, columns, codec, sketches = parsed
+    return Footer(rows=rows, columns=columns, codec=codec, sketches=sketches)
 
 
 def _make_parser() -> FileParser:
     parse_footer = _FooterParser()
 
-    def parse(stream: BinaryIO, size: int) -> tuple[int, tuple[tuple[str, str], ...], str]:
+    def parse(stream: BinaryIO, size: int) -> _Parsed:
         return parse_footer(pq.read_metadata(stream))
 
     return parse
@@ -130,8 +141,7 @@ def _read_locally(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
     remaining, parse_footer = iter(paths), _FooterParser()
 
     def read(path: str) -> Footer:
-        rows, columns, codec = parse_footer(_metadata(storage, path))
-        return Footer(rows=rows, columns=columns, codec=codec)
+        return _footer(parse_footer(_metadata(storage, path)))
 
     with ThreadPoolExecutor(_THREADS) as pool:
         while batch := list(islice(remaining, _BATCH)):
@@ -139,18 +149,20 @@ def _read_locally(storage: Storage, paths: Sequence[str]) -> Iterator[Footer]:
 
 
 class _FooterParser:
-    """Extracts rows, columns and codec as `Footer` has them; parses columns once for files with equal schemas."""
+    """Extracts what `Footer` has; parses columns once for files with equal schemas."""
 
     def __init__(self) -> None:
         self._columns_of: dict[tuple[str, bytes | None, bool], tuple[tuple[str, str], ...]] = {}
 
-    def __call__(self, metadata: pq.FileMetaData) -> tuple[int, tuple[tuple[str, str], ...], str]:
+    def __call__(self, metadata: pq.FileMetaData) -> _Parsed:
         schema_text = str(metadata.schema).partition("\n")[2]
         texts = metadata.metadata or {}
         key = schema_text, texts.get(b"ARROW:schema"), b'"variant"' in texts.get(_SPARK_KEY, b"")
         if key not in self._columns_of:
             self._columns_of[key] = _columns(metadata.schema, has_variants=key[2])
-        return metadata.num_rows, self._columns_of[key], _codec(metadata)
+        # Other writers may copy the keys of a file, but not its rows.
+        sketches = texts.get(FOOTER_SKETCHES, b"") if is_of_zskip(metadata.created_by) else b""
+        return metadata.num_rows, self._columns_of[key], _codec(metadata), sketches.decode(errors="replace")
 
 
 def _codec(metadata: pq.FileMetaData) -> str:

@@ -37,6 +37,15 @@ def field_sql(field: Field) -> str:
     return f"({field.name})" if collated is None else f"lower(collate({collated[1]}, 'UTF8_BINARY'))"
 
 
+def is_exact(field: Field) -> bool:
+    """Whether the form of an expression tells its values as they are, those of texts up to the prefix."""
+    kind = field.type
+    if field_sql(field) != f"({field.name})":
+        return False
+    is_number = kind.is_integer or kind.name in ("float", "double") or (kind.is_decimal and kind.precision <= 18)
+    return is_number or kind.name in ("boolean", "date", "timestamp", "string", "binary")
+
+
 def curve_form(data_type: DataType) -> Form:
     """The form of a column on the curve."""
     if data_type.form is None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zskip.errors import InputError, ZskipError, ZskipWarning
+from zskip.errors import IndexFormatError, InputError, ZskipError, ZskipWarning
+from zskip.formats.schema import read_footers
 from zskip.index import (
     CALENDAR_TYPES,
     BoundIndex,
@@ -24,8 +27,12 @@ from zskip.index import (
     refresh,
     refresh_sketches,
 )
+from zskip.index.collect.footer_sketches import unpack_footer_sketches
+from zskip.index.store.sketches import values_type
+from zskip.predicate import Column
 from zskip.records import ALL_NULL, Bools, Field, Ints, Snapshot
 from zskip.sketch import BuiltState, SketchOn, parse_sketch_on
+from zskip.sketch.kinds.ranges import Ranges
 from zskip.table.handle import Handle
 from zskip.table.index_binding import load_index
 from zskip.table.predicates import table_columns
@@ -184,24 +191,69 @@ def _build_sketches(
     lacking: Sequence[Bools],
     budget: int | None,
 ) -> list[dict[int, BuiltState]]:
-    """Build sketches with Spark, one job for each time zone."""
+    """Take sketches from footers, and build the others with Spark, one job for each time zone."""
     from zskip.spark.collect.sketching import build_sketches
     from zskip.spark.jvm.failures import to_zskip_error
 
-    positions = file_positions(handle, reader.snapshot)
-    states_by_sketch: list[dict[int, BuiltState]] = [{} for _ in sketches]
+    snapshot = reader.snapshot
+    states_by_sketch = _states_in_footers(handle, snapshot, sketches, zones, lacking, budget)
+    remaining = [files.copy() for files in lacking]
+    for files, states in zip(remaining, states_by_sketch, strict=True):
+        files[list(states)] = False
+    pending = [i for i, files in enumerate(remaining) if files.any()]
     try:
-        for zone in dict.fromkeys(zones):
-            in_zone = [i for i, other in enumerate(zones) if other == zone]
-            zone_sketches, files = [sketches[i] for i in in_zone], [lacking[i] for i in in_zone]
+        for zone in dict.fromkeys(zones[i] for i in pending):
+            in_zone = [i for i in pending if zones[i] == zone]
             built = build_sketches(
-                reader.snapshot, reader.stored_rows, zone_sketches, files, positions, timezone=zone, budget=budget
+                snapshot,
+                reader.stored_rows,
+                [sketches[i] for i in in_zone],
+                [remaining[i] for i in in_zone],
+                file_positions(handle, snapshot),
+                timezone=zone,
+                budget=budget,
             )
             for i, states in zip(in_zone, built, strict=True):
-                states_by_sketch[i] = _drop_ancient_days(sketches[i], states, bound)
+                states_by_sketch[i] |= states
     except Exception as error:
         raise to_zskip_error(f"sketch {len(sketches)} columns or expressions", error) from error
-    return states_by_sketch
+    return [_drop_ancient_days(on, states, bound) for on, states in zip(sketches, states_by_sketch, strict=True)]
+
+
+def _states_in_footers(
+    handle: Handle,
+    snapshot: Snapshot,
+    sketches: Sequence[SketchOn],
+    zones: Sequence[str],
+    lacking: Sequence[Bools],
+    budget: int | None,
+) -> list[dict[int, BuiltState]]:
+    """Read the states that zskip makes of the rows that it writes: the bounds of keys that are expressions."""
+    states: list[dict[int, BuiltState]] = [{} for _ in sketches]
+    bounds = [i for i, on in enumerate(sketches) if on.sketch == Ranges(1) and not isinstance(on.terms[0], Column)]
+    if not bounds:
+        return states
+    numbers = {str(sketches[i]): i for i in bounds}
+    files = np.flatnonzero(np.logical_or.reduce([lacking[i] for i in bounds])).tolist()
+    listed = [(snapshot.paths[file], int(snapshot.sizes[file])) for file in files]
+    columns, types = table_columns(handle, snapshot), [values_type(snapshot, on) for on in sketches]
+
+    @lru_cache
+    def is_same_in(zone: str, i: int) -> bool:
+        return zone == zones[i] or parse_sketch_on(str(sketches[i]), columns, timezone=zone) == sketches[i]
+
+    # What cannot be read here is left to the job, which says why.
+    with suppress(ZskipError):
+        for file, footer in zip(files, read_footers(handle.storage, listed, handle.workers), strict=True):
+            for spec, zone, data_type, state in unpack_footer_sketches(footer.sketches):
+                i = numbers.get(spec, -1)
+                if i < 0 or not lacking[i][file] or (budget is not None and len(state) > budget):
+                    continue
+                if data_type == types[i] and is_same_in(zone, i):
+                    with suppress(IndexFormatError):
+                        sketches[i].sketch.from_bytes(state)
+                        states[i][file] = BuiltState(state)
+    return states
 
 
 def _count(

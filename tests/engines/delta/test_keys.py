@@ -98,3 +98,20 @@ def test_rows_are_placed_by_expressions(engine_spark: SparkSession, tmp_path: Pa
     assert len(content(engine_spark.read.format("delta").load(path))) == len(before) + 200
     for where in ("lower(email) = 'new'", "array_contains(tags, 'new')", "m['k'] > 2999"):
         assert len(content(table.df().where(where))) == 200
+
+
+@pytest.mark.nightly
+def test_bounds_in_footers_are_not_of_another_column_of_the_name(engine_spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    rows = engine_spark.range(0, 2000, 1, 4).selectExpr(
+        "id", "concat('A', id % 500) AS a", "concat('B', id % 500) AS b"
+    )
+    rows.write.format("delta").options(**KINDS["columnMapping"]).save(path)
+    table = zskip.table(engine_spark, path)
+    assert table.optimize(by=["lower(a)"], curve="linear", files=8).writer == "arrow"
+    for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
+        engine_spark.sql(f"ALTER TABLE delta.`{path}` RENAME COLUMN {old} TO {new}")
+    table = zskip.table(engine_spark, path)
+    table.index()
+    assert table.df().where("lower(a) = 'b7'").count() == 4
+    assert count_files(table, "lower(a) LIKE 'a%'") == 0

@@ -90,3 +90,19 @@ def test_rows_are_placed_by_expressions(engine_spark: SparkSession, deletes: boo
     assert len(content(table.df())) == len(before) + 200
     for where in ("lower(email) = 'new'", "array_contains(tags, 'new')", "m['k'] > 2999"):
         assert len(content(table.df().where(where))) == 200
+
+
+@pytest.mark.nightly
+def test_bounds_in_footers_are_not_of_another_column_of_the_name(engine_spark: SparkSession) -> None:
+    name = f"local.db.keys_{uuid.uuid4().hex[:8]}"
+    rows = engine_spark.range(0, 2000, 1, 4).selectExpr(
+        "id", "concat('A', id % 500) AS a", "concat('B', id % 500) AS b"
+    )
+    rows.writeTo(name).using("iceberg").create()
+    assert zskip.table(engine_spark, name).optimize(by=["lower(a)"], curve="linear", files=8).writer == "arrow"
+    for old, new in (("a", "t"), ("b", "a"), ("t", "b")):
+        engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN {old} TO {new}")
+    table = zskip.table(engine_spark, name)
+    table.index()
+    assert table.df().where("lower(a) = 'b7'").count() == 4
+    assert count_files(table, "lower(a) LIKE 'a%'") == 0

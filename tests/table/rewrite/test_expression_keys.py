@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -12,6 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import zskip
 from zskip.errors import ColumnError, InputError, ZskipWarning
+from zskip.spark.collect import sketching
+from zskip.table import refresh_index
+from zskip.table.index_binding import load_index
+from zskip.table.snapshot import read_snapshot
 
 pytestmark = pytest.mark.spark
 ROWS = 4_000
@@ -256,6 +262,75 @@ def test_a_new_table_lies_by_expressions(spark: SparkSession, tmp_path: Path) ->
     table = zskip.table(spark, path)
     assert rows_of(table.df()) == rows_of(events(spark))
     assert len(table.files("lower(email) < 'user150' AND m['k'] < 100")) <= 3
+
+
+AWKWARD = """
+    SELECT id, CAST(element_at(array(DATE '1500-02-03', DATE '2024-02-29'), CAST(id % 2 + 1 AS INT)) AS DATE) AS d,
+           timestamp_seconds(1700000000 + pmod(hash(id), 40000) * 3600) AS ts,
+           element_at(array('', 'ÉA', NULL, repeat('Zz', 300), 'o', 'ß'), CAST(pmod(hash(id), 6) + 1 AS INT)) AS s,
+           map(IF(id % 7 = 0, 'x', 'k'), DATE '1400-01-01' + CAST(pmod(hash(id, 1), 400000) AS INT)) AS days,
+           map('k', element_at(array(0D, -0D, double('NaN'), NULL, -1.5D), CAST(id % 5 + 1 AS INT))) AS doubles,
+           map('k', CAST(pmod(hash(id, 2), 99999) / 100 - 300 AS DECIMAL(7, 2))) AS cents,
+           map('k', CAST(hash(id, 3) AS DECIMAL(20, 1))) AS wide,
+           map('k', IF(id < 0, '', NULL)) AS nulls
+    FROM range({start}, {end}, 1, 4)
+"""
+EXACT = [
+    "lower(s)", "pmod(hash(id), 64)", "element_at(days, 'k')", "element_at(doubles, 'k')", "element_at(cents, 'k')",
+    "element_at(nulls, 'k')", "month(d)", "hour(ts)",
+]  # fmt: skip
+INEXACT = "element_at(wide, 'k')"
+
+
+@pytest.mark.filterwarnings("ignore:.*nulls.* is null in 100 %:zskip.errors.ZskipWarning")
+def test_bounds_come_with_the_rows(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: list[str] = []
+    build = sketching.build_sketches
+
+    def build_sketches(snapshot: Any, read: Any, sketches: Any, *rest: Any, **options: Any) -> Any:
+        jobs.extend(str(on).removeprefix("ranges(1):") for on in sketches)
+        return build(snapshot, read, sketches, *rest, **options)
+
+    def awkward(start: int) -> DataFrame:
+        return spark.sql(AWKWARD.format(start=start, end=start + 500))
+
+    def states(table: zskip.Table) -> dict[str, list[bytes | None]]:
+        snapshot, index = read_snapshot(table._handle), load_index(table._handle)
+        assert index is not None
+        bound = index.sketches(snapshot)
+        return {record.spec: bound.blobs(record, on) for record, on in bound.sketches}
+
+    def check(table: zskip.Table) -> None:
+        """The states are those that a job builds of the same files."""
+        specs, before = [f"ranges(1):{key}" for key in (*EXACT, INEXACT)], states(table)
+        assert set(before) == set(specs)
+        jobs.clear()
+        shutil.rmtree(tmp_path / "t" / "_zskip" / "index")
+        table.index(sketches=specs)
+        assert states(table) == before
+        assert jobs == [INEXACT]
+        with monkeypatch.context() as patch:
+            patch.setattr(refresh_index, "_states_in_footers", lambda *given: [{} for _ in given[2]])
+            table.index(sketches=specs, drop=specs)
+        assert states(table) == before
+        assert all(None not in before[spec] for spec in specs if spec != "ranges(1):month(d)")
+        jobs.clear()
+
+    monkeypatch.setattr(sketching, "build_sketches", build_sketches)
+    zone, path, by = str(spark.conf.get("spark.sql.session.timeZone")), str(tmp_path / "t"), [*EXACT, INEXACT]
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        zskip.write(awkward(0), path, by=by, files=3)
+        table = zskip.table(spark, path)
+        assert table.optimize(by=by, files=4).writer == "arrow"
+        table.append(awkward(500))
+        assert jobs == [INEXACT] * 3
+        check(table)
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+        table.append(awkward(1_000))
+        assert sorted(jobs) == sorted([INEXACT, "hour(ts)"])
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 def test_statements_name_expressions(spark: SparkSession, path: Path) -> None:

@@ -98,7 +98,7 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
                 "path": [file.path for file in files],
                 "size": [file.size for file in files],
                 "mtime_ms": [file.mtime_ms for file in files],
-                "type": [_type_of(snapshot, on)] * len(files),
+                "type": [values_type(snapshot, on)] * len(files),
                 "state": [states[position].data for position in positions],
                 "reason": [states[position].reason or None for position in positions],
             },
@@ -107,8 +107,11 @@ def write_states(storage: Storage, snapshot: Snapshot, on: SketchOn, states: Map
     )
 
 
-def _type_of(snapshot: Snapshot, on: SketchOn) -> str:
-    """The types of the values, and what names their columns in the files where those are not called as in the table."""
+def values_type(snapshot: Snapshot, on: SketchOn) -> str:
+    """The types of the values, and what names their columns in the files where those are not called as in the table.
+
+    A state is valid while this is what it was when the state was made.
+    """
     types = ", ".join(_types_of(term) for term in on.terms)
     columns = [column.path for column in on.columns]
     names = snapshot.reading.names
@@ -270,7 +273,7 @@ class BoundSketches:
             paths = table["path"].combine_chunks()
             sizes, mtimes_ms = table["size"].to_numpy(), table["mtime_ms"].to_numpy()
             positions = match_live_files(self._snapshot, self.paths, paths, sizes, mtimes_ms)
-            positions[~np.asarray(pc.equal(table["type"], _type_of(self._snapshot, on)).fill_null(False))] = -1
+            positions[~np.asarray(pc.equal(table["type"], values_type(self._snapshot, on)).fill_null(False))] = -1
             tables.append((table, positions))
         return tables
 

@@ -197,6 +197,7 @@ class FileWriter:
             ordinal=ORDINAL,
             row_bytes=self._base.bytes / max(rows, 1),
             stored=columns if reader.files_hold_rows else reader.stored_columns(live),
+            snapshot=self._base,
         )
         return RowsWritten(rewrite.arrangement.write_rows(job, rows), rows)
 

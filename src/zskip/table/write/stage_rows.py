@@ -305,6 +305,7 @@ def _rows_job(handle: Handle, spark: SparkSession, incoming: Incoming, plan: Wri
         ordinal=ORDINAL,
         row_bytes=plan.row_size or 1.0,
         stored=plan.stored,
+        snapshot=plan.snapshot,
     )
 
 

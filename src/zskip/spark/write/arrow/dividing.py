@@ -17,6 +17,7 @@ from zskip.spark.write.arrow.columns import grow
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import Sort, Spilled, decode, join_by_file, join_sorted, sorted_pieces
 from zskip.spark.write.arrow.writing import PENDING_BYTES, FileOptions, Origins, write_parquet
+from zskip.spark.write.key_bounds import MakeBounds
 
 
 class Joining(NamedTuple):
@@ -51,6 +52,8 @@ class _Shipped(NamedTuple):
     """Bytes in memory."""
     counts: Ints
     """Rows for each of the group's first files."""
+    bounds: bytes | None
+    """As `KeyBounds` packs them, of all of the group's files."""
     batch: pa.Buffer
     read: int
     """As in `SHIPPED`, as is the next."""
@@ -73,15 +76,17 @@ def writer(
         if joining is not None:
             files = min(files, len(joining.levels) + 1 - first)
         access = options.reach()
-        with explain_limits(), Group(options.schema, files) as group:
+        with explain_limits(), Group(options.schema, files, options.make_bounds) as group:
             for part in arriving(batches):
                 if part.group not in groups:
                     raise RuntimeError("zskip: a row came to the wrong file")
                 group.add(part, part.group * files_a_group - first)
-            starts = None if joining is None else joining.first_segments(group.counts, first)
+            starts = np.arange(files) if joining is None else joining.first_segments(group.counts, first)
+            ends = dict(zip(starts.tolist(), [*starts[1:].tolist(), files], strict=True))
             for file, table in group.tables(options.sort, starts):
+                metadata = None if group.bounds is None else group.bounds.metadata(file, ends[file])
                 for piece in [table] if joining is None else joining.pieces(table, options.page_rows):
-                    yield write_parquet(options, access, first + file, piece, group.take_origins())
+                    yield write_parquet(options, access, first + file, piece, group.take_origins(), metadata)
 
     return write
 
@@ -89,20 +94,28 @@ def writer(
 def arriving(batches: Iterable[pa.RecordBatch]) -> Iterator[_Shipped]:
     """Read the rows of `SHIPPED`."""
     for batch in batches:
-        columns = [batch.column(i) for i in range(7)]
+        columns = [batch.column(i) for i in range(8)]
         for row in range(batch.num_rows):
-            group, origin, size, counts, content, read, run = (column[row] for column in columns)
-            rows = np.frombuffer(counts.as_buffer(), np.int32).astype(np.int64)
+            group, origin, size, counts, bounds, content, read, run = (column[row] for column in columns)
             yield _Shipped(
-                group.as_py(), origin.as_py(), size.as_py(), rows, content.as_buffer(), read.as_py(), run.as_py()
+                group=group.as_py(),
+                origin=origin.as_py(),
+                size=size.as_py(),
+                counts=np.frombuffer(counts.as_buffer(), np.int32).astype(np.int64),
+                bounds=bounds.as_py(),
+                batch=content.as_buffer(),
+                read=read.as_py(),
+                run=run.as_py(),
             )
 
 
 class Group:
     """The rows of neighboring files: in memory, and in runs on disk once they are too many."""
 
-    def __init__(self, schema: pa.Schema, files: int) -> None:
+    def __init__(self, schema: pa.Schema, files: int, make_bounds: MakeBounds | None = None) -> None:
         self._schema = schema
+        self.bounds = None if make_bounds is None else make_bounds(files)
+        """Of keys of the rows that have been added."""
         self._parts: list[tuple[_Shipped, int]] = []
         """With the first of the files that each counts rows of."""
         self._pending_bytes = 0
@@ -126,6 +139,8 @@ class Group:
         self._pending_bytes += part.size
         self._bytes += part.size
         self.counts[first : first + len(part.counts)] += part.counts
+        if self.bounds is not None and part.bounds is not None:
+            self.bounds.add_packed(part.bounds, first)
         self._read += part.read
         self._runs_of_tasks.add(part.origin >> 32 << 32 | part.run)
         if self._pending_bytes > PENDING_BYTES:

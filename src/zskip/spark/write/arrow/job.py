@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from zskip.formats.compression import Compression
 from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
-from zskip.records import Field, Ints
+from zskip.records import Field, Ints, Snapshot
 from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts, lookup
@@ -44,6 +45,7 @@ from zskip.spark.write.arrow.schema import (
 from zskip.spark.write.arrow.spool import SPOOLED, Spool, spool_placer, spooler
 from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, split_into_tasks
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
+from zskip.spark.write.key_bounds import KeyBounds, MakeBounds, sketched_keys
 from zskip.spark.write.keys import with_computed_keys, with_tie
 from zskip.spark.write.rewrite import free_name
 from zskip.spark.write.routing import routes
@@ -138,7 +140,12 @@ class _ArrowJob:
         return str(self.spark.conf.get(name))
 
     def _file_options(
-        self, schema: pa.Schema, schema_json: str, row_bytes: float, page_order: PageOrder | None = None
+        self,
+        schema: pa.Schema,
+        schema_json: str,
+        row_bytes: float,
+        page_order: PageOrder | None = None,
+        make_bounds: MakeBounds | None = None,
     ) -> FileOptions:
         reach = reach_of(self.target)
         if reach is None:
@@ -156,6 +163,7 @@ class _ArrowJob:
                 "org.apache.spark.sql.parquet.row.metadata": schema_json,
             },
             page_order=page_order,
+            make_bounds=make_bounds,
         )
 
     @contextmanager
@@ -273,6 +281,8 @@ class ArrowRows(_ArrowJob):
     """The new files' columns in Spark's JSON, with their names and ids there; None for the names of the frame."""
     is_guess: bool = False
     """Whether no files tell `row_bytes`."""
+    snapshot: Snapshot
+    """Of the table whose columns the rows have, as the new files' footers are about it."""
 
     @contextmanager
     def spool(self, fields: Sequence[Field], seed: int) -> Iterator[Spool]:
@@ -343,6 +353,7 @@ class ArrowRows(_ArrowJob):
 
     def _placement(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> tuple[Placement, FileOptions]:
         schema, schema_json = self._check()
+        make_bounds = None if layout is None else self._make_bounds(layout.fields)
         placement = Placement(
             schema=schema,
             named=None if self.stored is None else arrow_schema(self._frame_json()),
@@ -350,9 +361,15 @@ class ArrowRows(_ArrowJob):
             files=files,
             files_a_group=group_files(files, int(rows * self.row_bytes), self.spark.sparkContext.defaultParallelism),
             sort=sort,
+            make_bounds=make_bounds,
         )
         page_order = None if layout is None else layout.page_order
-        return placement, self._file_options(schema, schema_json, self.row_bytes, page_order)
+        return placement, self._file_options(schema, schema_json, self.row_bytes, page_order, make_bounds)
+
+    def _make_bounds(self, fields: Sequence[Field]) -> MakeBounds | None:
+        timezone = str(self.frame.sparkSession.conf.get("spark.sql.session.timeZone"))
+        keys = sketched_keys(self.snapshot, fields, self._frame_json(), timezone)
+        return partial(KeyBounds, keys) if keys else None
 
     def _write(self, layout: Layout | None, files: int, rows: int, *, sort: bool) -> RowsWritten:
         placement, options = self._placement(layout, files, rows, sort=sort)

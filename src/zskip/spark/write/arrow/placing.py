@@ -23,12 +23,14 @@ from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.rows import RowColumns
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
 from zskip.spark.write.arrow.sorting import KEY, key_array
+from zskip.spark.write.key_bounds import MakeBounds
 from zskip.types import DataType
 
-SHIPPED = "group int, origin bigint, bytes bigint, counts binary, batch binary, read bigint, run int"
+SHIPPED = "group int, origin bigint, bytes bigint, counts binary, bounds binary, batch binary, read bigint, run int"
 """The rows of the shuffle: the group of a batch, its origin, its bytes in memory, its rows for each file of the group,
-and the compressed batch, whose rows lie by file. `origin` orders the batches of a group: the task, and a number. `read`
-adds up to the rows that a task has read, and `run` is a mark of the task's run."""
+and the compressed batch, whose rows lie by file. `origin` orders the batches of a group: the task, and a number. Some
+batches have the `bounds` of keys for all that come with them (see `KeyBounds`). `read` adds up to the rows that a task
+has read, and `run` is a mark of the task's run."""
 _PENDING_BYTES = 96 << 20
 """Bytes of rows to divide at once."""
 _SHIPPED_BYTES = 16 << 20
@@ -41,6 +43,7 @@ _SHIPPED = pa.schema(
         ("origin", pa.int64()),
         ("bytes", pa.int64()),
         ("counts", pa.binary()),
+        ("bounds", pa.binary()),
         ("batch", pa.binary()),
         ("read", pa.int64()),
         ("run", pa.int32()),
@@ -77,11 +80,12 @@ class Placement:
         files: int,
         files_a_group: int,
         sort: bool = False,
+        make_bounds: MakeBounds | None = None,
     ) -> None:
         """named: the schema with the table's names, where files name its columns otherwise; layout: None where a
         row's Hive partition is the number of its file; files: their number; files_a_group: how many files, one after
         another, are one group, which takes the place of its files in the shuffle; sort: whether the rows of a file are
-        to be sorted by their keys."""
+        to be sorted by their keys; make_bounds: where the far side gets the bounds of keys."""
         self.schema = schema
         fields = () if layout is None else layout.fields
         stored = schema if named is None else named
@@ -92,6 +96,7 @@ class Placement:
         self.files = files
         self.files_a_group = files_a_group
         self.sort = sort
+        self.make_bounds = make_bounds
 
 
 def describe_tasks(tasks: Sequence[Sequence[Source]]) -> list[str]:
@@ -160,7 +165,7 @@ class _Outgoing:
     def _clear(self) -> None:
         self.read = 0
         """Rows that no batch has told of."""
-        self._rows: list[tuple[int, int, int, bytes]] = []
+        self._rows: list[tuple[int, int, int, bytes, bytes | None]] = []
         self._sink = pa.BufferOutputStream()
         self._ends = [0]
 
@@ -169,9 +174,11 @@ class _Outgoing:
         """Whether it is time to send them."""
         return self._ends[-1] >= _SENT_BYTES
 
-    def add(self, group: int, origin: int, size: int, counts: Ints, batch: pa.RecordBatch) -> None:
+    def add(
+        self, group: int, origin: int, size: int, counts: Ints, bounds: bytes | None, batch: pa.RecordBatch
+    ) -> None:
         """Compress a batch for a group; size: its bytes when it is read; counts: its rows for each of the files."""
-        self._rows.append((group, origin, size, counts.astype(np.int32).tobytes()))
+        self._rows.append((group, origin, size, counts.astype(np.int32).tobytes(), bounds))
         # Not a constant of the module: these cannot be pickled.
         compression = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", compression_level=1))
         with pa.ipc.new_stream(self._sink, batch.schema, options=compression) as stream:
@@ -200,6 +207,7 @@ class _Placer:
         self._layout = None if placement.layout is None else Layout.from_json(placement.layout)
         self._origin = task << 32
         self._outgoing = _Outgoing(run)
+        self._bounds = None if placement.make_bounds is None else placement.make_bounds(placement.files)
 
     def run(self, rows: Iterable[PlacedRows]) -> Iterator[pa.RecordBatch]:
         """Place all rows of the task, and yield them some bytes at a time."""
@@ -225,7 +233,10 @@ class _Placer:
         rest = iter(computed)
         columns = [column_at(batch, path) if path else next(rest) for path in self._placement.keys]
         forms = key_forms(columns, self._layout.fields)
-        return self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
+        files, keys = self._layout.place([values for values, _ in forms], [nulls for _, nulls in forms], partition, tie)
+        if self._bounds is not None:
+            self._bounds.add_rows(files, forms)
+        return files, keys
 
     def _divide(self, placed: list[_Placed]) -> Iterator[pa.RecordBatch]:
         """Divide some rows by their groups; empties `placed`."""
@@ -242,12 +253,16 @@ class _Placer:
         most = max(1, int(_SHIPPED_BYTES / row_bytes))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(files)], strict=True):
             group = int(groups[start])
+            first_file = group * files_a_group
+            bounds = None
+            if self._bounds is not None:
+                bounds = self._bounds.take(first_file, files_a_group)
             for first in range(start, end, most):
                 last = min(first + most, end)
-                counts = np.bincount(files[first:last] - group * files_a_group)
+                counts = np.bincount(files[first:last] - first_file)
                 size = int((last - first) * row_bytes)
-                self._outgoing.add(group, self._origin, size, counts, batch.slice(first, last - first))
-                self._origin += 1
+                self._outgoing.add(group, self._origin, size, counts, bounds, batch.slice(first, last - first))
+                self._origin, bounds = self._origin + 1, None
                 if self._outgoing.is_full:
                     yield from self._outgoing.take()
 

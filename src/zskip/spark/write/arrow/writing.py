@@ -23,6 +23,7 @@ from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.columns import has_nan, plain, without_unused
 from zskip.spark.write.arrow.schema import NotArrow, first_line, leaves_of, stored_bytes
 from zskip.spark.write.arrow.sorting import stable_order
+from zskip.spark.write.key_bounds import MakeBounds
 
 WRITTEN = "file int, name string, rows bigint, bytes bigint, read bigint, runs binary"
 """The columns that a task reports for each new file, and of `Origins`."""
@@ -65,9 +66,10 @@ class FileOptions:
         row_bytes: float,
         metadata: Mapping[str, str],
         page_order: PageOrder | None = None,
+        make_bounds: MakeBounds | None = None,
     ) -> None:
         """directory: relative to the table; row_bytes: of a row in the files as they are; metadata: of the footers;
-        page_order: of rows with keys, which lie by key without."""
+        page_order: of rows with keys, which lie by key without; make_bounds: where footers have the bounds of keys."""
         self.reach = reach
         self.directory = directory
         self.schema = schema
@@ -79,6 +81,7 @@ class FileOptions:
         self.group_rows = rows - rows % page_rows or rows
         self.metadata = {key.encode(): value.encode() for key, value in metadata.items()}
         self.page_order = page_order
+        self.make_bounds = make_bounds
 
     def sort(self, keys: Keys) -> Ints:
         """Sort the rows of a file by their keys; returns positions."""
@@ -94,10 +97,18 @@ class Origins(NamedTuple):
     """The tasks that have placed the rows, in the high halves, each with the mark of its run in the low half."""
 
 
-def write_parquet(options: FileOptions, access: Access, file: int, table: pa.Table, origins: Origins) -> pa.RecordBatch:
+def write_parquet(
+    options: FileOptions,
+    access: Access,
+    file: int,
+    table: pa.Table,
+    origins: Origins,
+    metadata: Mapping[bytes, bytes] | None = None,
+) -> pa.RecordBatch:
     """Write rows as one Parquet file, complete and published, or not at all; returns the one row of `WRITTEN`.
 
-    Columns with NaN get no bounds, since Spark does not know that bounds leave out NaN.
+    metadata: of this footer besides that of all. Columns with NaN get no bounds, since Spark does not know that bounds
+    leave out NaN.
     """
     name = f"part-{file:05d}-{uuid.uuid4()}-c000{SUFFIXES[options.codec]}.parquet"
     path = f"{options.directory}/{name}"
@@ -127,7 +138,8 @@ def write_parquet(options: FileOptions, access: Access, file: int, table: pa.Tab
             ) as stream,
         ):
             stream.write_table(table, row_group_size=options.group_rows)
-            stream.add_key_value_metadata(options.metadata | _nan_statistics(table, nans, options.group_rows))
+            nan_statistics = _nan_statistics(table, nans, options.group_rows)
+            stream.add_key_value_metadata({**options.metadata, **nan_statistics, **(metadata or {})})
         _sign(scratch)
         size = os.path.getsize(scratch)
         access.publish(scratch, path)
