@@ -96,11 +96,11 @@ def _drop_field_ids(schema_json: str) -> str:
     return json.dumps(json.loads(schema_json, object_hook=lambda part: {k: part[k] for k in part if k != _FIELD_ID}))
 
 
-def restore_field_ids(spark: SparkSession, schema: TableSchema) -> TableSchema:
-    """The schema with the field ids that the table's format declares, for files to be written."""
-    if schema.snapshot.reading.declared is None:
+def restore_field_ids(spark: SparkSession, schema: TableSchema, declared: str | None) -> TableSchema:
+    """The schema with the columns that the table's format declares, in Spark's JSON with their ids, if it does."""
+    if declared is None:
         return schema
-    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(schema.snapshot.reading.declared[0]))
+    return dataclasses.replace(schema, data=Jvm.of(spark).call(_TYPE, "fromJson")(declared))
 
 
 def read_struct(text: str) -> StructType:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tiers
-from iceberg_rows import create, delete_equal, load, rows, same
+from iceberg_rows import COUNTER, create, delete_equal, load, rows, same
 
 import zskip
 from zskip.errors import ColumnError, UnsupportedError
@@ -98,6 +98,24 @@ def test_parts_of_lists_and_maps_have_ids(engine_spark: SparkSession, version: i
         spark.catalog.refreshTable(name)
         assert sorted(map(repr, spark.table(name).collect())) == sorted(expected)
         assert table.optimize(["id"], curve="linear", files=3).writer == "arrow"
+
+
+def test_a_name_that_another_column_takes(engine_spark: SparkSession) -> None:
+    """All columns of files have ids, also beside lists: by its name, the old column would be found for the new one."""
+    spark, name = engine_spark, f"local.db.names{next(COUNTER)}"
+    some = spark.range(0, 400, 1, 4).selectExpr("id", "id % 7 AS k", "id * 10 AS a", "array(id) AS l")
+    zskip.write(some, name, by=["id", "k"], files=4, format="iceberg")
+    table = zskip.table(spark, name)
+    with pytest.raises(UnsupportedError, match=r'Spark would write column "l" as another type, or its parts without'):
+        table.optimize(["id", "k"], writer="spark")
+    for change in (lambda: table.append(some), lambda: table.optimize(["k", "a"], files=3), table.compact):
+        change()
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN a TO t")
+        spark.sql(f"ALTER TABLE {name} ADD COLUMN a BIGINT")
+        for frame in (spark.table(name), zskip.table(spark, name).df()):
+            assert frame.where("a IS NULL AND t = id * 10 AND l[0] = id").count() == 800
+        spark.sql(f"ALTER TABLE {name} DROP COLUMN a")
+        spark.sql(f"ALTER TABLE {name} RENAME COLUMN t TO a")
 
 
 @pytest.mark.parametrize("kind", tiers.nightly(BY))

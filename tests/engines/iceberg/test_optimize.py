@@ -72,20 +72,6 @@ def test_a_table_of_the_sessions_catalog_is_optimized(engine_spark: SparkSession
 
 
 @pytest.mark.slow
-def test_lists_and_maps_are_found_by_a_name_mapping(engine_spark: SparkSession) -> None:
-    name = create(engine_spark, columns="id BIGINT, l ARRAY<INT>, m MAP<STRING, STRUCT<a: INT>>")
-    made = engine_spark.range(0, 100, 1, 4).selectExpr(
-        "id", "array(int(id), NULL) AS l", "map(string(id), named_struct('a', int(id))) AS m"
-    )
-    made.writeTo(name).append()
-    zskip.table(engine_spark, name).optimize(["id"], curve="linear", files=2)
-    found = engine_spark.table(name)
-    assert [tuple(row) for row in found.orderBy("id").collect()] == [tuple(row) for row in made.orderBy("id").collect()]
-    engine_spark.sql(f"ALTER TABLE {name} RENAME COLUMN l TO other")
-    assert engine_spark.table(name).where("other[0] = 7").count() == 1
-
-
-@pytest.mark.slow
 def test_a_statement_names_a_table_of_the_catalog(engine_spark: SparkSession) -> None:
     name = "local.db.`odd-name`"
     rows(engine_spark, 0, 4000).writeTo(name).create()

@@ -156,7 +156,6 @@ def read_row_rules(contents: Contents, catalog: str) -> RowRules:
     """Read the rules for new rows; catalog: the name of the session's catalog."""
     metadata = contents.metadata
     schema = metadata.schema()
-    has_ids = find_unsupported_feature(contents) is not None
     return RowRules(
         required=[field.name for field in schema.fields if field.required],
         given={
@@ -165,7 +164,7 @@ def read_row_rules(contents: Contents, catalog: str) -> RowRules:
             if field.write_default is not None
         },
         partitions=read_partition_expressions(metadata, catalog),
-        stored=stored_schema(schema) if has_ids else None,
+        stored=stored_schema(schema),
     )
 
 

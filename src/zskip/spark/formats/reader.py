@@ -175,6 +175,11 @@ class Reader(MetadataReader):
         """
         return None
 
+    def declared_columns(self) -> str | None:
+        """The columns that the table declares, with the ids that Arrow gives them in files, in Spark's JSON."""
+        declared = self.snapshot.reading.declared
+        return None if declared is None else declared[0]
+
     def count_live_rows(self, stored: Ints) -> Ints:
         """(files,) the rows of each file without deleted ones; stored: (files,) all rows that it holds."""
         return stored

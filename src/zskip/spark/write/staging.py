@@ -106,6 +106,21 @@ def _stage_by_spark(
     return StagedFiles(directory=staging, files=files, rows=rows, spark_reason=reason)
 
 
+def check_spark_writes(root: str, stored: str | None, reason: str) -> None:
+    """Raise UnsupportedError for a column that Spark would write otherwise than a table asks.
+
+    stored: the columns of files in Spark's JSON, if the table says; reason: why Arrow does not write.
+    """
+    from zskip.spark.write.arrow.schema import find_arrow_only_column
+
+    column = None if stored is None else find_arrow_only_column(stored)
+    if column is not None:
+        raise UnsupportedError(
+            f'Arrow has to write "{root}", and does not ({reason}): Spark would write column "{column}" as another '
+            "type, or its parts without ids; change that, or write with another engine"
+        )
+
+
 def not_through_arrow(root: str, reason: str) -> UnsupportedError:
     """The error for writer="arrow"."""
     return UnsupportedError(f'"{root}" cannot be rewritten through Arrow: {reason}; leave writer="arrow" out')

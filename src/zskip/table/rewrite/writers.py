@@ -17,7 +17,7 @@ from zskip.formats.compression import Compression
 from zskip.formats.schema import read_footers
 from zskip.layout.pages import MOST_ROWS
 from zskip.records import Ints, Snapshot
-from zskip.spark.write.staging import stage_files
+from zskip.spark.write.staging import check_spark_writes, stage_files
 from zskip.storage import Storage
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import ARROW, AUTO, SPARK
@@ -168,7 +168,7 @@ class FileWriter:
         rows = int(rewrite.rows.sum())
         job = ArrowRewrite(
             spark=self._spark,
-            schema=restore_field_ids(self._spark, rewrite.reader.schema),
+            schema=restore_field_ids(self._spark, rewrite.reader.schema, rewrite.reader.declared_columns()),
             source=self._source,
             target=self._target.storage,
             staging=staging,
@@ -185,7 +185,7 @@ class FileWriter:
         from zskip.spark.write.arrow.job import ArrowRows, RowsWritten, rows_session
 
         rows, reader = int(rewrite.rows.sum()), rewrite.reader
-        columns = str(restore_field_ids(self._spark, reader.schema).data.json())
+        columns = str(restore_field_ids(self._spark, reader.schema, reader.declared_columns()).data.json())
         live = rewrite.arrangement.live_rows(rows_session(self._spark), reader)
         job = ArrowRows(
             spark=self._spark,
@@ -210,10 +210,11 @@ class FileWriter:
         session = writing_session(self._spark, by_name=self._base.reading.declared is not None)
         reader, arrangement = rewrite.reader, rewrite.arrangement
         if reader.files_hold_rows:
-            reader = reader.with_schema(restore_field_ids(session, reader.schema))
+            declared = (self._base.reading.declared or (None,))[0]
+            reader = reader.with_schema(restore_field_ids(session, reader.schema, declared))
         live = arrangement.live_rows(session, reader)
         rows, stored = arrangement.routed(live, ORDINAL), reader.stored_columns(live)
-        _check_spark_writes(self._base, stored, reason)
+        check_spark_writes(self._base.root, stored or reader.declared_columns(), reason)
         rows = rows if stored is None else name_as_stored(rows, stored)
         write_rows(rows, self._target.storage.uri(staging), options)
         return int(rewrite.rows.sum())
@@ -319,19 +320,6 @@ def rewrite_in_place(
     except BaseException:
         writer.abort()
         raise
-
-
-def _check_spark_writes(snapshot: Snapshot, stored: str | None, reason: str) -> None:
-    """Raise UnsupportedError for a column that Spark would write otherwise; reason: why Arrow does not write."""
-    from zskip.spark.write.arrow.schema import find_arrow_only_column
-
-    declared = stored or (snapshot.reading.declared or (None,))[0]
-    column = None if declared is None else find_arrow_only_column(declared)
-    if column is not None:
-        raise UnsupportedError(
-            f'Arrow has to rewrite "{snapshot.root}", and does not ({reason}): Spark would write column "{column}" as '
-            "another type, or its parts without ids; change that, or rewrite it with another engine"
-        )
 
 
 def _check_rows(rewrite: Rewrite, live: Ints, written: Ints) -> None:

@@ -24,7 +24,7 @@ from zskip.layout.pages import MOST_ROWS, page_rows
 from zskip.layout.predict import predict_share
 from zskip.layout.sampling import ReservoirPlan
 from zskip.records import Field, FileSizes, Ints, Sample, Snapshot
-from zskip.spark.write.staging import StagedFiles, stage_files, stage_through_arrow
+from zskip.spark.write.staging import StagedFiles, check_spark_writes, stage_files, stage_through_arrow
 from zskip.table.advice.choose_layout import ChosenLayout, choose_layout
 from zskip.table.handle import Handle
 from zskip.table.optimize_request import OptimizeRequest, files_per_partition
@@ -280,7 +280,7 @@ def _write(handle: Handle, spark: SparkSession, writing: _Writing) -> StagedFile
         handle.format,
         handle.storage,
         [lambda staging: _write_through_arrow(handle, spark, writing, staging)],
-        lambda staging, _: _write_by_spark(handle, spark, writing, staging),
+        lambda staging, reason: _write_by_spark(handle, spark, writing, staging, reason),
         source=handle.storage.root,
     )
     return staged if writing.is_routed else _in_one_partition(staged)
@@ -320,7 +320,7 @@ def _write_through_arrow(handle: Handle, spark: SparkSession, writing: _Writing,
     return job.write_in_order()
 
 
-def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str) -> int:
+def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, staging: str, reason: str) -> int:
     import pyspark.sql.functions as F
     from pyspark.sql import Observation
 
@@ -330,6 +330,7 @@ def _write_by_spark(handle: Handle, spark: SparkSession, writing: _Writing, stag
     from zskip.spark.write.rewrite import WriteOptions, routed, write_rows, writing_session
     from zskip.spark.write.routing import route
 
+    check_spark_writes(handle.storage.root, writing.plan.stored, reason)
     session = writing_session(spark)
     # Columns of a DataFrame may carry the ids of another table: those that the table does not store are left out.
     session.conf.set("spark.sql.parquet.fieldId.write.enabled", str(writing.plan.stored is not None).lower())

@@ -127,6 +127,10 @@ class IcebergReader(Reader):
         """The columns of files with their ids there."""
         return None if self.files_hold_rows else complete(self._table.stored_columns(), live.drop(ORDINAL), HIDDEN_IDS)
 
+    def declared_columns(self) -> str | None:
+        """Also the parts of lists and maps have ids: Iceberg finds what has none by names, which change."""
+        return self._table.stored_columns()
+
     def count_live_rows(self, stored: Ints) -> Ints:
         """(files,) the rows of each file without deleted ones."""
         if self.files_hold_rows or self._tasks is None:
