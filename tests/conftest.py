@@ -59,10 +59,12 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["SPARK_SUBMIT_OPTS"] = jvms.options()
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Do not import files in which there is nothing for `--rest`."""
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import files in which there is nothing for `--rest`, unless a test is named."""
     is_test = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
-    return True if is_test and not tiers.may_select(collection_path.read_text()) else None
+    if not is_test or any("::" in name for name in config.args):
+        return None
+    return None if tiers.may_select(collection_path.read_text(encoding="utf-8")) else True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
