@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from crashes import Dying
-from format_tables import content, count_commits, opened_in
+from format_tables import content, count_commits, opened_in, with_ids
 
 from zskip.formats import BatchId, StagedFile, TableFormat
 
@@ -20,7 +20,7 @@ def stage(form: TableFormat, root: Path, rows: pa.Table = NEW, parts: int = 2, n
     added = []
     for i in range(parts):
         path = f"{staging}/{name}-{i}.parquet"
-        pq.write_table(rows.slice(i * size, size), root / path)
+        pq.write_table(with_ids(rows.slice(i * size, size)), root / path)
         added.append(StagedFile(path=path, directory="", size=(root / path).stat().st_size))
     return added
 

@@ -251,6 +251,12 @@ def stage_all(form: TableFormat, base: Snapshot, name: str, only: Sequence[int] 
     return added
 
 
+def with_ids(rows: pa.Table) -> pa.Table:
+    """The same with the ids that Iceberg gives to the columns of a table that is made of them."""
+    ids = [{"PARQUET:field_id": str(number)} for number in range(1, rows.num_columns + 1)]
+    return rows.cast(pa.schema([f.with_metadata(one) for f, one in zip(rows.schema, ids, strict=True)]))
+
+
 def _plain(rows: pa.Table) -> pa.Table:
     """The same with texts of one Arrow type, of which writers use several."""
     views = pa.types.is_string_view

@@ -15,6 +15,7 @@ import pytest
 import tiers
 from appends import INFO
 from crashes import Countdown, Crash
+from format_tables import with_ids
 from iceberg_rows import create, load, rows, same
 from pyspark.sql.functions import expr
 
@@ -154,7 +155,7 @@ def make(form: IcebergFormat, name: str) -> None:
     added, staging = [], form.stage()
     for k in range(3):
         path = f"{staging}/{name}{k}.parquet"
-        pq.write_table(NEW.filter(pc.equal(NEW["k"], k)), root / path)
+        pq.write_table(with_ids(NEW.filter(pc.equal(NEW["k"], k))), root / path)
         added.append(StagedFile(path=path, directory=f"{field}={k}", size=(root / path).stat().st_size))
     try:
         assert form.append(base, added, INFO) is not None

@@ -64,8 +64,6 @@ class Rewrite:
     new: tuple[NewFile, ...]
     mode: str
     """REPLACE, APPEND or OVERWRITE."""
-    by_name: bool
-    """Whether files lack column ids, so that the table needs a name mapping."""
     info: Mapping[str, Any]
     batch: BatchId | None = None
     spec: int = 0
@@ -200,7 +198,8 @@ def prepare_rewrite(
     else:
         check_rows(old, zip((file.directory for file in files), index.rows.tolist(), strict=True))
     metrics = file_metrics(storage, files, index, schema, contents.metadata.properties)
-    without_ids = [not _has_ids(storage, file.path, schema) for file in files]
+    for file in files:
+        _check_ids(storage, file.path, schema)
     return Rewrite(
         name=name,
         old=old,
@@ -216,7 +215,6 @@ def prepare_rewrite(
             for file, part in zip(files, metrics, strict=True)
         ),
         mode=mode,
-        by_name=any(without_ids),
         info=info,
         batch=batch,
         spec=contents.metadata.default_spec_id,
@@ -224,24 +222,16 @@ def prepare_rewrite(
     )
 
 
-def _has_ids(storage: Storage, path: str, schema: Schema) -> bool:
-    """Whether a file's columns have their ids; raises CorruptFileError if some have other ids or none."""
+def _check_ids(storage: Storage, path: str, schema: Schema) -> None:
+    """Raise CorruptFileError unless all columns of a file have their ids: one by its name may be another's one day."""
     ids = index_by_name(schema) | HIDDEN_IDS
     with storage.open(path) as stream:
-        file_ids = dict(_ids(pq.read_schema(stream), ""))
-    for name, field_id in file_ids.items():
-        if name not in ids or field_id not in (None, ids[name]):
-            raise CorruptFileError(
-                f'"{storage.uri(path)}" holds the column "{name}" with the id {field_id}, and the table '
-                f"{ids.get(name, 'has no such column')}; nothing was committed, please report it"
-            )
-    missing = [name for name, field_id in file_ids.items() if field_id is None]
-    if missing and len(missing) < len(file_ids):
-        raise CorruptFileError(
-            f'"{storage.uri(path)}" holds the column "{missing[0]}" without an id and others with one; nothing was '
-            "committed, please report it"
-        )
-    return not missing
+        for name, field_id in _ids(pq.read_schema(stream), ""):
+            if field_id is None or field_id != ids.get(name):
+                raise CorruptFileError(
+                    f'"{storage.uri(path)}" holds the column "{name}" with the id {field_id}, and the table '
+                    f"{ids.get(name, 'has no such column')}; nothing was committed, please report it"
+                )
 
 
 def _ids(fields: pa.Schema | pa.DataType, prefix: str) -> Iterator[tuple[str, int | None]]:

@@ -15,14 +15,12 @@ from pyiceberg.manifest import (
     ManifestEntryStatus,
     ManifestFile,
 )
-from pyiceberg.table import TableProperties, Transaction
-from pyiceberg.table.name_mapping import create_mapping_from_schema
+from pyiceberg.table import Transaction
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.update import (
     AssertCurrentSchemaId,
     AssertTableUUID,
-    SetPropertiesUpdate,
     TableRequirement,
     TableUpdate,
 )
@@ -88,9 +86,6 @@ class ReplaceFiles(_SnapshotProducer["ReplaceFiles"]):
         """Write manifests; returns the catalog's updates, and its requirements for them."""
         metadata = self._contents.metadata
         updates, requirements = self._commit()
-        if self._rewrite.by_name and metadata.name_mapping() is None:
-            mapping = create_mapping_from_schema(metadata.schema()).model_dump_json()
-            updates = (SetPropertiesUpdate(updates={TableProperties.DEFAULT_NAME_MAPPING: mapping}), *updates)
         schema = AssertCurrentSchemaId(current_schema_id=metadata.current_schema_id)  # type: ignore[call-arg]
         return updates, (AssertTableUUID(uuid=metadata.table_uuid), schema, *requirements)
 

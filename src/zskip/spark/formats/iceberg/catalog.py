@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 from pyiceberg.schema import Schema
-from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pyiceberg.transforms import BucketTransform, TruncateTransform
 from pyspark import InheritableThread
 from pyspark.errors.exceptions.captured import CapturedException
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 
 ICEBERG = "org.apache.iceberg"
 _TRIES = 50
-_MAPPING = "schema.name-mapping.default"
 _CONFLICTS = (
     f"{ICEBERG}.exceptions.ValidationException",
     f"{ICEBERG}.exceptions.CommitFailedException",
@@ -169,11 +167,8 @@ class SessionCatalog:
         self.commit_operation(operation, lambda: self._is_committed(rewrite, read))
 
     def prepare(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
-        """The pending update of a rewrite, after the table has got a name mapping if it needs one."""
+        """The pending update of a rewrite."""
         with self._translate_errors("prepare a commit to"):
-            if rewrite.by_name and contents.metadata.name_mapping() is None:
-                mapping = create_mapping_from_schema(contents.metadata.schema()).model_dump_json()
-                table.updateProperties().set(_MAPPING, mapping).commit()
             return self._prepare(table, contents, rewrite)
 
     def commit_operation(self, operation: JavaObject, is_committed: Callable[[], bool]) -> None:
@@ -331,12 +326,8 @@ class SessionCatalog:
         sibling: None for new rows, whose partition has some values, in Iceberg's text, under a spec.
         """
         jvm = self._jvm
-        mapping = table.properties().get(_MAPPING)
-        name_mapping = (
-            None if mapping is None else jvm.call(f"{ICEBERG}.mapping.NameMappingParser", "fromJson")(mapping)
-        )
         metrics = jvm.call(f"{ICEBERG}.parquet.ParquetUtil", "fileMetrics")(
-            table.io().newInputFile(uri), jvm.call(f"{ICEBERG}.MetricsConfig", "forTable")(table), name_mapping
+            table.io().newInputFile(uri), jvm.call(f"{ICEBERG}.MetricsConfig", "forTable")(table)
         )
         spec = table.specs().get(spec_id if sibling is None else sibling.specId())
         builder = jvm.call(f"{ICEBERG}.DataFiles", "builder")(spec)
