@@ -32,6 +32,7 @@ from zskip.errors import InputError, ZskipWarning
 from zskip.index import BoundIndex, Index, prune_row_groups, refresh
 from zskip.index import index as store
 from zskip.index.store import compact
+from zskip.index.store.manifest import Manifest, list_manifests, manifest_path
 from zskip.index.store.segment import INDEX_DIR
 from zskip.predicate import Column, Columns, Compare, Constant, parse, to_sql
 from zskip.records import ColumnStats, Known
@@ -373,6 +374,32 @@ def test_old_segments_are_cleaned_and_live_ones_are_not(tmp_path: Path, monkeypa
     opened(tmp_path).index(granularity="file")
     names = {path.name.rsplit("-", 1)[0] for path in (tmp_path / INDEX_DIR).glob("segment-*")}
     assert names == set(whole)
+
+
+def test_many_refreshes_leave_few_files_and_old_versions_whole(
+    tmp_path: Path, storage: Any, snap: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions that follow each other fast do not wait for hours, and segments that no version names yet are kept."""
+    monkeypatch.setattr(store, "_KEEP_MANIFESTS", 5)
+    unpublished = tmp_path / INDEX_DIR / "segment-unpublished-files.parquet"
+    counts = []
+    for i in range(24):
+        write(tmp_path / f"{i:02}.parquet", i)
+        refresh(storage, snap(storage, {"a": "long"}))
+        if not i:
+            unpublished.write_bytes(b"")
+        counts.append(len(list((tmp_path / INDEX_DIR).iterdir())))
+    assert max(counts[12:]) <= max(counts[:12]) + 4
+    assert unpublished.exists()
+    kept = list_manifests(storage.list_dir(INDEX_DIR))
+    assert len(kept) == 5
+    for version in kept:
+        manifest = Manifest.from_bytes(storage.read(manifest_path(version)), str(version))
+        assert all(
+            (tmp_path / INDEX_DIR / f"{segment.name}-{part}.parquet").exists()
+            for segment in manifest.segments
+            for part in ("files", "entries")
+        )
 
 
 def test_a_refresh_that_comes_second_does_not_undo_the_granularity(

@@ -40,7 +40,7 @@ from zskip.version import __version__
 
 _LOG = logging.getLogger("zskip.index")
 _KEEP_HOURS = 6
-_KEEP_MANIFESTS = 16
+_KEEP_MANIFESTS = 64
 _ATTEMPTS = 100
 
 
@@ -342,24 +342,29 @@ def find_garbage(storage: Storage) -> list[tuple[str, str]]:
     newest_ms = time.time() * 1000 - _KEEP_HOURS * 3_600_000
     listing = storage.list_dir(INDEX_DIR)
     manifests = list(list_manifests(listing).items())
-    live: set[str] = set()
-    successor_ms = float("inf")
-    result: list[tuple[str, str]] = []
-    for i, (_, info) in enumerate(manifests):
-        if successor_ms > newest_ms and i < _KEEP_MANIFESTS:
-            live |= _segment_names(storage, info)
-        else:
-            result.append((f"{INDEX_DIR}/{info.path.rpartition('/')[2]}", "an old version of the index"))
-        successor_ms = info.mtime_ms
+    kept, old = [info for _, info in manifests], []
+    while len(kept) > 1 and (len(kept) > _KEEP_MANIFESTS or kept[-2].mtime_ms <= newest_ms):
+        old.append(kept.pop())
+    result = [(f"{INDEX_DIR}/{info.path.rpartition('/')[2]}", "an old version of the index") for info in old]
+    # What the oldest version does not name and others do is too young to go, unless an older one named it.
+    live = {name for info in (*kept[:1], *kept[-1:]) for name in _segment_names(storage, info)}
+    outdated = {name for info in old for name in _segment_names(storage, info)} - live
     for info in listing:
         name = info.path.rpartition("/")[2]
-        orphan = (name.startswith("segment-") and name.rsplit("-", 1)[0] not in live) or (
-            name.startswith("sketch-") and name.removesuffix(".parquet") not in live
-        )
-        if info.mtime_ms < newest_ms and (orphan or name.startswith(".")):
-            reason = "named by no version of the index" if orphan else "half written"
+        segment = _segment_of(name)
+        if segment in outdated or (
+            info.mtime_ms < newest_ms and (name.startswith(".") or segment not in {None, *live})
+        ):
+            reason = "half written" if segment is None else "named by no version of the index"
             result.append((f"{INDEX_DIR}/{name}", reason))
     return result
+
+
+def _segment_of(name: str) -> str | None:
+    """The name of the segment that a file is of."""
+    if name.startswith("segment-"):
+        return name.rsplit("-", 1)[0]
+    return name.removesuffix(".parquet") if name.startswith("sketch-") else None
 
 
 def _segment_names(storage: Storage, info: FileInfo) -> set[str]:
