@@ -13,7 +13,7 @@ from zskip.records.info import (
     TreeCut,
     TreeInfo,
 )
-from zskip.records.reading import ColumnIds, ColumnNames, Deletes, Reading
+from zskip.records.reading import ColumnIds, ColumnNames, Deletes, HiddenColumn, ReadableFiles, Reading
 from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
 from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
@@ -35,6 +35,7 @@ __all__ = [
     "Field",
     "FileSizes",
     "Floats",
+    "HiddenColumn",
     "IndexInfo",
     "IndexedPart",
     "Ints",
@@ -48,6 +49,7 @@ __all__ = [
     "OptimizeResult",
     "Partition",
     "PruneResult",
+    "ReadableFiles",
     "Reading",
     "Regret",
     "Sample",

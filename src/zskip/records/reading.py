@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from zskip.records.arrays import Bools, Ints
 
@@ -47,7 +48,7 @@ class Deletes:
     kind: str
     """"deletion vector", "position deletes", "equality deletes" or "log file"."""
     path: str | None = None
-    """The absolute path or URI of the file that holds it; None where `rows` says everything."""
+    """The absolute path or URI of the file that holds it; None where `rows` or `inline` says everything."""
     offset: int | None = None
     """Where it begins in that file, in bytes; None for the whole file."""
     size: int | None = None
@@ -56,6 +57,33 @@ class Deletes:
     """The columns of equality deletes, by their names in the table."""
     rows: Ints | None = None
     """The numbers of the deleted rows, ascending, from 0 for the data file's first row; None: only `path` tells."""
+    inline: bytes | None = None
+    """The deletion vector itself, where the log has it in place of a file."""
+
+
+class HiddenColumn(NamedTuple):
+    """A column that follows a row through rewrites, and may be missing from a file."""
+
+    name: str
+    first: int | None
+    """What it is in rows where the file does not say; None for null."""
+    counts: bool
+    """Whether that is of the file's first row only, and each further row has the next number."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ReadableFiles:
+    """How others than the format's own code read the live rows of data files; mappings are by the files' paths."""
+
+    columns: str
+    """The columns of new files in Spark's JSON, with their names and ids there: the table's, and then hidden ones."""
+    by_id: bool = False
+    """Whether columns have ids in all files, by which they are found; else their names are those of new files."""
+    locations: Mapping[str, str] = field(default_factory=dict)
+    """What delete files call the data files."""
+    deletes: Mapping[str, Sequence[Deletes]] = field(default_factory=dict)
+    """With paths relative to the table."""
+    hidden: Mapping[str, Sequence[HiddenColumn]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

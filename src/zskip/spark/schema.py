@@ -137,6 +137,15 @@ def complete(stored: str, frame: DataFrame, ids: Mapping[str, int] | None = None
     return json.dumps(struct)
 
 
+def add_numbers(stored: str, ids: Mapping[str, int | None]) -> str:
+    """Add columns of longs to others, in Spark's JSON; ids: in files, of those that have one."""
+    struct = json.loads(stored)
+    for name, field_id in ids.items():
+        metadata = {} if field_id is None else {_FIELD_ID: field_id}
+        struct["fields"].append({"name": name, "type": "long", "nullable": True, "metadata": metadata})
+    return json.dumps(struct)
+
+
 def partition_by_ordinal(spark: SparkSession, schema: TableSchema, column: str) -> TableSchema:
     """The same files under one artificial partition column: the index of the file's Hive partition."""
     jvm = Jvm.of(spark)

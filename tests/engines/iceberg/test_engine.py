@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -91,7 +92,10 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, work: Callable[[], Any]) -> None:
 
 
 @pytest.mark.parametrize("partitioned", ["", "p"])
-def test_position_deletes_are_gone_after_an_optimize(engine_spark: SparkSession, partitioned: str) -> None:
+def test_position_deletes_are_gone_after_an_optimize(
+    engine_spark: SparkSession, partitioned: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "zskip")
     name = create(engine_spark, 2, partitioned=partitioned)
     engine_spark.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
     engine_spark.sql(f"UPDATE {name} SET name = 'new' WHERE id % 7 = 1")
@@ -100,6 +104,7 @@ def test_position_deletes_are_gone_after_an_optimize(engine_spark: SparkSession,
     table = zskip.table(engine_spark, name)
     result = table.optimize(["k"], curve="linear", files=8)
     assert (result.files_after, result.rows, result.writer) == (8, len(before), "arrow")
+    assert "Spark reads the files" not in caplog.text
     assert content(engine_spark.table(name)) == content(table.df()) == before
     assert files(engine_spark, name) == {0: 8}
     assert last_operation(engine_spark, name) == "replace"
@@ -128,7 +133,10 @@ def test_equality_deletes_are_gone_once_they_apply_to_no_file(engine_spark: Spar
 
 
 @pytest.mark.parametrize("partitioned", ["", "p"])
-def test_rows_of_version_3_keep_their_ids(engine_spark: SparkSession, partitioned: str) -> None:
+def test_rows_of_version_3_keep_their_ids(
+    engine_spark: SparkSession, partitioned: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "zskip")
     name = create(engine_spark, 3, partitioned=partitioned)
     append(engine_spark, name, 4000, 5000)
     engine_spark.sql(f"DELETE FROM {name} WHERE id % 5 = 0")
@@ -148,6 +156,7 @@ def test_rows_of_version_3_keep_their_ids(engine_spark: SparkSession, partitione
     assert len({row[-2] for row in before}) == len(before)
     result = table.compact(target_file_size="1MB")
     assert (result.rows, result.files_after) == (len(before), 2 if partitioned else 1)
+    assert "Spark reads the files" not in caplog.text
     assert with_lineage(engine_spark, name) == before
     assert files(engine_spark, name) == {0: result.files_after}
 

@@ -597,7 +597,7 @@ def test_forms_are_those_of_the_types(source: pa.Table) -> None:
 
 
 def test_tasks_hold_every_part_once(tmp_path: Path) -> None:
-    from zskip.records import Partition, Snapshot
+    from zskip.records import Partition, ReadableFiles, Snapshot
 
     random = np.random.default_rng(5)
     for least in (1, 8):
@@ -613,7 +613,7 @@ def test_tasks_hold_every_part_once(tmp_path: Path) -> None:
             mtimes_ms=np.zeros(len(sizes), np.int64),
             partition_of=np.zeros(len(sizes), np.int32),
         )
-        tasks = split_into_tasks(snapshot, least)
+        tasks = split_into_tasks(snapshot, ReadableFiles(columns=""), least)
         parts = [(s.path, s.part, s.parts) for task in tasks for s in task]
         assert len(tasks) >= least
         assert all(tasks)

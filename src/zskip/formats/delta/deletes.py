@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +18,15 @@ from zskip.records import Bools, Deletes
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+
+VECTOR = "deletion vector"
+_NAME_LENGTH = 20
+"""Characters of the UUID in the name of a file with vectors."""
+_Z85 = str.maketrans(
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#",
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~",
+)
+"""From the alphabet of ZeroMQ's RFC 32, in which the log writes bytes, to Python's."""
 
 
 def read_deletes(table: DeltaTable, root: str) -> Mapping[str, tuple[Deletes, ...]]:
@@ -34,8 +45,29 @@ def read_deletes(table: DeltaTable, root: str) -> Mapping[str, tuple[Deletes, ..
     for uri, kept in zip(vectors["filepath"].to_pylist(), vectors["selection_vector"], strict=True):
         rows = np.flatnonzero(~kept.values.to_numpy(zero_copy_only=False))
         path = relative_path(uri.removeprefix(prefix), root)
-        deletes[path] = (Deletes(kind="deletion vector", rows=rows.astype(np.int64)),)
+        deletes[path] = (Deletes(kind=VECTOR, rows=rows.astype(np.int64)),)
     return deletes
+
+
+def read_descriptor(vector: Mapping[str, Any], root: str) -> Deletes:
+    """Where the log says that a deletion vector is; its path is relative to the table.
+
+    Raises UnsupportedError for a vector outside of the table's directory.
+
+    >>> read_descriptor({"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}, "/t").path
+    'ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin'
+    """
+    place, offset = str(vector["pathOrInlineDv"]), vector.get("offset") or 0
+    if vector["storageType"] == "i":
+        return Deletes(kind=VECTOR, inline=_decode(place)[: vector["sizeInBytes"]])
+    if vector["storageType"] == "u":
+        prefix, name = place[:-_NAME_LENGTH], uuid.UUID(bytes=_decode(place[-_NAME_LENGTH:]))
+        return Deletes(kind=VECTOR, path=f"{prefix}{'/' * bool(prefix)}deletion_vector_{name}.bin", offset=offset)
+    return Deletes(kind=VECTOR, path=relative_path(place, root), offset=offset)
+
+
+def _decode(text: str) -> bytes:
+    return base64.b85decode(text.translate(_Z85))
 
 
 def deleted_files(table: DeltaTable, root: str, paths: Sequence[str]) -> Bools | None:

@@ -58,6 +58,7 @@ _MOVES = "_moved.json"
 """In a staging directory: the targets of its files, and the version that the rewrite was based on."""
 _TRIES = 50
 _ACTIONS = {REWRITE: "rewrite", APPEND: "append to", OVERWRITE: "overwrite"}
+_TRACKED = ("RowId", "RowCommitVersion")
 _LOG = logging.getLogger("zskip.delta")
 
 
@@ -143,6 +144,16 @@ class DeltaFormat:
     def tracks_rows(self) -> bool:
         """Whether rows may have ids that a rewrite has to keep."""
         return "rowTracking" in (self._open().protocol().writer_features or ())
+
+    def row_tracking_columns(self) -> list[str]:
+        """The columns of files with the ids of rows and the versions that changed them; none where they have none."""
+        configuration = self._open().metadata().configuration
+        is_on = str(configuration.get("delta.enableRowTracking", "false")).lower() == "true"
+        return [configuration[f"delta.rowTracking.materialized{name}ColumnName"] for name in _TRACKED if is_on]
+
+    def finds_columns_by_id(self) -> bool:
+        """Whether columns are found in files by their ids."""
+        return mapping_mode(self._open().metadata().configuration) == "id"
 
     def stage(self) -> str:
         """Make a hidden directory for a rewrite's files and sweep those of dead processes; returns its path."""

@@ -15,12 +15,12 @@ import numpy as np
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import MetadataReader, TableFormat
 from zskip.formats.compression import Compression
-from zskip.records import Bools, Ints, Partition, Snapshot
+from zskip.records import Bools, Ints, Partition, ReadableFiles, Snapshot
 from zskip.spark.collect.statistics import FilePositions, number_rows
 from zskip.spark.formats.base import Engine
 from zskip.spark.jvm.compat import private_session
 from zskip.spark.scan.relation import ORDINAL, Pruning, prune_listing, scan
-from zskip.spark.schema import TableSchema, partition_by_ordinal, read_schema
+from zskip.spark.schema import TableSchema, partition_by_ordinal, read_schema, restore_field_ids
 from zskip.storage import Storage
 from zskip.types import read_type
 
@@ -167,6 +167,16 @@ class Reader(MetadataReader):
         name of a partition column keep what the files say.
         """
         return scan(session, partition_by_ordinal(session, self.schema, ORDINAL))
+
+    def readable_files(self) -> ReadableFiles | None:
+        """How the rows of `live_rows` are read without the format's own code; None where they cannot.
+
+        What a file turns out to need beside that, such as columns that it lacks, is found when it is read.
+        """
+        if not self.files_hold_rows:
+            return None
+        schema = restore_field_ids(self._spark, self.schema, self.declared_columns())
+        return ReadableFiles(columns=str(schema.data.json()))
 
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files with the rows of `live_rows`, in Spark's JSON; None where they are those of the frame.

@@ -130,7 +130,7 @@ class FileWriter:
 
         self._reader, self._base = rewrite.reader, rewrite.reader.snapshot
         snapshot, roads = self._base, [partial(self._write_rows, rewrite)]
-        if rewrite.reader.files_hold_rows and not rewrite.arrangement.needs_spark:
+        if not rewrite.arrangement.needs_spark:
             roads.insert(0, partial(self._write_files, rewrite))
         with describe_jobs(self._spark, f"rewrite {len(snapshot)} files of {snapshot.root}"):
             written = stage_files(
@@ -162,13 +162,16 @@ class FileWriter:
 
     def _write_files(self, rewrite: Rewrite, staging: str) -> RowsWritten:
         """Write what files hold, through Arrow alone."""
-        from zskip.spark.schema import restore_field_ids
         from zskip.spark.write.arrow.job import ArrowRewrite, RowsWritten
+        from zskip.spark.write.arrow.schema import NotReadable
 
-        rows = int(rewrite.rows.sum())
+        rows, readable = int(rewrite.rows.sum()), rewrite.reader.readable_files()
+        if readable is None:
+            raise NotReadable("only the format's own code reads them")
         job = ArrowRewrite(
             spark=self._spark,
-            schema=restore_field_ids(self._spark, rewrite.reader.schema, rewrite.reader.declared_columns()),
+            schema=rewrite.reader.schema,
+            readable=readable,
             source=self._source,
             target=self._target.storage,
             staging=staging,

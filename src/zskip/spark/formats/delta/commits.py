@@ -23,7 +23,7 @@ from zskip.formats.delta.commit import MARK, OVERWRITE, NewFile
 from zskip.formats.delta.values import relative_path
 from zskip.records import Snapshot
 from zskip.spark.formats.base import EngineCommit, RoutedRows
-from zskip.spark.formats.delta.log import DELTA, clear_data_change, open_version, read_files
+from zskip.spark.formats.delta.log import DELTA, LoggedFiles, clear_data_change, open_version
 from zskip.spark.jvm.compat import active_session, private_session
 from zskip.spark.jvm.failures import root_cause, text_with_causes
 from zskip.spark.jvm.gateway import JavaObject, Jvm
@@ -81,7 +81,7 @@ class DeltaEngine:
         jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
         with self._session(uuid.uuid4().hex, info) as session:
             version, transaction = self._begin(session, base)
-            old = read_files(session, version, base)
+            old = LoggedFiles(session, version, self._root).of(base)
             transaction.trackFilesRead(jvm.seq_of(*old))
             writing = rows.frame.sparkSession
             for name, value in {
@@ -121,7 +121,7 @@ class DeltaEngine:
         jvm, now_ms = Jvm.of(self._spark), int(time.time() * 1000)
         with self._session(rewrite, info) as session:
             version, transaction = self._begin(session, old)
-            files = read_files(session, version, old)
+            files = LoggedFiles(session, version, self._root).of(old)
             transaction.trackFilesRead(jvm.seq_of(*files))
             removed = [file.removeWithTimestamp(now_ms, False) for file in files]
             added = self._parse(_add_action(file, self._storage, changes=False) for file in new)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from zskip.errors import ConflictError, UnsupportedError
@@ -40,16 +42,39 @@ def open_version(spark: SparkSession, snapshot: Snapshot) -> tuple[JavaObject, J
     return log, log.getSnapshotAt(snapshot.version, jvm.none, jvm.none, False)
 
 
-def read_files(spark: SparkSession, version: JavaObject, snapshot: Snapshot) -> list[JavaObject]:
-    """The `AddFile`s of a snapshot's files; raises ConflictError where the log lacks one."""
-    jvm, snapshot_paths = Jvm.of(spark), set(snapshot.paths)
-    listed = version.allFiles().collectAsList()
-    path = jvm.handles.function(jvm.handles.virtual(f"{DELTA}.actions.AddFile", "path", "java.lang.String"))
-    paths = [relative_path(text, snapshot.root) for text in jvm.read(jvm.map(listed, path))]
-    files = [listed.get(i) for i, name in enumerate(paths) if name in snapshot_paths]
-    if len(files) != len(snapshot_paths):
-        raise ConflictError(f'the version {snapshot.version} of "{snapshot.root}" has other files now; call again')
-    return files
+class LoggedFiles:
+    """The `AddFile`s of a version, which Delta collects in a job."""
+
+    def __init__(self, spark: SparkSession, version: JavaObject, root: str) -> None:
+        self._jvm = Jvm.of(spark)
+        self._listed = version.allFiles().collectAsList()
+        self._numbers = {relative_path(text, root): i for i, text in enumerate(self._read("path"))}
+
+    def of(self, snapshot: Snapshot) -> list[JavaObject]:
+        """Those of a snapshot of the version; raises ConflictError where the log lacks one."""
+        return [self._listed.get(number) for number in self._find(snapshot)]
+
+    def entries(self, snapshot: Snapshot) -> dict[str, dict[str, Any]]:
+        """What the log says of a snapshot's files, by their paths; raises as `of`."""
+        entries = [json.loads(self._texts[number])["add"] for number in self._find(snapshot)]
+        return dict(zip(snapshot.paths, entries, strict=True))
+
+    def _find(self, snapshot: Snapshot) -> list[int]:
+        try:
+            return [self._numbers[path] for path in snapshot.paths]
+        except KeyError as error:
+            raise ConflictError(
+                f'the version {snapshot.version} of "{snapshot.root}" has other files now; call again'
+            ) from error
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return self._read("json")
+
+    def _read(self, getter: str) -> list[str]:
+        handles = self._jvm.handles
+        get = handles.function(handles.virtual(f"{DELTA}.actions.AddFile", getter, "java.lang.String"))
+        return list(self._jvm.read(self._jvm.map(self._listed, get)))
 
 
 def clear_data_change(file: JavaObject) -> JavaObject:

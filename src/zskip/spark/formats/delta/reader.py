@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zskip.errors import UnsupportedError
 from zskip.formats import DeltaFormat
 from zskip.formats.delta.commit import parse_partition
-from zskip.formats.delta.values import relative_path
-from zskip.records import Ints, Snapshot
+from zskip.formats.delta.deletes import read_descriptor
+from zskip.records import HiddenColumn, Ints, ReadableFiles, Snapshot
 from zskip.spark.formats.delta.commits import DeltaEngine
-from zskip.spark.formats.delta.log import DELTA, is_loaded, open_version, read_files, restore_rows, uri_of
+from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows, uri_of
 from zskip.spark.formats.reader import Reader
 from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.relation import ORDINAL, Pruning
-from zskip.spark.schema import complete
+from zskip.spark.schema import add_numbers, complete
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_FIRST_ID = "baseRowId"
+_TRACKED = (_FIRST_ID, "defaultRowCommitVersion")
+"""What an entry of the log calls the id of a file's first row, and the version of all rows that do not say theirs."""
 
 
 class DeltaReader(Reader):
@@ -68,13 +73,41 @@ class DeltaReader(Reader):
             return super().live_rows(session)
         with active_session(session):
             log, version = open_version(session, self.snapshot)
-            files, jvm = read_files(session, version, self.snapshot), Jvm.of(session)
+            files, jvm = self._logged.of(self.snapshot), Jvm.of(session)
             frame = log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none)
             frame = jvm.call(f"{DELTA}.RowTracking", "preserveRowTrackingColumns")(frame, version)
             numbered = _add_partition_numbers(DataFrame(frame, session), self.snapshot)
             # Delta Lake's own writer puts rows into their partitions by these columns.
             names = [] if self.engine is not None else [field.name for field in self.snapshot.partition_fields]
             return numbered.drop(*names)
+
+    def readable_files(self) -> ReadableFiles | None:
+        """By the vectors and the ids of rows that the log has for each file."""
+        if self.files_hold_rows or self.engine is not None or not is_loaded(self._spark):
+            return super().readable_files()
+        entries = self._logged.entries(self.snapshot)
+        names = self._table.row_tracking_columns()
+        if any(entry.get(key) is None for entry in entries.values() for key in _TRACKED if names):
+            return None
+        vectors = {path: entry["deletionVector"] for path, entry in entries.items() if entry.get("deletionVector")}
+        try:
+            deletes = {path: (read_descriptor(vector, self._storage.root),) for path, vector in vectors.items()}
+        except UnsupportedError:
+            return None
+        return ReadableFiles(
+            columns=add_numbers(self._table.row_rules().stored or self.schema.data_json, dict.fromkeys(names)),
+            by_id=self._table.finds_columns_by_id(),
+            deletes=deletes,
+            hidden={path: _hidden_columns(names, entry) for path, entry in entries.items()},
+        )
+
+    @cached_property
+    def _logged(self) -> LoggedFiles:
+        return self._collect(self.snapshot)
+
+    def _collect(self, snapshot: Snapshot) -> LoggedFiles:
+        with active_session(self._spark):
+            return LoggedFiles(self._spark, open_version(self._spark, snapshot)[1], snapshot.root)
 
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files, with their names and ids there, where columns are mapped."""
@@ -93,19 +126,21 @@ class DeltaReader(Reader):
             return super()._read_stored(session)
         with active_session(session):
             log, version = open_version(session, self.snapshot)
-            files, jvm = [restore_rows(file) for file in read_files(session, version, self.snapshot)], Jvm.of(session)
+            files, jvm = [restore_rows(file) for file in self._logged.of(self.snapshot)], Jvm.of(session)
             return DataFrame(log.createDataFrame(version, jvm.seq_of(*files), False, jvm.none), session)
 
     def count_deleted_rows(self, snapshot: Snapshot) -> Ints | None:
         """(files,) the rows in the deletion vector of each file."""
         if snapshot.reading.feature is None or not is_loaded(self._spark):
             return None
-        with active_session(self._spark):
-            files = read_files(self._spark, open_version(self._spark, snapshot)[1], snapshot)
-        paths = [relative_path(str(file.path()), self._storage.root) for file in files]
-        vectors = [file.deletionVector() for file in files]
-        rows = {path: int(v.cardinality()) for path, v in zip(paths, vectors, strict=True) if v is not None}
-        return np.array([rows.get(path, 0) for path in snapshot.paths], np.int64)
+        logged = self._logged if snapshot.version == self.snapshot.version else self._collect(snapshot)
+        vectors = (entry.get("deletionVector") for entry in logged.entries(snapshot).values())
+        return np.array([0 if vector is None else vector["cardinality"] for vector in vectors], np.int64)
+
+
+def _hidden_columns(names: Sequence[str], entry: Mapping[str, Any]) -> list[HiddenColumn]:
+    """What tracks the rows of a file; names: of the columns, none in a table that does not."""
+    return [HiddenColumn(name, entry.get(key), key == _FIRST_ID) for name, key in zip(names, _TRACKED, strict=False)]
 
 
 def _add_partition_numbers(frame: DataFrame, snapshot: Snapshot) -> DataFrame:

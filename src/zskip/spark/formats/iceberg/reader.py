@@ -13,7 +13,7 @@ from zskip.formats import IcebergFormat, TableFormat
 from zskip.formats.compression import Compression
 from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.schema import fields_from_json
-from zskip.records import Ints, Snapshot
+from zskip.records import Ints, ReadableFiles, Snapshot
 from zskip.spark.formats.iceberg.catalog import SessionCatalog
 from zskip.spark.formats.iceberg.runtime import check_runtime
 from zskip.spark.formats.iceberg.scan_tasks import ScanTasks
@@ -122,6 +122,12 @@ class IcebergReader(Reader):
         if self.files_hold_rows or self._tasks is None:
             return super().live_rows(session)
         return self._tasks.read_live(session, self.snapshot)
+
+    def readable_files(self) -> ReadableFiles | None:
+        """By the deletes and the ids of rows with which Iceberg scans each file; None where it has equality deletes."""
+        if self.files_hold_rows or self._tasks is None or self.snapshot.reading.opaque:
+            return super().readable_files()
+        return self._tasks.readable_files(self.snapshot, self._table.stored_columns())
 
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files with their ids there."""

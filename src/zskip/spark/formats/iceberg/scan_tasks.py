@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zskip.errors import ConflictError
+from zskip.errors import ConflictError, UnsupportedError
+from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.iceberg.table import PathResolver
-from zskip.records import Ints, Snapshot
+from zskip.records import Deletes, HiddenColumn, Ints, ReadableFiles, Snapshot
 from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog, items_of, read_all
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.relation import ORDINAL
+from zskip.spark.schema import add_numbers
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,6 +31,8 @@ _READ_ID = "scan-task-set-id"
 """The option that names a staged set; with Spark 4.1 its name as that of a table is enough."""
 _TASKS, _CONTENT, _LIST = f"{ICEBERG}.FileScanTask", f"{ICEBERG}.ContentScanTask", "java.util.List"
 _FILE = f"{ICEBERG}.ContentFile"
+_TRACKED_SINCE = 3
+"""The format version in which rows have ids."""
 _UUID = '"uuid"'
 """In the JSON of types."""
 
@@ -177,6 +181,34 @@ class ScanTasks:
         ]
         return np.array(rows, np.int64)
 
+    def readable_files(self, snapshot: Snapshot, stored: str) -> ReadableFiles | None:
+        """How the files are read without Iceberg; None where that is not enough. stored: their columns, as Spark's."""
+        version = self.open()
+        resolver = PathResolver(self._storage, version.table.location())
+        deletes: dict[str, list[Deletes]] = {}
+        hidden: dict[str, list[HiddenColumn]] = {}
+        tracks_rows = int(version.table.operations().current().formatVersion()) >= _TRACKED_SINCE
+        for path in snapshot.paths:
+            if path in version.with_deletes:
+                described = [_describe(delete, resolver) for delete in items_of(version.tasks[path].deletes())]
+                deletes[path] = [one for one in described if one is not None]
+                if len(deletes[path]) < len(described):
+                    return None
+            if tracks_rows:
+                file = version.tasks[path].file()
+                first = file.firstRowId()
+                # As in Iceberg's reader, rows without ids have no sequence number either.
+                number = None if first is None else int(file.dataSequenceNumber())
+                values = (None if first is None else int(first), number)
+                hidden[path] = [HiddenColumn(*one) for one in zip(HIDDEN_IDS, values, (True, False), strict=True)]
+        return ReadableFiles(
+            columns=add_numbers(stored, HIDDEN_IDS) if tracks_rows else stored,
+            by_id=True,
+            locations={path: str(version.tasks[path].file().location()) for path in deletes},
+            deletes=deletes,
+            hidden=hidden,
+        )
+
     def _stage(self, version: TableVersion, snapshot: Snapshot) -> str:
         """Stage the tasks of a snapshot's files; returns the id by which Spark reads them."""
         if snapshot.paths not in version.set_ids:
@@ -207,6 +239,19 @@ class ScanTasks:
         """The one instance of a class of Iceberg's; py4j does not find `get()` beside `get(key)`."""
         owner = f"{_SPARK}.{name}"
         return self._jvm.handles.static(owner, "get", owner).invokeWithArguments(self._jvm.list_of())
+
+
+def _describe(delete: JavaObject, resolver: PathResolver) -> Deletes | None:
+    """A delete file as `ReadableFiles` has it; None for one that only Iceberg applies."""
+    kind, offset = str(delete.format()), delete.contentOffset()
+    if str(delete.content()) != "POSITION_DELETES" or (offset is None and kind != "PARQUET"):
+        return None
+    try:
+        path = resolver.relative(str(delete.location()))
+    except UnsupportedError:
+        return None
+    size = int(delete.fileSizeInBytes())
+    return Deletes(kind=kind, path=path, offset=None if offset is None else int(offset), size=size)
 
 
 def _as_stored(value: Column, kind: Any) -> Column:

@@ -21,8 +21,8 @@ _WHOLE = 64 << 20
 class Access:
     """The files of one table, as a task on an executor reaches them. Paths are relative to the table."""
 
-    def open(self, path: str, size: int) -> Any:
-        """What pyarrow reads a file of some bytes from."""
+    def open(self, path: str, size: int | None) -> Any:
+        """What pyarrow reads a file of some bytes from, as many as there are for None."""
         raise NotImplementedError
 
     def scratch(self, path: str) -> str:
@@ -40,7 +40,7 @@ class DiskAccess(Access):
     def __init__(self, root: str) -> None:
         self._root = root
 
-    def open(self, path: str, size: int) -> Any:
+    def open(self, path: str, size: int | None) -> Any:
         """The file."""
         return pa.OSFile(os.path.join(self._root, path))
 
@@ -60,9 +60,10 @@ class RemoteAccess(Access):
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def open(self, path: str, size: int) -> Any:
+    def open(self, path: str, size: int | None) -> Any:
         """The content of a small file, a stream over a large one."""
-        return pa.BufferReader(self._storage.read(path)) if size <= _WHOLE else self._storage.open(path, size)
+        is_small = size is not None and size <= _WHOLE
+        return pa.BufferReader(self._storage.read(path)) if is_small else self._storage.open(path, size)
 
     def scratch(self, path: str) -> str:
         """A file where Spark keeps its own."""

@@ -18,7 +18,7 @@ from zskip.formats.compression import Compression
 from zskip.layout.joining import join_segments, side_by_side
 from zskip.layout.layout import Layout
 from zskip.layout.pages import PageOrder
-from zskip.records import Field, Ints, Snapshot
+from zskip.records import Field, Ints, ReadableFiles, Snapshot
 from zskip.spark.forms import quote_identifier
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.arrays import frame_of_texts, lookup
@@ -43,7 +43,7 @@ from zskip.spark.write.arrow.schema import (
     without_ids,
 )
 from zskip.spark.write.arrow.spool import SPOOLED, Spool, spool_placer, spooler
-from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, split_into_tasks
+from zskip.spark.write.arrow.tasks import TASKS_A_CORE, group_files, source_of, split_into_tasks
 from zskip.spark.write.arrow.writing import SUFFIXES, WRITTEN, FileOptions
 from zskip.spark.write.key_bounds import KeyBounds, MakeBounds, sketched_keys
 from zskip.spark.write.keys import with_computed_keys, with_tie
@@ -185,7 +185,9 @@ class ArrowRewrite(_ArrowJob):
     """The files to rewrite, and where and how to write the new ones."""
 
     schema: TableSchema
-    """Only the files to rewrite, with the column ids of the new files."""
+    """Only the files to rewrite."""
+    readable: ReadableFiles
+    """How they are read."""
     source: Storage
     rows: int
     """Rows of all files to rewrite."""
@@ -200,13 +202,14 @@ class ArrowRewrite(_ArrowJob):
         cores = self.spark.sparkContext.defaultParallelism
         placement = Placement(
             schema=schema,
+            named=arrow_schema(self.schema.data_json),
             layout=layout,
             files=layout.file_count,
             files_a_group=group_files(layout.file_count, snapshot.bytes, cores),
             sort=sort,
         )
-        tasks = split_into_tasks(snapshot, TASKS_A_CORE * cores)
-        place = placer(placement, self._reach_source(), corrected=self._corrected())
+        tasks = split_into_tasks(snapshot, self.readable, TASKS_A_CORE * cores)
+        place = placer(placement, self._reach_source(), corrected=self._corrected(), by_id=self.readable.by_id)
         write = writer(options, placement.files_a_group)
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
@@ -223,10 +226,12 @@ class ArrowRewrite(_ArrowJob):
         schema = self._check()
         snapshot = self.schema.snapshot
         numbered_bins = [
-            Bin(i, tuple((snapshot.paths[p], int(snapshot.sizes[p]), 0) for p in positions.tolist()))
+            Bin(i, [source_of(file, self.readable) for file in snapshot.take(positions)])
             for i, positions in enumerate(bins)
         ]
-        merge = merger(self._options(schema), self._reach_source(), corrected=self._corrected())
+        merge = merger(
+            self._options(schema), self._reach_source(), corrected=self._corrected(), by_id=self.readable.by_id
+        )
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
             frame = frame_of_texts(session, describe_bins(numbered_bins))
@@ -237,11 +242,11 @@ class ArrowRewrite(_ArrowJob):
         self._check_session()
         if (
             self.schema.snapshot.reading.declared is None
-            and FIELD_ID in self.schema.data_json
+            and FIELD_ID in self.readable.columns
             and self._conf("spark.sql.parquet.fieldId.read.enabled") == "true"
         ):
             raise NotReadable("columns are found by their ids")
-        schema = arrow_schema(self.schema.data.json())
+        schema = arrow_schema(self.readable.columns)
         snapshot = self.schema.snapshot
         if not len(schema):
             raise NotArrow("it has no columns")
@@ -251,7 +256,8 @@ class ArrowRewrite(_ArrowJob):
         except (pa.ArrowException, OSError, ZskipError) as error:
             # Another writer may have replaced it: Spark reports the cause.
             raise NotReadable(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
-        check_file(metadata, schema, corrected=self._corrected())
+        if not self.readable.by_id and not self.readable.hidden:
+            check_file(metadata, schema, corrected=self._corrected())
         return schema
 
     def _corrected(self) -> bool:
@@ -265,7 +271,7 @@ class ArrowRewrite(_ArrowJob):
 
     def _options(self, schema: pa.Schema, page_order: PageOrder | None = None) -> FileOptions:
         row_bytes = self.schema.snapshot.bytes / max(self.rows, 1)
-        return self._file_options(schema, self.schema.data.json(), row_bytes, page_order)
+        return self._file_options(schema, self.readable.columns, row_bytes, page_order)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,7 @@ class Bin(NamedTuple):
     """Files to merge into one, in order."""
 
     file: int
-    sources: tuple[tuple[str, int, int], ...]
-    """As `Source` begins."""
+    sources: Sequence[Source]
 
 
 def describe_bins(bins: Sequence[Bin]) -> list[str]:
@@ -31,20 +30,19 @@ def describe_bins(bins: Sequence[Bin]) -> list[str]:
 
 
 def merger(
-    options: FileOptions, source: Reach, *, corrected: bool
+    options: FileOptions, source: Reach, *, corrected: bool, by_id: bool = False
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `mapInArrow` from the rows of `describe_bins` to those of `WRITTEN`, one for each."""
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        reader = Reader(source(), options.schema, corrected=corrected)
+        reader = Reader(source(), options.schema, corrected=corrected, by_id=by_id)
         access = options.reach()
         for batch in batches:
             for text in batch.column(0).to_pylist():
                 with explain_limits():
                     one = Bin(*json.loads(text))
-                    sources = (Source(path, size, partition) for path, size, partition in one.sources)
-                    rows = (batch for source in sources for batch in reader.batches(source))
+                    rows = (batch for source in one.sources for batch in reader.batches(Source(*source)))
                     yield from write_in_order(options, access, one.file, rows)
 
     return merge

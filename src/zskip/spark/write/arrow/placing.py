@@ -105,7 +105,7 @@ def describe_tasks(tasks: Sequence[Sequence[Source]]) -> list[str]:
 
 
 def placer(
-    placement: Placement, reach: Reach, *, corrected: bool
+    placement: Placement, reach: Reach, *, corrected: bool, by_id: bool = False
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `mapInArrow` from the rows of `describe_tasks` to those of `SHIPPED`."""
 
@@ -114,7 +114,7 @@ def placer(
         for batch in batches:
             for text in batch.column(0).to_pylist():
                 task, sources = json.loads(text)
-                reader = Reader(reach(), placement.schema, corrected=corrected)
+                reader = Reader(reach(), placement.schema, corrected=corrected, by_id=by_id)
                 with explain_limits():
                     yield from _Placer(placement, task).run(_read(reader, task, [Source(*one) for one in sources]))
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
+from zskip.records import Ints
 from zskip.spark.write.arrow.access import Access
 from zskip.spark.write.arrow.columns import as_type
+from zskip.spark.write.arrow.deleted import deleted_rows
 from zskip.spark.write.arrow.schema import NotReadable, check_file, first_line, int96_columns
 
+_ID = b"PARQUET:field_id"
 _MOST_ROWS = 65_536
 _PROBED_ROWS = 64
 """Rows read first to learn how many bytes a row takes."""
@@ -37,21 +41,28 @@ class Source(NamedTuple):
     """The place of its Hive partition in the snapshot."""
     part: int = 0
     parts: int = 1
+    location: str = ""
+    """What delete files call it."""
+    deletes: Sequence[Sequence[Any]] = ()
+    """As `deleted_rows` takes them."""
+    hidden: Sequence[Sequence[Any]] = ()
+    """As `HiddenColumn`; the last columns of the schema."""
 
 
 class Reader:
-    """Reads the files of one table in the columns, and the types, of a schema; texts may be in dictionaries."""
+    """Reads the live rows of files in the columns, and the types, of a schema; texts may be in dictionaries."""
 
-    def __init__(self, access: Access, schema: pa.Schema, *, corrected: bool) -> None:
-        """corrected: as `check_file` takes it."""
+    def __init__(self, access: Access, schema: pa.Schema, *, corrected: bool, by_id: bool = False) -> None:
+        """corrected: as `check_file` takes it; by_id: as in `ReadableFiles`."""
         self._access = access
         self._schema = schema
         self._corrected = corrected
+        self._by_id = by_id
         self._row_bytes = 0.0
         """The most bytes that a row of a batch took."""
 
     def batches(self, source: Source) -> Iterator[pa.RecordBatch]:
-        """The rows of a file in their order. Raises NotReadable for a file that pyarrow reads otherwise than Spark."""
+        """The live rows of a file in order. Raises NotReadable for a file that pyarrow reads otherwise than Spark."""
         try:
             with self._access.open(source.path, source.size) as stream:
                 yield from self._batches(stream, source)
@@ -63,16 +74,20 @@ class Reader:
         options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": False}
         file = pq.ParquetFile(stream, **options)
         metadata = file.metadata
-        check_file(metadata, self._schema, corrected=self._corrected)
+        stored = self._find_columns(file.schema_arrow, source)
+        check_file(metadata, stored, corrected=self._corrected)
         groups = _row_groups(metadata, source)
         _check_int96(stream, metadata, groups)
-        dictionaries = self._with_dictionaries(metadata, groups)
+        dictionaries = _with_dictionaries(stored, metadata, groups)
         is_large = any(metadata.row_group(i).total_byte_size > _STREAMED for i in groups)
         if dictionaries or is_large:
             options |= {"read_dictionary": dictionaries, "buffer_size": _BUFFER if is_large else 0}
             file = pq.ParquetFile(stream, metadata=metadata, **options)
-        columns = self._columns(file.schema_arrow)
+        columns = _names_to_read(stored, file.schema_arrow)
+        live = _LiveRows(self._schema, stored, source, deleted_rows(self._access, source.location, source.deletes))
+        first_rows = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))]).tolist()
         for group in groups:
+            row = first_rows[group]
             if not self._row_bytes:
                 for probe in file.iter_batches(_PROBED_ROWS, row_groups=[group], columns=columns, use_threads=False):
                     self._row_bytes = max(probe.nbytes / max(probe.num_rows, 1), 1.0)
@@ -81,25 +96,93 @@ class Reader:
             for batch in file.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False):
                 if batch.num_rows:
                     self._row_bytes = max(self._row_bytes, batch.nbytes / batch.num_rows)
-                    yield self._typed(batch)
+                    yield from live.take(batch, row)
+                    row += batch.num_rows
 
-    def _columns(self, stored: pa.Schema) -> list[str] | None:
-        """The columns to read; None for all, also where a name could mean a part of a column."""
-        names = self._schema.names
-        return None if set(names) == set(stored.names) or any("." in name for name in names) else names
+    def _find_columns(self, stored: pa.Schema, source: Source) -> pa.Schema:
+        """The columns of the schema under their names in a file, without hidden ones that it lacks."""
+        hidden = {name for name, _, _ in source.hidden}
+        by_id = {_id_of(field): field for field in stored} if self._by_id else {}
+        fields = []
+        for field in self._schema:
+            field_id = _id_of(field) if self._by_id else None
+            same = by_id.get(field_id) if field_id is not None else field if field.name in stored.names else None
+            if same is not None and not _has_ids_of(same.type, field.type):
+                raise NotReadable(f'parts of the column "{field.name}" have other ids in some files')
+            if same is None and field.name not in hidden:
+                raise NotReadable(f'some files have no column "{field.name}"')
+            if same is not None:
+                fields.append(field.with_name(same.name))
+        return pa.schema(fields)
 
-    def _with_dictionaries(self, metadata: pq.FileMetaData, groups: Sequence[int]) -> list[int]:
-        """Find the text columns with few values, by the size of their dictionaries."""
-        texts = {f.name for f in self._schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
-        # A path with a dot may also be one of a nested column.
-        paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
-        numbers = [i for i, path in enumerate(paths) if path in texts and "." not in path]
-        return [i for i in numbers if all(_has_small_dictionary(metadata.row_group(g).column(i)) for g in groups)]
 
-    def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        columns = (batch.column(batch.schema.get_field_index(name)) for name in self._schema.names)
-        typed = [as_type(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        return pa.RecordBatch.from_arrays(typed, self._schema.names)
+class _LiveRows:
+    """The live rows of one file, in the columns of a schema."""
+
+    def __init__(self, schema: pa.Schema, stored: pa.Schema, source: Source, deleted: Ints) -> None:
+        """stored: as `Reader._find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
+        self._schema = schema
+        self._stored = stored
+        self._hidden = source.hidden
+        self._deleted = deleted
+
+    def take(self, batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
+        """Those of a batch whose first row has a number in the file."""
+        columns = (batch.column(batch.schema.get_field_index(name)) for name in self._stored.names)
+        typed = [as_type(column, field.type) for column, field in zip(columns, self._stored, strict=True)]
+        typed = [*typed[: len(self._schema) - len(self._hidden)], *self._hidden_columns(typed, row, batch.num_rows)]
+        live = pa.RecordBatch.from_arrays(typed, self._schema.names)
+        first, last = np.searchsorted(self._deleted, [row, row + batch.num_rows]).tolist()
+        if first < last:
+            kept = np.ones(batch.num_rows, np.bool_)
+            kept[self._deleted[first:last] - row] = False
+            live = live.filter(pa.array(kept))
+        if live.num_rows:
+            yield live
+
+    def _hidden_columns(self, typed: Sequence[pa.Array], row: int, rows: int) -> Iterator[pa.Array]:
+        """What the file says, else the row's number added to that of the first, or the value of all rows."""
+        given = iter(typed[len(self._schema) - len(self._hidden) :])
+        for name, first, counts in self._hidden:
+            numbers = np.arange(row, row + rows) if counts else np.zeros(rows, np.int64)
+            value = pa.nulls(rows, pa.int64()) if first is None else pa.array(numbers + first)
+            yield pc.coalesce(next(given), value) if name in self._stored.names else value
+
+
+def _id_of(field: pa.Field) -> bytes | None:
+    return (field.metadata or {}).get(_ID)
+
+
+def _has_ids_of(stored: pa.DataType, target: pa.DataType) -> bool:
+    """Whether the parts of a column have the ids that the parts of another have."""
+    parts = [_parts_of(kind) for kind in (stored, target)]
+    return len(parts[0]) == len(parts[1]) and all(
+        _id_of(other) in (None, _id_of(one)) and _has_ids_of(one.type, other.type)
+        for one, other in zip(*parts, strict=True)
+    )
+
+
+def _parts_of(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [kind.value_field]
+    return list(kind) if pa.types.is_struct(kind) else []
+
+
+def _names_to_read(schema: pa.Schema, stored: pa.Schema) -> list[str] | None:
+    """The columns to read; None for all, also where a name could mean a part of a column."""
+    names = schema.names
+    return None if set(names) == set(stored.names) or any("." in name for name in names) else names
+
+
+def _with_dictionaries(schema: pa.Schema, metadata: pq.FileMetaData, groups: Sequence[int]) -> list[int]:
+    """Find the text columns with few values, by the size of their dictionaries."""
+    texts = {f.name for f in schema if pa.types.is_string(f.type) or pa.types.is_binary(f.type)}
+    # A path with a dot may also be one of a nested column.
+    paths = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
+    numbers = [i for i, path in enumerate(paths) if path in texts and "." not in path]
+    return [i for i in numbers if all(_has_small_dictionary(metadata.row_group(g).column(i)) for g in groups)]
 
 
 def _check_int96(stream: Any, metadata: pq.FileMetaData, groups: Sequence[int]) -> None:

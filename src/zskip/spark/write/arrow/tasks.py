@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from zskip.records import Snapshot
+from zskip.records import DataFile, ReadableFiles, Snapshot
+from zskip.spark.write.arrow.deleted import describe_deletes
 from zskip.spark.write.arrow.reading import Source
 
 _TASK_BYTES = 128 << 20
@@ -37,10 +38,22 @@ def _task_bytes(current_bytes: int, least: int) -> int:
     return min(_TASK_BYTES, max(_LEAST_TASK_BYTES, -(-current_bytes // least)))
 
 
-def split_into_tasks(snapshot: Snapshot, least: int) -> list[list[Source]]:
+def source_of(file: DataFile, readable: ReadableFiles) -> Source:
+    """A data file with all that tells which of its rows are live."""
+    return Source(
+        file.path,
+        file.size,
+        file.partition,
+        location=readable.locations.get(file.path, ""),
+        deletes=describe_deletes(readable.deletes.get(file.path, ())),
+        hidden=readable.hidden.get(file.path, ()),
+    )
+
+
+def split_into_tasks(snapshot: Snapshot, readable: ReadableFiles, least: int) -> list[list[Source]]:
     """Split the files of a snapshot into tasks of about equal bytes, large files in parts.
 
-    least: the number of tasks, if the files are large enough.
+    readable: of the same files; least: the number of tasks, if the files are large enough.
     """
     size = _task_bytes(snapshot.bytes, least)
     tasks: list[list[Source]] = [[]]
@@ -51,6 +64,6 @@ def split_into_tasks(snapshot: Snapshot, least: int) -> list[list[Source]]:
             if tasks[-1] and task_bytes + file.size // parts > 1.25 * size:
                 tasks.append([])
                 task_bytes = 0
-            tasks[-1].append(Source(file.path, file.size, file.partition, part, parts))
+            tasks[-1].append(source_of(file, readable)._replace(part=part, parts=parts))
             task_bytes += file.size // parts
     return tasks
