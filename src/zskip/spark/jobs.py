@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from zskip.spark.jvm.compat import version
 from zskip.spark.jvm.failures import to_zskip_error
 from zskip.spark.progress import show_progress
 
@@ -161,8 +162,9 @@ def _join(threads: Sequence[threading.Thread], seconds: float = math.inf) -> Non
 
 
 def forget_shuffles(spark: SparkSession) -> None:
-    """Let Spark delete the shuffles of finished jobs, which it does when the driver's JVM collects garbage."""
-    spark._jvm.System.gc()  # type: ignore[union-attr]
+    """Let Spark delete the shuffles of finished jobs; before 4.1 it does when the driver's JVM collects garbage."""
+    if version(spark) < (4, 1):
+        spark._jvm.System.gc()  # type: ignore[union-attr]
 
 
 def _cancel(context: SparkContext, group: str, cancel: threading.Event, done: threading.Event) -> None:

@@ -18,6 +18,8 @@ from zskip.spark.jvm.gateway import JavaObject, Jvm
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+SHORT_SHUFFLES = {"spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true"}
+"""Settings under which, since Spark 4.1, a shuffle leaves the disks of executors when its job has ended."""
 _OLDEST = (3, 5)
 
 

@@ -11,7 +11,7 @@ from zskip.errors import UnsupportedError, ZskipError
 from zskip.formats.compression import Compression
 from zskip.layout.layout import Layout
 from zskip.spark.jobs import describe_jobs
-from zskip.spark.jvm.compat import private_session
+from zskip.spark.jvm.compat import SHORT_SHUFFLES, private_session
 from zskip.spark.write.keys import place
 from zskip.spark.write.routing import route
 
@@ -44,6 +44,7 @@ _SETTINGS = {
     # Columns that a table format knows by ids have them in its files.
     "spark.sql.parquet.fieldId.write.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    **SHORT_SHUFFLES,
 }
 _WRITER_OPTIONS = {
     "maxRecordsPerFile": "0",

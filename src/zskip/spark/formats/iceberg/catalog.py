@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 ICEBERG = "org.apache.iceberg"
 _TRIES = 50
+_FOOTERS_AT_ONCE = 8
 _CONFLICTS = (
     f"{ICEBERG}.exceptions.ValidationException",
     f"{ICEBERG}.exceptions.CommitFailedException",
@@ -236,9 +238,12 @@ class SessionCatalog:
             directory = rewrite.old.partitions[rewrite.old.partition_of[i]].directory
             file_in_partition[directory] = removed[path]
         root = contents.metadata.location.rstrip("/")
-        for file in rewrite.new:
-            sibling = file_in_partition[file.staged.directory]
-            operation.addFile(self._describe(table, f"{root}/{file.target}", file, sibling))
+
+        def describe(file: NewFile) -> JavaObject:
+            return self._describe(table, f"{root}/{file.target}", file, file_in_partition[file.staged.directory])
+
+        for data_file in _at_once(describe, rewrite.new):
+            operation.addFile(data_file)
         return operation
 
     def _prepare_new_rows(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
@@ -263,9 +268,13 @@ class SessionCatalog:
         if rewrite.branch is not None:
             operation.toBranch(rewrite.branch)
         root = contents.metadata.location.rstrip("/")
-        for file in rewrite.new:
+
+        def describe(file: NewFile) -> JavaObject:
             values = partition_values(contents.metadata, rewrite.spec, file.staged.directory)
-            add(self._describe(table, f"{root}/{file.target}", file, None, rewrite.spec, values))
+            return self._describe(table, f"{root}/{file.target}", file, None, rewrite.spec, values)
+
+        for data_file in _at_once(describe, rewrite.new):
+            add(data_file)
         return operation
 
     def _find_read(self, table: JavaObject, contents: Contents, rewrite: Rewrite) -> JavaObject:
@@ -355,6 +364,12 @@ class SessionCatalog:
                 f"cannot {action} {name}: {_cause(error)[:300]}; check that the catalog runs and that the session's "
                 "spark.sql.catalog properties are correct. Nothing was committed"
             ) from error
+
+
+def _at_once(describe: Callable[[NewFile], JavaObject], files: Sequence[NewFile]) -> list[JavaObject]:
+    """Describe files, some at a time: Iceberg opens each to read its footer."""
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        return list(pool.map(describe, files))
 
 
 def items_of(items: JavaObject) -> list[JavaObject]:

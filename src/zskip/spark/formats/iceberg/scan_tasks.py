@@ -151,12 +151,21 @@ class ScanTasks:
         return frame.withColumns({name: _as_stored(F.col(f"`{name}`"), kind) for name, kind in kinds.items()})
 
     def count_live_rows(self, session: SparkSession, snapshot: Snapshot) -> Ints:
-        """(files,) the rows in a snapshot's files without the deleted ones, which Iceberg counts where it has to."""
+        """(files,) the rows in a snapshot's files without the deleted ones, which Iceberg counts where it has to.
+
+        Two position deletes may be of one row; a file has at most one deletion vector, which says how many rows it has.
+        """
         import pyspark.sql.functions as F
 
         version = self.open()
         counts = {path: int(version.tasks[path].file().recordCount()) for path in snapshot.paths}
-        changed = [path for path in snapshot.paths if path in version.with_deletes]
+        changed = []
+        for path in version.with_deletes.intersection(snapshot.paths):
+            deletes = self._deletes_of(version, path)
+            if all(is_vector for _, _, is_vector in deletes):
+                counts[path] -= sum(rows for _, rows, _ in deletes)
+            else:
+                changed.append(path)
         if changed:
             at = {str(version.tasks[path].file().location()): path for path in changed}
             only = snapshot.select(np.isin(snapshot.paths, changed))
@@ -170,16 +179,20 @@ class ScanTasks:
         """(files,) the rows in deletion vectors, and those of delete files spread over the files that they apply to."""
         version, deletes, uses = self.open(), {}, Counter[str]()
         for path in version.with_deletes:
-            deletes[path] = [
-                (str(d.location()), int(d.recordCount()), d.contentOffset() is not None)
-                for d in items_of(version.tasks[path].deletes())
-            ]
+            deletes[path] = self._deletes_of(version, path)
             uses.update(location for location, _, is_vector in deletes[path] if not is_vector)
         rows = [
             sum(count // (1 if is_vector else uses[location]) for location, count, is_vector in deletes.get(path, ()))
             for path in snapshot.paths
         ]
         return np.array(rows, np.int64)
+
+    def _deletes_of(self, version: TableVersion, path: str) -> list[tuple[str, int, bool]]:
+        """The deletes of a file: the location of each, its rows, and whether it is a vector."""
+        return [
+            (str(delete.location()), int(delete.recordCount()), delete.contentOffset() is not None)
+            for delete in items_of(version.tasks[path].deletes())
+        ]
 
     def readable_files(self, snapshot: Snapshot, stored: str) -> ReadableFiles | None:
         """How the files are read without Iceberg; None where that is not enough. stored: their columns, as Spark's."""

@@ -59,6 +59,7 @@ _SETTINGS = {
     "spark.sql.optimizer.excludedRules": "",
     # A row is a batch of many: few of them fill the memory of the JVM.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8",
+    **compat.SHORT_SHUFFLES,
 }
 _ROWS_SETTINGS = {
     "spark.sql.adaptive.enabled": "true",
