@@ -54,6 +54,17 @@ def beside(engine: str, data: str = "lineitem") -> tuple[str, str, str, dict[str
     )
 
 
+def beside_deletes(engine: str, kind: str, options: str) -> tuple[str, str, str, dict[str, str]]:
+    """The run for a table that lives; kind: what it has; options: that make it so."""
+    return (
+        f"Beside the Z-order of {engine.capitalize()} itself: {kind}",
+        f"engines/engines.py --engine {engine} --scale 1 --files 64 --rounds 2 {options}",
+        f"The same on a table with {kind}, and beside a copy of the live rows through the engine's own reader and "
+        "writer (`copy_s`).",
+        {"time_over_engine": "<= 0.4", "time_over_copy": "<= 1.4"},
+    )
+
+
 def planned_by(reader: str) -> tuple[str, str, str, dict[str, str]]:
     """The run that says what planning takes beside a format's own reader."""
     return (
@@ -488,6 +499,10 @@ RUNS = (
     ),
     *map(beside, PEERS),
     beside("delta", "connections"),
+    beside_deletes("delta", "deletion vectors", "--deleted 2"),
+    beside_deletes("delta", "deletion vectors and mapped columns", "--deleted 2 --mapping name"),
+    beside_deletes("iceberg", "position deletes", "--deleted 2"),
+    beside_deletes("iceberg", "ids of rows and deletion vectors (version 3)", "--deleted 2 --version 3"),
     decoded("lineitem", 2_100, "0.15"),
     decoded("connections", 2_000, "0.3"),
     *map(growing, ORDERS),

@@ -2,8 +2,9 @@
 
 python bench/engines/engines.py --engine delta --scale 2 --files 64 --rounds 3
 
-`--deleted 2` deletes so many percent of the rows first, by deletion vectors or position deletes, and `--version 3`
-makes Iceberg's tables of that version. `copy_s` is a copy of the rows through the engine's own reader and writer.
+`--deleted 2` deletes so many percent of the rows first, by deletion vectors or position deletes, `--version 3`
+makes Iceberg's tables of that version, and `--mapping name` or `id` maps the columns of Delta's. `copy_s` is a copy of
+the rows through the engine's own reader and writer.
 
 `--mixes even,first,last` (bench/shared/table_data.py) also fits a layout of zskip's to 100 queries of each mix, and
 measures others of the mix.
@@ -171,6 +172,7 @@ def main() -> None:
         mixes="",
         deleted=0,
         version=2,
+        mapping="none",
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
@@ -182,6 +184,7 @@ def main() -> None:
     spark = common.session(**{"spark.jars": ",".join(jars), **engine.conf})
     if options.deleted:
         spark.conf.set("spark.databricks.delta.properties.defaults.enableDeletionVectors", "true")
+    spark.conf.set("spark.databricks.delta.properties.defaults.columnMapping.mode", options.mapping)
     workloads = {"": ([], common.queries(source, table.by, options.queries, options.seed))}
     for one in filter(None, options.mixes.split(",")):
         workloads[f"_{one}"] = mix(source, table, MIXES[one], options.seed)

@@ -30,7 +30,7 @@ from stores.large_store import Listed, keep, one_file
 from zskip.lake.examine import Terms, examine
 from zskip.layout.fit import fit
 from zskip.layout.sampling import LARGEST_SAMPLE, ROWS_PER_FILE, SMALLEST_SAMPLE
-from zskip.records import Field, Sample, Snapshot
+from zskip.records import Field, ReadableFiles, Sample, Snapshot
 from zskip.spark.shipping import by_value
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.job import group_files, split_into_tasks
@@ -108,7 +108,9 @@ def rewrite(snapshot: Snapshot) -> dict[str, float]:
         "fit", lambda: layouts.append(fit(sample, np.array([count]), partition_rows=np.array([count * 10**6])))
     )
     layout, texts = layouts[0], list[list[str]]()
-    figures |= timed("tasks", lambda: texts.append(describe_tasks(split_into_tasks(snapshot, 4 * CORES))))
+    figures |= timed(
+        "tasks", lambda: texts.append(describe_tasks(split_into_tasks(snapshot, ReadableFiles(columns=""), 4 * CORES)))
+    )
     schema = pa.schema([(name, pa.int64()) for name in BY])
     groups = group_files(layout.file_count, snapshot.bytes, CORES)
     placement = Placement(schema=schema, layout=layout, files=layout.file_count, files_a_group=groups, sort=True)
