@@ -13,7 +13,16 @@ from zskip.records.info import (
     TreeCut,
     TreeInfo,
 )
-from zskip.records.reading import ColumnIds, ColumnNames, Deletes, HiddenColumn, ReadableFiles, Reading
+from zskip.records.reading import (
+    EXACT_NAMES,
+    ColumnIds,
+    ColumnNames,
+    Deletes,
+    HiddenColumn,
+    Matching,
+    ReadableFiles,
+    Reading,
+)
 from zskip.records.results import CompactResult, FileSizes, Maintenance, Operation, OptimizeResult, WriteResult
 from zskip.records.scans import Explanation, LeafReport, PruneResult, Regret, ScanReport, ScanStep
 from zskip.records.snapshot import DataFile, Field, Partition, Sample, Snapshot
@@ -21,6 +30,7 @@ from zskip.records.statistics import ALL_NULL, ColumnStats, Known
 
 __all__ = [
     "ALL_NULL",
+    "EXACT_NAMES",
     "Bools",
     "Cleaning",
     "ClusteringInfo",
@@ -44,6 +54,7 @@ __all__ = [
     "LeafReport",
     "Leftover",
     "Maintenance",
+    "Matching",
     "Mismatch",
     "Operation",
     "OptimizeResult",

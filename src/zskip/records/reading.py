@@ -61,6 +61,18 @@ class Deletes:
     """The deletion vector itself, where the log has it in place of a file."""
 
 
+class Matching(NamedTuple):
+    """How columns are found in files."""
+
+    by_id: bool = False
+    """Whether they have ids in all files; else their names are those of new files."""
+    may_lack: frozenset[str] = frozenset()
+    """Columns that are null in files that lack them, by their names in new files."""
+
+
+EXACT_NAMES = Matching()
+
+
 class HiddenColumn(NamedTuple):
     """A column that follows a row through rewrites, and may be missing from a file."""
 
@@ -77,8 +89,7 @@ class ReadableFiles:
 
     columns: str
     """The columns of new files in Spark's JSON, with their names and ids there: the table's, and then hidden ones."""
-    by_id: bool = False
-    """Whether columns have ids in all files, by which they are found; else their names are those of new files."""
+    matching: Matching = EXACT_NAMES
     locations: Mapping[str, str] = field(default_factory=dict)
     """What delete files call the data files."""
     deletes: Mapping[str, Sequence[Deletes]] = field(default_factory=dict)

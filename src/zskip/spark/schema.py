@@ -10,7 +10,7 @@ import dataclasses
 import decimal
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ _CONVERTER = "org.apache.parquet.format.converter"
 _OBJECT = "java.lang.Object"
 _SUMMARY_FILES = ("_common_metadata", "_metadata")
 _FIELD_ID = "parquet.field.id"
+_DEFAULT = "EXISTS_DEFAULT"
 _BY_ID = "spark.sql.parquet.fieldId.read.enabled"
 """With this setting Spark matches columns by id, not by name, so statistics by name do not apply to them."""
 
@@ -135,6 +136,12 @@ def complete(stored: str, frame: DataFrame, ids: Mapping[str, int] | None = None
         field_id = (ids or {}).get(field["name"])
         struct["fields"].append(field | {"metadata": {} if field_id is None else {_FIELD_ID: field_id}})
     return json.dumps(struct)
+
+
+def names_without_default(stored: str, filled: Collection[int] = ()) -> frozenset[str]:
+    """The columns, of some in Spark's JSON, that are null in files without them; filled: ids of others."""
+    fields = ((field["name"], field.get("metadata") or {}) for field in json.loads(stored)["fields"])
+    return frozenset(name for name, noted in fields if _DEFAULT not in noted and noted.get(_FIELD_ID) not in filled)
 
 
 def add_numbers(stored: str, ids: Mapping[str, int | None]) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from zskip.errors import UnsupportedError
 from zskip.formats.delta.deletes import _Z85, read_descriptor
-from zskip.records import Deletes
+from zskip.records import Deletes, Matching
 from zskip.spark.write.arrow.access import DiskAccess
 from zskip.spark.write.arrow.deleted import deleted_rows, describe_deletes, read_vector
 from zskip.spark.write.arrow.reading import Reader, Source
@@ -45,7 +45,9 @@ def source(path: Path, rows: pa.Table, **more: Any) -> Source:
 
 
 def read(path: Path, schema: pa.Schema, *sources: Source, by_id: bool = False) -> list[Mapping[str, Any]]:
-    reader = Reader(DiskAccess(str(path)), schema, corrected=True, by_id=by_id)
+    """The rows; of the columns `w` may be missing."""
+    matching = Matching(by_id, frozenset({"w"}))
+    reader = Reader(DiskAccess(str(path)), schema, corrected=True, matching=matching)
     return [row for one in sources for batch in reader.batches(one) for row in batch.to_pylist()]
 
 
@@ -137,3 +139,31 @@ def test_columns_with_other_ids_are_left_to_spark(tmp_path: Path, wanted: pa.Fie
     rows = pa.Table.from_pylist([{"a": {"x": 3}}], pa.schema([stored]))
     with pytest.raises(NotReadable, match=reason):
         read(tmp_path, pa.schema([wanted]), source(tmp_path, rows), by_id=True)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.decimal64(9, 2), pa.list_(pa.struct([pa.field("x", pa.int8())]))])
+def test_columns_that_a_file_may_lack_are_null(tmp_path: Path, kind: pa.DataType) -> None:
+    wanted = pa.schema([pa.field("v", pa.int64()), pa.field("w", kind), pa.field("z", pa.int64())])
+    one = source(tmp_path, pa.table({"z": [1, 2], "v": [3, 4]}))
+    assert read(tmp_path, wanted, one) == [{"v": 3, "w": None, "z": 1}, {"v": 4, "w": None, "z": 2}]
+
+
+@pytest.mark.parametrize(
+    ("stored", "wanted", "by_id"),
+    [
+        (pa.schema([pa.field("v", pa.int64()), pa.field("W", pa.int64())]), ["v", "w"], False),
+        (pa.schema([named(pa.field("v", pa.int64()), 1), pa.field("o", pa.int64())]), ["v", "w"], True),
+        (pa.schema([pa.field("o", pa.int64())]), ["w"], False),
+    ],
+    ids=["another case", "a column without an id", "none of the columns"],
+)
+def test_columns_that_may_be_another_are_left_to_spark(
+    tmp_path: Path, stored: pa.Schema, wanted: list[str], by_id: bool
+) -> None:
+    one = source(tmp_path, pa.table([[1]] * len(stored), schema=stored))
+    fields = [
+        named(pa.field(name, pa.int64()), i + 1) if by_id else pa.field(name, pa.int64())
+        for i, name in enumerate(wanted)
+    ]
+    with pytest.raises(NotReadable, match=r"no column|none of the columns"):
+        read(tmp_path, pa.schema(fields), one, by_id=by_id)

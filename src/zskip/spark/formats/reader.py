@@ -15,12 +15,18 @@ import numpy as np
 from zskip.errors import UnsupportedError, ZskipWarning
 from zskip.formats import MetadataReader, TableFormat
 from zskip.formats.compression import Compression
-from zskip.records import Bools, Ints, Partition, ReadableFiles, Snapshot
+from zskip.records import Bools, Ints, Matching, Partition, ReadableFiles, Snapshot
 from zskip.spark.collect.statistics import FilePositions, number_rows
 from zskip.spark.formats.base import Engine
 from zskip.spark.jvm.compat import private_session
 from zskip.spark.scan.relation import ORDINAL, Pruning, prune_listing, scan
-from zskip.spark.schema import TableSchema, partition_by_ordinal, read_schema, restore_field_ids
+from zskip.spark.schema import (
+    TableSchema,
+    names_without_default,
+    partition_by_ordinal,
+    read_schema,
+    restore_field_ids,
+)
 from zskip.storage import Storage
 from zskip.types import read_type
 
@@ -175,8 +181,8 @@ class Reader(MetadataReader):
         """
         if not self.files_hold_rows:
             return None
-        schema = restore_field_ids(self._spark, self.schema, self.declared_columns())
-        return ReadableFiles(columns=str(schema.data.json()))
+        columns = str(restore_field_ids(self._spark, self.schema, self.declared_columns()).data.json())
+        return ReadableFiles(columns=columns, matching=Matching(may_lack=names_without_default(columns)))
 
     def stored_columns(self, live: DataFrame) -> str | None:
         """The columns of files with the rows of `live_rows`, in Spark's JSON; None where they are those of the frame.

@@ -12,7 +12,7 @@ from zskip.errors import UnsupportedError
 from zskip.formats import DeltaFormat
 from zskip.formats.delta.commit import parse_partition
 from zskip.formats.delta.deletes import read_descriptor
-from zskip.records import HiddenColumn, Ints, ReadableFiles, Snapshot
+from zskip.records import HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.delta.commits import DeltaEngine
 from zskip.spark.formats.delta.log import DELTA, LoggedFiles, is_loaded, open_version, restore_rows, uri_of
 from zskip.spark.formats.reader import Reader
@@ -20,7 +20,7 @@ from zskip.spark.jvm.catalog import quote_name
 from zskip.spark.jvm.compat import active_session, frame_of_rows
 from zskip.spark.jvm.gateway import Jvm
 from zskip.spark.scan.relation import ORDINAL, Pruning
-from zskip.spark.schema import add_numbers, complete
+from zskip.spark.schema import add_numbers, complete, names_without_default
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,9 +94,10 @@ class DeltaReader(Reader):
             deletes = {path: (read_descriptor(vector, self._storage.root),) for path, vector in vectors.items()}
         except UnsupportedError:
             return None
+        columns = self._table.row_rules().stored or self.schema.data_json
         return ReadableFiles(
-            columns=add_numbers(self._table.row_rules().stored or self.schema.data_json, dict.fromkeys(names)),
-            by_id=self._table.finds_columns_by_id(),
+            columns=add_numbers(columns, dict.fromkeys(names)),
+            matching=Matching(self._table.finds_columns_by_id(), names_without_default(columns)),
             deletes=deletes,
             hidden={path: _hidden_columns(names, entry) for path, entry in entries.items()},
         )

@@ -14,12 +14,12 @@ import numpy as np
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.iceberg.commit import HIDDEN_IDS
 from zskip.formats.iceberg.table import PathResolver
-from zskip.records import Deletes, HiddenColumn, Ints, ReadableFiles, Snapshot
+from zskip.records import Deletes, HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog, items_of, read_all
 from zskip.spark.jvm import compat
 from zskip.spark.jvm.gateway import JavaObject, Jvm
 from zskip.spark.scan.relation import ORDINAL
-from zskip.spark.schema import add_numbers
+from zskip.spark.schema import add_numbers, names_without_default
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -196,6 +196,8 @@ class ScanTasks:
 
     def readable_files(self, snapshot: Snapshot, stored: str) -> ReadableFiles | None:
         """How the files are read without Iceberg; None where that is not enough. stored: their columns, as Spark's."""
+        ids = snapshot.reading.names.ids
+        may_lack = frozenset[str]() if ids is None else names_without_default(stored, ids.filled)
         version = self.open()
         resolver = PathResolver(self._storage, version.table.location())
         deletes: dict[str, list[Deletes]] = {}
@@ -216,7 +218,7 @@ class ScanTasks:
                 hidden[path] = [HiddenColumn(*one) for one in zip(HIDDEN_IDS, values, (True, False), strict=True)]
         return ReadableFiles(
             columns=add_numbers(stored, HIDDEN_IDS) if tracks_rows else stored,
-            by_id=True,
+            matching=Matching(by_id=True, may_lack=may_lack),
             locations={path: str(version.tasks[path].file().location()) for path in deletes},
             deletes=deletes,
             hidden=hidden,

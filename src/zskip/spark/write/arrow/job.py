@@ -30,6 +30,7 @@ from zskip.spark.write.arrow.access import Reach, reach_of
 from zskip.spark.write.arrow.dividing import Joining, writer
 from zskip.spark.write.arrow.merging import Bin, describe_bins, merger
 from zskip.spark.write.arrow.placing import SHIPPED, Placement, describe_tasks, key_positions, placer, row_placer
+from zskip.spark.write.arrow.reading import find_columns
 from zskip.spark.write.arrow.rows import row_writer
 from zskip.spark.write.arrow.schema import (
     FIELD_ID,
@@ -37,7 +38,6 @@ from zskip.spark.write.arrow.schema import (
     NotArrow,
     NotReadable,
     arrow_schema,
-    check_file,
     check_pyarrow,
     limit_in,
     without_ids,
@@ -210,7 +210,7 @@ class ArrowRewrite(_ArrowJob):
             sort=sort,
         )
         tasks = split_into_tasks(snapshot, self.readable, TASKS_A_CORE * cores)
-        place = placer(placement, self._reach_source(), corrected=self._corrected(), by_id=self.readable.by_id)
+        place = placer(placement, self._reach_source(), corrected=self._corrected(), matching=self.readable.matching)
         write = writer(options, placement.files_a_group)
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
@@ -231,7 +231,7 @@ class ArrowRewrite(_ArrowJob):
             for i, positions in enumerate(bins)
         ]
         merge = merger(
-            self._options(schema), self._reach_source(), corrected=self._corrected(), by_id=self.readable.by_id
+            self._options(schema), self._reach_source(), corrected=self._corrected(), matching=self.readable.matching
         )
         session = compat.private_session(self.spark, _SETTINGS)
         with self._explain_failures(), by_value():
@@ -257,8 +257,8 @@ class ArrowRewrite(_ArrowJob):
         except (pa.ArrowException, OSError, ZskipError) as error:
             # Another writer may have replaced it: Spark reports the cause.
             raise NotReadable(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
-        if not self.readable.by_id and not self.readable.hidden:
-            check_file(metadata, schema, corrected=self._corrected())
+        first = source_of(next(iter(snapshot)), self.readable)
+        find_columns(metadata, schema, self.readable.matching, first, corrected=self._corrected())
         return schema
 
     def _corrected(self) -> bool:

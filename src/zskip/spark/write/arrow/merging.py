@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from zskip.records import EXACT_NAMES, Matching
 from zskip.spark.write.arrow.access import Access, Reach
 from zskip.spark.write.arrow.reading import Reader, Source
 from zskip.spark.write.arrow.schema import explain_limits, prepare_worker
@@ -30,13 +31,13 @@ def describe_bins(bins: Sequence[Bin]) -> list[str]:
 
 
 def merger(
-    options: FileOptions, source: Reach, *, corrected: bool, by_id: bool = False
+    options: FileOptions, source: Reach, *, corrected: bool, matching: Matching = EXACT_NAMES
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `mapInArrow` from the rows of `describe_bins` to those of `WRITTEN`, one for each."""
 
     def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         prepare_worker()
-        reader = Reader(source(), options.schema, corrected=corrected, by_id=by_id)
+        reader = Reader(source(), options.schema, corrected=corrected, matching=matching)
         access = options.reach()
         for batch in batches:
             for text in batch.column(0).to_pylist():

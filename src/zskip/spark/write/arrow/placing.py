@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from zskip.layout.cells import Keys
 from zskip.layout.layout import Layout
-from zskip.records import Bools, Field, Ints, Values
+from zskip.records import EXACT_NAMES, Bools, Field, Ints, Matching, Values
 from zskip.spark.forms import curve_form
 from zskip.spark.shipping import partition_number
 from zskip.spark.write.arrow.access import Reach
@@ -105,7 +105,7 @@ def describe_tasks(tasks: Sequence[Sequence[Source]]) -> list[str]:
 
 
 def placer(
-    placement: Placement, reach: Reach, *, corrected: bool, by_id: bool = False
+    placement: Placement, reach: Reach, *, corrected: bool, matching: Matching = EXACT_NAMES
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Make the function for `mapInArrow` from the rows of `describe_tasks` to those of `SHIPPED`."""
 
@@ -114,7 +114,7 @@ def placer(
         for batch in batches:
             for text in batch.column(0).to_pylist():
                 task, sources = json.loads(text)
-                reader = Reader(reach(), placement.schema, corrected=corrected, by_id=by_id)
+                reader = Reader(reach(), placement.schema, corrected=corrected, matching=matching)
                 with explain_limits():
                     yield from _Placer(placement, task).run(_read(reader, task, [Source(*one) for one in sources]))
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zskip.errors import ZskipError
-from zskip.records import Ints
+from zskip.records import EXACT_NAMES, Ints, Matching
 from zskip.spark.write.arrow.access import Access
 from zskip.spark.write.arrow.columns import as_type
 from zskip.spark.write.arrow.deleted import deleted_rows
@@ -52,12 +52,12 @@ class Source(NamedTuple):
 class Reader:
     """Reads the live rows of files in the columns, and the types, of a schema; texts may be in dictionaries."""
 
-    def __init__(self, access: Access, schema: pa.Schema, *, corrected: bool, by_id: bool = False) -> None:
-        """corrected: as `check_file` takes it; by_id: as in `ReadableFiles`."""
+    def __init__(self, access: Access, schema: pa.Schema, *, corrected: bool, matching: Matching = EXACT_NAMES) -> None:
+        """corrected: as `check_file` takes it."""
         self._access = access
         self._schema = schema
         self._corrected = corrected
-        self._by_id = by_id
+        self._matching = matching
         self._row_bytes = 0.0
         """The most bytes that a row of a batch took."""
 
@@ -74,8 +74,8 @@ class Reader:
         options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": False}
         file = pq.ParquetFile(stream, **options)
         metadata = file.metadata
-        stored = self._find_columns(file.schema_arrow, source)
-        check_file(metadata, stored, corrected=self._corrected)
+        found = find_columns(metadata, self._schema, self._matching, source, corrected=self._corrected)
+        stored = pa.schema([field for field in found if field is not None])
         groups = _row_groups(metadata, source)
         _check_int96(stream, metadata, groups)
         dictionaries = _with_dictionaries(stored, metadata, groups)
@@ -84,7 +84,7 @@ class Reader:
             options |= {"read_dictionary": dictionaries, "buffer_size": _BUFFER if is_large else 0}
             file = pq.ParquetFile(stream, metadata=metadata, **options)
         columns = _names_to_read(stored, file.schema_arrow)
-        live = _LiveRows(self._schema, stored, source, deleted_rows(self._access, source.location, source.deletes))
+        live = _LiveRows(self._schema, found, source, deleted_rows(self._access, source.location, source.deletes))
         first_rows = np.cumsum([0, *(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))]).tolist()
         for group in groups:
             row = first_rows[group]
@@ -99,39 +99,52 @@ class Reader:
                     yield from live.take(batch, row)
                     row += batch.num_rows
 
-    def _find_columns(self, stored: pa.Schema, source: Source) -> pa.Schema:
-        """The columns of the schema under their names in a file, without hidden ones that it lacks."""
-        hidden = {name for name, _, _ in source.hidden}
-        by_id = {_id_of(field): field for field in stored} if self._by_id else {}
-        fields = []
-        for field in self._schema:
-            field_id = _id_of(field) if self._by_id else None
-            same = by_id.get(field_id) if field_id is not None else field if field.name in stored.names else None
-            if same is not None and not _has_ids_of(same.type, field.type):
-                raise NotReadable(f'parts of the column "{field.name}" have other ids in some files')
-            if same is None and field.name not in hidden:
-                raise NotReadable(f'some files have no column "{field.name}"')
-            if same is not None:
-                fields.append(field.with_name(same.name))
-        return pa.schema(fields)
+
+def find_columns(
+    metadata: pq.FileMetaData, schema: pa.Schema, matching: Matching, source: Source, *, corrected: bool
+) -> list[pa.Field | None]:
+    """The columns of a schema under their names in a file; None for those that it lacks and need not have.
+
+    corrected: as `check_file` takes it; raises NotReadable.
+    """
+    stored = metadata.schema.to_arrow_schema()
+    by_id = {_id_of(field): field for field in stored} if matching.by_id else {}
+    may_lack = matching.may_lack | {name for name, _, _ in source.hidden}
+    # Spark may take a column of another case for one that is missing, and Iceberg one without an id for any.
+    doubtful = {field.name.lower() for field in stored if not matching.by_id or _id_of(field) is None}
+    found: list[pa.Field | None] = []
+    for field in schema:
+        field_id = _id_of(field) if matching.by_id else None
+        same = by_id.get(field_id) if field_id is not None else field if field.name in stored.names else None
+        if same is not None and not _has_ids_of(same.type, field.type):
+            raise NotReadable(f'parts of the column "{field.name}" have other ids in some files')
+        is_doubtful = bool(doubtful) if matching.by_id else field.name.lower() in doubtful
+        if same is None and (field.name not in may_lack or is_doubtful):
+            raise NotReadable(f'some files have no column "{field.name}"')
+        found.append(None if same is None else field.with_name(same.name))
+    if not any(found):
+        raise NotReadable("some files have none of the columns")
+    check_file(metadata, pa.schema([field for field in found if field is not None]), corrected=corrected)
+    return found
 
 
 class _LiveRows:
     """The live rows of one file, in the columns of a schema."""
 
-    def __init__(self, schema: pa.Schema, stored: pa.Schema, source: Source, deleted: Ints) -> None:
-        """stored: as `Reader._find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
+    def __init__(self, schema: pa.Schema, found: Sequence[pa.Field | None], source: Source, deleted: Ints) -> None:
+        """found: as `Reader._find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
         self._schema = schema
-        self._stored = stored
-        self._hidden = source.hidden
+        self._found = found
+        self._hidden = {name: (first, counts) for name, first, counts in source.hidden}
         self._deleted = deleted
 
     def take(self, batch: pa.RecordBatch, row: int) -> Iterator[pa.RecordBatch]:
         """Those of a batch whose first row has a number in the file."""
-        columns = (batch.column(batch.schema.get_field_index(name)) for name in self._stored.names)
-        typed = [as_type(column, field.type) for column, field in zip(columns, self._stored, strict=True)]
-        typed = [*typed[: len(self._schema) - len(self._hidden)], *self._hidden_columns(typed, row, batch.num_rows)]
-        live = pa.RecordBatch.from_arrays(typed, self._schema.names)
+        columns = []
+        for field, stored in zip(self._schema, self._found, strict=True):
+            given = None if stored is None else as_type(_column(batch, stored.name), field.type)
+            columns.append(self._complete(field, given, row, batch.num_rows))
+        live = pa.RecordBatch.from_arrays(columns, self._schema.names)
         first, last = np.searchsorted(self._deleted, [row, row + batch.num_rows]).tolist()
         if first < last:
             kept = np.ones(batch.num_rows, np.bool_)
@@ -140,13 +153,18 @@ class _LiveRows:
         if live.num_rows:
             yield live
 
-    def _hidden_columns(self, typed: Sequence[pa.Array], row: int, rows: int) -> Iterator[pa.Array]:
-        """What the file says, else the row's number added to that of the first, or the value of all rows."""
-        given = iter(typed[len(self._schema) - len(self._hidden) :])
-        for name, first, counts in self._hidden:
-            numbers = np.arange(row, row + rows) if counts else np.zeros(rows, np.int64)
-            value = pa.nulls(rows, pa.int64()) if first is None else pa.array(numbers + first)
-            yield pc.coalesce(next(given), value) if name in self._stored.names else value
+    def _complete(self, field: pa.Field, given: pa.Array | None, row: int, rows: int) -> pa.Array:
+        """What the file says, else null; of hidden columns the row's number added to the first, or the same for all."""
+        first, counts = self._hidden.get(field.name, (None, False))
+        if given is not None and first is None:
+            return given
+        numbers = np.arange(row, row + rows) if counts else np.zeros(rows, np.int64)
+        value = pa.nulls(rows, field.type) if first is None else pa.array(numbers + first)
+        return value if given is None else pc.coalesce(given, value)
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    return batch.column(batch.schema.get_field_index(name))
 
 
 def _id_of(field: pa.Field) -> bytes | None:
