@@ -366,8 +366,9 @@ class History:
                     if number:
                         self.rng.choice(self.steps)()
                     self.check()
-                # Else a query that zskip leaves as it is would look well.
+                # Else a query that zskip leaves as it is would look well; a key may be null in all rows that there are.
                 told = [str(warning.message) for warning in caught if issubclass(warning.category, ZskipWarning)]
+                told = [text for text in told if "hardly tells rows apart" not in text]
                 assert not told, told
             except Exception as error:
                 done = "\n".join(self.log)
