@@ -18,8 +18,7 @@ from zskip.errors import UnsupportedError
 from zskip.formats.delta.deletes import _Z85, read_descriptor
 from zskip.records import Deletes, Matching
 from zskip.spark.write.arrow.access import DiskAccess
-from zskip.spark.write.arrow.deleted import deleted_rows, describe_deletes, read_vector
-from zskip.spark.write.arrow.reading import Reader, Source
+from zskip.spark.write.arrow.reading import Reader, Source, deleted_rows, describe_deletes, read_vector
 from zskip.spark.write.arrow.schema import NotReadable
 
 ROWS, GROUP = 1000, 300

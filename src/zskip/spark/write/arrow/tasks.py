@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from zskip.records import DataFile, ReadableFiles, Snapshot
-from zskip.spark.write.arrow.deleted import describe_deletes
-from zskip.spark.write.arrow.reading import Source
+from zskip.spark.write.arrow.reading import Source, describe_deletes
 
 _TASK_BYTES = 128 << 20
 _LEAST_TASK_BYTES = 4 << 20
