@@ -145,11 +145,14 @@ class DeltaFormat:
         """Whether rows may have ids that a rewrite has to keep."""
         return "rowTracking" in (self._open().protocol().writer_features or ())
 
-    def row_tracking_columns(self) -> list[str]:
-        """The columns of files with the ids of rows and the versions that changed them; none where they have none."""
+    def row_tracking_columns(self) -> list[str | None]:
+        """The columns of files with the ids of rows and the versions that changed them; empty where they have none.
+
+        None for one that the table does not name.
+        """
         configuration = self._open().metadata().configuration
         is_on = str(configuration.get("delta.enableRowTracking", "false")).lower() == "true"
-        return [configuration[f"delta.rowTracking.materialized{name}ColumnName"] for name in _TRACKED if is_on]
+        return [configuration.get(f"delta.rowTracking.materialized{name}ColumnName") for name in _TRACKED if is_on]
 
     def finds_columns_by_id(self) -> bool:
         """Whether columns are found in files by their ids."""

@@ -86,8 +86,11 @@ class DeltaReader(Reader):
         if self.files_hold_rows or self.engine is not None or not is_loaded(self._spark):
             return super().readable_files()
         entries = self._logged.entries(self.snapshot)
-        names = self._table.row_tracking_columns()
-        if any(entry.get(key) is None for entry in entries.values() for key in _TRACKED if names):
+        tracking = self._table.row_tracking_columns()
+        names = [name for name in tracking if name is not None]
+        if len(names) < len(tracking) or any(
+            entry.get(key) is None for entry in entries.values() for key in _TRACKED if names
+        ):
             return None
         vectors = {path: entry["deletionVector"] for path, entry in entries.items() if entry.get("deletionVector")}
         try:

@@ -139,7 +139,7 @@ class _LiveRows:
     """The live rows of one file, in the columns of a schema."""
 
     def __init__(self, schema: pa.Schema, found: Sequence[pa.Field | None], source: Source, deleted: Ints) -> None:
-        """found: as `Reader._find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
+        """found: as `find_columns` gives it; deleted: the numbers of deleted rows, ascending."""
         self._schema = schema
         self._found = found
         self._hidden = {name: (first, counts) for name, first, counts in source.hidden}
