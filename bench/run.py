@@ -502,6 +502,7 @@ RUNS = (
     beside_deletes("delta", "deletion vectors", "--deleted 2"),
     beside_deletes("delta", "deletion vectors and mapped columns", "--deleted 2 --mapping name"),
     beside_deletes("iceberg", "position deletes", "--deleted 2"),
+    beside_deletes("iceberg", "equality deletes", "--deleted 2 --equality 1"),
     beside_deletes("iceberg", "ids of rows and deletion vectors (version 3)", "--deleted 2 --version 3"),
     decoded("lineitem", 2_100, "0.15"),
     decoded("connections", 2_000, "0.3"),

@@ -2,9 +2,9 @@
 
 python bench/engines/engines.py --engine delta --scale 2 --files 64 --rounds 3
 
-`--deleted 2` deletes so many percent of the rows first, by deletion vectors or position deletes, `--version 3`
-makes Iceberg's tables of that version, and `--mapping name` or `id` maps the columns of Delta's. `copy_s` is a copy of
-the rows through the engine's own reader and writer.
+`--deleted 2` deletes so many percent of the rows first, by deletion vectors or position deletes, or by equality deletes
+with `--equality 1`, as other engines write them. `--version 3` makes Iceberg's tables of that version, and `--mapping
+name` or `id` maps the columns of Delta's. `copy_s` is a copy of the rows through the engine's own reader and writer.
 
 `--mixes even,first,last` (bench/shared/table_data.py) also fits a layout of zskip's to 100 queries of each mix, and
 measures others of the mix.
@@ -24,10 +24,14 @@ from typing import Any, ClassVar, Protocol
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 import zskip
 from shared import common
 from shared.resources import Resources
 from shared.table_data import MIXES, TABLES, Table, mix
+from zskip.spark.jvm.gateway import Jvm
 
 WAREHOUSE = common.HOME / "engines"
 
@@ -109,6 +113,21 @@ class Iceberg:
     def read(self, spark: Any, name: str) -> Any:
         return spark.table(self.address(name))
 
+    def delete_keys(self, spark: Any, name: str, keys: list[int]) -> None:
+        """Commit an equality delete, which Spark itself never writes, of some values of the key."""
+        jvm = Jvm.of(spark)
+        load = jvm.call("org.apache.iceberg.spark.Spark3Util", "loadIcebergTable")
+        table = load(spark._jsparkSession, self.address(name))
+        number = table.schema().findField(self.key).fieldId()
+        path = WAREHOUSE / "db" / name / "data" / "equality-deletes.parquet"
+        field = pa.field(self.key, pa.int64(), metadata={"PARQUET:field_id": str(number)})
+        pq.write_table(pa.table([pa.array(keys, pa.int64())], pa.schema([field])), path)
+        builder = jvm.call("org.apache.iceberg.FileMetadata", "deleteFileBuilder")(table.specs().get(0))
+        builder = builder.ofEqualityDeletes(jvm.array("int", [number])).withPath(str(path)).withFormat("PARQUET")
+        delete = builder.withFileSizeInBytes(path.stat().st_size).withRecordCount(len(keys)).build()
+        table.newRowDelta().addDeletes(delete).commit()
+        spark.sql(f"REFRESH TABLE {self.address(name)}")
+
 
 class Hudi:
     conf: ClassVar = {
@@ -173,6 +192,7 @@ def main() -> None:
         deleted=0,
         version=2,
         mapping="none",
+        equality=0,
     )
     table = TABLES[options.data]
     engine = ENGINES[options.engine](table)
@@ -196,7 +216,11 @@ def main() -> None:
             engine.create(spark, spark.read.parquet(str(source)), name, options.version)
             if options.deleted:
                 which = f"pmod(xxhash64({table.key}), 100) < {options.deleted}"
-                spark.sql(f"DELETE FROM {engine.name_in_sql(name)} WHERE {which}")
+                if options.equality and isinstance(engine, Iceberg):
+                    keys = engine.read(spark, name).where(which).select(table.key).distinct().toPandas()[table.key]
+                    engine.delete_keys(spark, name, keys.tolist())
+                else:
+                    spark.sql(f"DELETE FROM {engine.name_in_sql(name)} WHERE {which}")
             size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))
             run = work(spark, engine, who, name, options, size, workloads)
             with Resources() as used:

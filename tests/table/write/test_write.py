@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import tiers
-from format_tables import FORMATS, Maker, opened, rows_of
+from format_tables import FORMATS, Maker, opened, rows_of, with_ids
 from new_rows import frame_of, points
 from pyspark.sql import DataFrame, SparkSession
 
@@ -238,7 +238,7 @@ def test_overwrite_beside_other_writers(maker: Maker, tmp_path: Path, spark: Spa
     target = maker.address(path)
     zskip.write(frame_of(spark, points(500, 50)), target, by=["a", "b"], format=maker.name, mode="overwrite")
     staging = form.stage()
-    pq.write_table(points(700, 10), path / staging / "x.parquet")
+    pq.write_table(with_ids(points(700, 10)), path / staging / "x.parquet")
     from zskip.formats import StagedFile
 
     added = [StagedFile(path=f"{staging}/x.parquet", directory="", size=(path / staging / "x.parquet").stat().st_size)]
