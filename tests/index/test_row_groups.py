@@ -391,8 +391,10 @@ def test_many_refreshes_leave_few_files_and_old_versions_whole(
         counts.append(len(list((tmp_path / INDEX_DIR).iterdir())))
     assert max(counts[12:]) <= max(counts[:12]) + 4
     assert unpublished.exists()
+    names = {path.name.rsplit("-", 1)[0] for path in (tmp_path / INDEX_DIR).glob("segment-*")}
     kept = list_manifests(storage.list_dir(INDEX_DIR))
     assert len(kept) == 5
+    named = {"segment-unpublished"}
     for version in kept:
         manifest = Manifest.from_bytes(storage.read(manifest_path(version)), str(version))
         assert all(
@@ -400,6 +402,8 @@ def test_many_refreshes_leave_few_files_and_old_versions_whole(
             for segment in manifest.segments
             for part in ("files", "entries")
         )
+        named |= {segment.name for segment in manifest.segments}
+    assert names == named
 
 
 def test_a_refresh_that_comes_second_does_not_undo_the_granularity(

@@ -145,6 +145,7 @@ def refresh(
     covered = _covered(snapshot, bound)
     without_row_groups = ~_covered(snapshot, parts) & ~_empty(snapshot, bound) & wants_row_groups
     added = collect_footers(storage, snapshot, ~covered, without_row_groups, progress, location.storage, workers)
+    written = {s.name for s in added}
     bound += _bind_new(location.storage, snapshot, [s for s in added if not s.of_row_groups])
     parts += _bind_new(location.storage, snapshot, [s for s in added if s.of_row_groups])
     if counting is not None:
@@ -162,7 +163,7 @@ def refresh(
     if newest and base is not None and not dropped and not new_segments and wants_row_groups == had_row_groups:
         return Index(storage=location.storage, manifest=base)
     manifest = _publish(location, snapshot.version, dropped, new_segments, row_groups=row_groups)
-    _clean(location.storage)
+    _clean(location.storage, written - {s.name for s in new_segments})
     return Index(storage=location.storage, manifest=manifest)
 
 
@@ -325,18 +326,22 @@ def _publish(
     raise StorageError(f"{_ATTEMPTS} others published an index first; try again")
 
 
-def _clean(storage: Storage) -> None:
-    """Remove files that no reader needs; what cannot be removed stays for the next refresh."""
+def _clean(storage: Storage, unpublished: Collection[str] = ()) -> None:
+    """Remove files that no reader needs; what cannot be removed stays for the next refresh.
+
+    unpublished: segments of this process that no version names.
+    """
     try:
-        for path, _ in find_garbage(storage):
+        for path, _ in find_garbage(storage, unpublished):
             storage.delete(path)
     except (StorageError, OSError) as error:
         _LOG.warning("could not clean %s: %s", INDEX_DIR, error)
 
 
-def find_garbage(storage: Storage) -> list[tuple[str, str]]:
+def find_garbage(storage: Storage, unpublished: Collection[str] = ()) -> list[tuple[str, str]]:
     """Files that no reader needs, with reasons: old versions, segments that only they name, unfinished files.
 
+    unpublished: segments that no version names or will name; others may still get one.
     The newest version must be sound and readable for this zskip.
     """
     newest_ms = time.time() * 1000 - _KEEP_HOURS * 3_600_000
@@ -348,7 +353,7 @@ def find_garbage(storage: Storage) -> list[tuple[str, str]]:
     result = [(f"{INDEX_DIR}/{info.path.rpartition('/')[2]}", "an old version of the index") for info in old]
     # What the oldest version does not name and others do is too young to go, unless an older one named it.
     live = {name for info in (*kept[:1], *kept[-1:]) for name in _segment_names(storage, info)}
-    outdated = {name for info in old for name in _segment_names(storage, info)} - live
+    outdated = {*unpublished, *(name for info in old for name in _segment_names(storage, info))} - live
     for info in listing:
         name = info.path.rpartition("/")[2]
         segment = _segment_of(name)
