@@ -113,14 +113,16 @@ class Iceberg:
     def read(self, spark: Any, name: str) -> Any:
         return spark.table(self.address(name))
 
-    def delete_keys(self, spark: Any, name: str, keys: list[int]) -> None:
-        """Commit an equality delete, which Spark itself never writes, of some values of the key."""
-        jvm = Jvm.of(spark)
+    def delete_keys(self, spark: Any, name: str, percent: int) -> None:
+        """Commit an equality delete, which Spark itself never writes, of some values of the key's first column."""
+        key, jvm = self.key.split(",")[0], Jvm.of(spark)
+        some = self.read(spark, name).where(f"pmod(xxhash64({key}), 100) < {percent}").select(key).distinct()
+        keys = [row[0] for row in some.collect()]
         load = jvm.call("org.apache.iceberg.spark.Spark3Util", "loadIcebergTable")
         table = load(spark._jsparkSession, self.address(name))
-        number = table.schema().findField(self.key).fieldId()
+        number = table.schema().findField(key).fieldId()
         path = WAREHOUSE / "db" / name / "data" / "equality-deletes.parquet"
-        field = pa.field(self.key, pa.int64(), metadata={"PARQUET:field_id": str(number)})
+        field = pa.field(key, pa.int64(), metadata={"PARQUET:field_id": str(number)})
         pq.write_table(pa.table([pa.array(keys, pa.int64())], pa.schema([field])), path)
         builder = jvm.call("org.apache.iceberg.FileMetadata", "deleteFileBuilder")(table.specs().get(0))
         builder = builder.ofEqualityDeletes(jvm.array("int", [number])).withPath(str(path)).withFormat("PARQUET")
@@ -217,8 +219,7 @@ def main() -> None:
             if options.deleted:
                 which = f"pmod(xxhash64({table.key}), 100) < {options.deleted}"
                 if options.equality and isinstance(engine, Iceberg):
-                    keys = engine.read(spark, name).where(which).select(table.key).distinct().toPandas()[table.key]
-                    engine.delete_keys(spark, name, keys.tolist())
+                    engine.delete_keys(spark, name, options.deleted)
                 else:
                     spark.sql(f"DELETE FROM {engine.name_in_sql(name)} WHERE {which}")
             size = sum(path.stat().st_size for path in (WAREHOUSE).rglob(f"*{name}/**/*.parquet"))

@@ -32,17 +32,17 @@ SECTIONS = (
         text="Thousands of appends to one table, with `maintain` after each hundred. Without Spark: the driver's "
         "part of an append, in processor seconds of the medians of a hundred. `append_plan_s` reads the "
         "journal and the snapshot, `append_commit_s` commits, `append_record_s` writes the record, "
-        "`append_index_s` indexes the file. `home_files` are the files in the table's `_zskip`; those of the"
-        " index stay for six hours, for readers that began earlier.",
+        "`append_index_s` indexes the file. `home_files` are the files in the table's `_zskip`; of the index "
+        "those of the last 64 versions stay, for readers that began earlier.",
         script="history.py",
         results=("history-parquet", "history-delta", "history-iceberg"),
         after="Before records were folded into one file, an append after 200 others took 0.40 processor seconds, 0.17 "
         "of them to read all records, and 0.17 to read them again for what may expire; an append after 100 took "
         "0.32. Delta tables that only zskip wrote got no checkpoints, so that opening one read all its commits. "
         "A commit to an Iceberg table read each metadata file of the last hour, as Iceberg's log of metadata knows the "
-        "last hundred only. What grows still: "
-        "`append_index_s`, with the files of the index of the last six hours; and what is Iceberg's own: its metadata "
-        "lists all snapshots until they expire, and without `maintain` each append leaves a manifest.",
+        "last hundred only. An index kept all that its versions of six hours named, so that `append_index_s` grew with "
+        "each append (0.058 processor seconds after 600, 0.112 after 1,400). What grows still is Iceberg's own: its "
+        "metadata lists all snapshots until they expire, and without `maintain` each append leaves a manifest.",
         drawn=("append_s", "append_plan_s", "append_record_s", "append_index_s", "open_s", "query_s", "history_s"),
     ),
     Section(
