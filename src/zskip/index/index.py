@@ -163,7 +163,7 @@ def refresh(
     if newest and base is not None and not dropped and not new_segments and wants_row_groups == had_row_groups:
         return Index(storage=location.storage, manifest=base)
     manifest = _publish(location, snapshot.version, dropped, new_segments, row_groups=row_groups)
-    _clean(location.storage, written - {s.name for s in new_segments})
+    _clean(location.storage, (written | {s.name for s in added}) - {s.name for s in new_segments})
     return Index(storage=location.storage, manifest=manifest)
 
 

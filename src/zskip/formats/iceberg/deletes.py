@@ -14,7 +14,7 @@ from zskip.records import Deletes, Ints
 
 _FILE_PATH_ID = 2147483546
 """The id of the column with data file paths in positional deletes."""
-_VECTOR, _POSITIONS, _EQUALITY = "deletion vector", "position deletes", "equality deletes"
+VECTOR, POSITIONS, _EQUALITY = "deletion vector", "position deletes", "equality deletes"
 _REFERENCED, _OFFSET = 17, 18
 """Positions in a `DataFile` of format version 3."""
 _FOREVER = int(np.iinfo(np.int64).max)
@@ -76,8 +76,8 @@ def find_deletes(
         data = file.data_file
         keys = (None, data.file_path, (data.spec_id, repr(data.partition)))
         applied = [delete for key in keys for delete in scopes.get(key, ()) if _applies(delete, file)]
-        if any(_kind(delete) == _VECTOR for delete in applied):
-            applied = [delete for delete in applied if _kind(delete) != _POSITIONS]
+        if any(_kind(delete) == VECTOR for delete in applied):
+            applied = [delete for delete in applied if _kind(delete) != POSITIONS]
         if applied:
             result[data.file_path] = tuple(_describe(delete.data_file, names, uri) for delete in applied)
     return result
@@ -118,8 +118,8 @@ def _kind(delete: ManifestEntry) -> str:
 
 def _kind_of(file: DataFile) -> str:
     if file.file_format == FileFormat.PUFFIN:
-        return _VECTOR
-    return _EQUALITY if file.content == DataFileContent.EQUALITY_DELETES else _POSITIONS
+        return VECTOR
+    return _EQUALITY if file.content == DataFileContent.EQUALITY_DELETES else POSITIONS
 
 
 def _path_bounds(delete: ManifestEntry) -> tuple[bytes, bytes | None]:

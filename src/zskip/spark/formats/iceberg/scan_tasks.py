@@ -13,6 +13,7 @@ import numpy as np
 
 from zskip.errors import ConflictError, UnsupportedError
 from zskip.formats.iceberg.commit import HIDDEN_IDS
+from zskip.formats.iceberg.deletes import POSITIONS, VECTOR
 from zskip.formats.iceberg.table import PathResolver
 from zskip.records import Deletes, HiddenColumn, Ints, Matching, ReadableFiles, Snapshot
 from zskip.spark.formats.iceberg.catalog import ICEBERG, SessionCatalog, items_of, read_all
@@ -258,15 +259,17 @@ class ScanTasks:
 
 def _describe(delete: JavaObject, resolver: PathResolver) -> Deletes | None:
     """A delete file as `ReadableFiles` has it; None for one that only Iceberg applies."""
-    kind, offset = str(delete.format()), delete.contentOffset()
-    if str(delete.content()) != "POSITION_DELETES" or (offset is None and kind != "PARQUET"):
+    offset = delete.contentOffset()
+    if str(delete.content()) != "POSITION_DELETES" or (offset is None and str(delete.format()) != "PARQUET"):
         return None
     try:
         path = resolver.relative(str(delete.location()))
     except UnsupportedError:
         return None
     size = int(delete.fileSizeInBytes())
-    return Deletes(kind=kind, path=path, offset=None if offset is None else int(offset), size=size)
+    if offset is None:
+        return Deletes(kind=POSITIONS, path=path, size=size)
+    return Deletes(kind=VECTOR, path=path, offset=int(offset), size=size)
 
 
 def _as_stored(value: Column, kind: Any) -> Column:

@@ -257,7 +257,7 @@ class ArrowRewrite(_ArrowJob):
         except (pa.ArrowException, OSError, ZskipError) as error:
             # Another writer may have replaced it: Spark reports the cause.
             raise NotReadable(f'"{snapshot.paths[0]}" cannot be read: {error}') from error
-        first = source_of(next(iter(snapshot)), self.readable)
+        first = source_of(snapshot.file(0), self.readable)
         find_columns(metadata, schema, self.readable.matching, first, corrected=self._corrected())
         return schema
 

@@ -115,6 +115,7 @@ def find_columns(
     corrected: as `check_file` takes it; raises NotReadable.
     """
     stored = metadata.schema.to_arrow_schema()
+    names = set(stored.names)
     by_id = {_id_of(field): field for field in stored} if matching.by_id else {}
     may_lack = matching.may_lack | {name for name, _, _ in source.hidden}
     # Spark may take a column of another case for one that is missing, and Iceberg one without an id for any.
@@ -122,7 +123,7 @@ def find_columns(
     found: list[pa.Field | None] = []
     for field in schema:
         field_id = _id_of(field) if matching.by_id else None
-        same = by_id.get(field_id) if field_id is not None else field if field.name in stored.names else None
+        same = by_id.get(field_id) if field_id is not None else field if field.name in names else None
         if same is not None and not _has_ids_of(same.type, field.type):
             raise NotReadable(f'parts of the column "{field.name}" have other ids in some files')
         is_doubtful = bool(doubtful) if matching.by_id else field.name.lower() in doubtful
